@@ -1,4 +1,4 @@
-//! Any bytes are a life of a machine; see the driver for what they say and what is checked.
+//! Runs any bytes as a life of a machine. The driver documents their meaning and the checks.
 #![no_main]
 
 #[path = "../../crates/smp/tests/driver/mod.rs"]

@@ -1,10 +1,10 @@
-//! Reading ahead: what the next events need is in the caches before the first of them happens.
+//! Prefetching: the data of the next events is in the caches before the first of them happens.
 //!
-//! A large machine does not fit into the caches. What an event needs of it lies behind pointers, each of which is
-//! waited for before the next. But the calendar knows which CPUs the next events are about. So what these need is
-//! read, of all of them at once, the nearest things first: the processor waits for the memory of all of them together.
+//! A large machine does not fit into the caches. The data of an event lies behind pointers, and each pointer costs a
+//! cache miss before the next. But the calendar knows the CPUs of the next events. So this file reads the data of all
+//! these events together, the nearest pointers first, and the processor overlaps the cache misses.
 //!
-//! Nothing is done with what is read, and nothing depends on it.
+//! The values read are not used, and no result depends on them.
 
 use crate::calendar::{AT_ONCE, Due};
 use crate::cpu::{Cpu, Doing};
@@ -13,10 +13,10 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use std::hint::black_box;
 
-/// How many pointers away from a run queue things are read.
+/// The largest number of pointers between a run queue and the data that is read.
 const HOPS: u32 = 3;
 
-/// Some of the next events are about these.
+/// The CPUs or tasks of some of the next events.
 #[derive(Debug)]
 struct Few<T> {
     items: [T; AT_ONCE],
@@ -37,14 +37,14 @@ impl<T: Copy> Few<T> {
         self.items[..self.len].iter().copied()
     }
 
-    /// Calls `read` for each. Nobody may leave that out, though what it gives has no use.
+    /// Calls `read` for each. The compiler must not remove the calls, although the result is unused.
     fn read(&self, mut read: impl FnMut(T) -> u64) {
         black_box(self.iter().fold(0, |all, item| all ^ read(item)));
     }
 }
 
 impl<O: Observer> Sim<'_, O> {
-    /// Reads what the next events need.
+    /// Reads the data of the next events.
     #[inline(never)]
     pub(crate) fn read_ahead(&mut self) {
         let mut next = Few::new((CpuId(0), Due::End));
@@ -62,7 +62,7 @@ impl<O: Observer> Sim<'_, O> {
             let own = &self.cpus[cpu.index()];
             own.programmed.0 ^ u64::from(own.curr.is_some())
         });
-        // Of most CPUs that are done with their own work nothing else is needed.
+        // Most CPUs that end a stretch of scheduler work need no more data.
         let goes_on = |own: &Cpu, due| {
             matches!((due, own.doing), (Due::Done(..), Doing::Overhead(_))) && !own.resched
         };
@@ -104,7 +104,7 @@ impl<O: Observer> Sim<'_, O> {
         });
     }
 
-    /// Reads what the next step of a task needs of its program.
+    /// Reads the part of a task's program that its next step needs.
     fn read_program(&self, task: TaskId) -> u64 {
         let program = &self.tasks[task.index()];
         program.steps.at.0

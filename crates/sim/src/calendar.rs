@@ -1,10 +1,10 @@
-//! What will happen, in order of time. Events of the same time are ordered by a seeded draw, then
-//! by when they were entered: no run depends on the order in which the code happens to ask.
+//! The future events, in order of time. A seeded draw orders events of the same time, and then the sequence of their
+//! entry. So no run depends on the order in which the code happens to enter events.
 //!
-//! A wheel of buckets, each for a short span of time, in which events lie as they came. A bucket is put in order when
-//! its time has come, by a heap; behind the wheel's last bucket another heap begins. The few events that are
-//! next are taken out of the heap together: what they need can be [read ahead](crate::ahead), and
-//! what is entered before the last of them needs no heap.
+//! The calendar is a wheel of buckets. Each bucket covers a short span of time and keeps its events unsorted. A heap
+//! sorts a bucket when its time comes. A second heap holds the events after the wheel's last bucket. The next few
+//! events are taken out of the heap together. Their data can then be [read ahead](crate::ahead), and an event entered
+//! before the last of them needs no heap.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -12,30 +12,30 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 
-/// Something that will happen.
+/// A kind of future event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// The timer hardware of a CPU interrupts it.
     Interrupt(CpuId),
     /// Another CPU's request to reschedule arrives.
     Kick(CpuId),
-    /// A CPU is done with what the ticket stands for: its own work, or a stretch of a task's.
+    /// A CPU completes the stretch with this ticket, of its own work or of its task's work.
     Done(CpuId, Ticket),
-    /// The task that is on its way under this number is there.
+    /// The migrating task with this number arrives.
     Arrive(u32),
-    /// What a CPU held back becomes known.
+    /// The state that a CPU held back is published.
     Publish(CpuId),
     /// A task of the scenario begins.
     Start(TaskId),
-    /// A CPU leaves service, or comes back into it.
+    /// A CPU goes offline or online.
     Hotplug(CpuId, bool),
-    /// A limit changes: which one of the options.
+    /// A limit changes. The number is an index into the options.
     Relimit(u32),
-    /// The run is over.
+    /// The run ends.
     End,
 }
 
-/// Names one stretch of a CPU's doing; a CPU that does something else gives out another.
+/// The name of one stretch of a CPU. A CPU that begins another stretch issues another ticket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticket(u32);
 
@@ -45,7 +45,7 @@ impl Ticket {
     }
 }
 
-/// Something that will happen, with its place among what happens at the same time.
+/// A future event with its place among events of the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// The time, then the draw, then the number of the entry.
@@ -54,50 +54,51 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// When it happens.
+    /// Returns the time of the event.
     pub(crate) fn at(self) -> Time {
         Time((self.key >> 64) as u64)
     }
 }
 
-/// How many events are taken out of the heap at a time.
+/// The number of events taken out of the heap together.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// How much time is on the wheel, in digits: 4.2 ms. Most of what is entered happens within a tick or two.
+/// The time that the wheel covers, in binary digits: 4.2 ms. Most events are entered within a tick or two of their
+/// time.
 const SPAN_BITS: u32 = 22;
 
-/// The wheel has a bucket for so many CPUs, which makes some hundred events for each of a busy machine.
+/// The number of CPUs for each bucket of the wheel. On a busy machine a bucket has some hundred events.
 const CPUS_PER_BUCKET: usize = 4;
 
-/// A bucket has a bit of a word, and there is no less than a word of them.
+/// The number of bits in a word. Each bucket has one bit, and there is at least one word of buckets.
 const WORD: usize = u64::BITS as usize;
 
-/// The memory of a bucket that held more events than that is not kept for the next ones.
+/// The largest number of events for which a bucket keeps its memory.
 const KEPT: usize = 256;
 
-/// The events to come.
+/// The future events.
 #[derive(Debug)]
 pub(crate) struct Calendar {
-    /// The next events, the first of them last. Each comes before all others.
+    /// The next events in reverse order. Each precedes all other events.
     soon: Vec<Entry>,
-    /// Those until the end of bucket `current`.
+    /// The events until the end of bucket `current`.
     near: Heap,
-    /// Those of the buckets after that, by the number of the bucket modulo how many there are.
+    /// The events of the later buckets, by the number of the bucket modulo the number of buckets.
     wheel: Box<[Vec<Entry>]>,
-    /// A bit for each place of the wheel where there are any.
+    /// One bit for each place of the wheel with events.
     filled: Box<[u64]>,
-    /// Those that come after the wheel's last bucket.
+    /// The events after the wheel's last bucket.
     far: Heap,
-    /// The number of a bucket, counted from the beginning of time.
+    /// The number of a bucket, counted from time zero.
     current: u64,
-    /// How long a bucket is, in digits.
+    /// The duration of a bucket, in binary digits.
     bucket_bits: u32,
     entered: u32,
     draws: Pcg64Mcg,
 }
 
 impl Calendar {
-    /// Of a machine with so many CPUs: the more there are, the shorter is a bucket.
+    /// Returns an empty calendar for a machine with this number of CPUs. The buckets are shorter for more CPUs.
     pub(crate) fn new(cpus: usize, draws: Pcg64Mcg) -> Calendar {
         let buckets = (cpus / CPUS_PER_BUCKET).next_power_of_two().max(WORD);
         Calendar {
@@ -118,14 +119,14 @@ impl Calendar {
         self.put(entry);
     }
 
-    /// What [`Calendar::enter`] enters, for who enters it later or never: its place is drawn now.
+    /// Returns an event that the caller enters later or never. Its place is drawn now, as with [`Calendar::enter`].
     pub(crate) fn entry(&mut self, at: Time, due: Due) -> Entry {
         let tie = u64::from(self.draws.next_u32()) << 32 | u64::from(self.entered);
         self.entered = self.entered.wrapping_add(1);
         Entry { key: u128::from(at.0) << 64 | u128::from(tie), due }
     }
 
-    /// Enters what was made before.
+    /// Enters an event that [`Calendar::entry`] returned.
     pub(crate) fn put(&mut self, entry: Entry) {
         match self.soon.first() {
             Some(last) if entry.key < last.key => self.put_soon(entry),
@@ -157,7 +158,7 @@ impl Calendar {
         }
     }
 
-    /// Sees to it that the next event is known; whether others that come after it are known from now on.
+    /// Makes the next event known. Returns whether events after it became known as well.
     #[inline]
     pub(crate) fn look(&mut self) -> bool {
         self.soon.is_empty() && self.take_some()
@@ -173,12 +174,12 @@ impl Calendar {
         !self.soon.is_empty()
     }
 
-    /// Where a bucket is on the wheel, which has a power of two of them.
+    /// Returns the place of a bucket on the wheel, whose size is a power of two.
     fn place(&self, bucket: u64) -> usize {
         bucket as usize & (self.wheel.len() - 1)
     }
 
-    /// Goes on to the next bucket in which there is something.
+    /// Advances to the next bucket with events.
     fn turn(&mut self) {
         let on_wheel = self.next_filled();
         let beyond = self.far.first().map(|entry| entry.at().0 >> self.bucket_bits);
@@ -201,12 +202,12 @@ impl Calendar {
         }
     }
 
-    /// The next bucket of the wheel in which there is something.
+    /// Returns the next bucket of the wheel with events.
     fn next_filled(&self) -> Option<u64> {
         let (words, len) = (self.filled.len(), self.wheel.len() as u64);
         let begin = (self.current + 1) % len;
         let (first, bit) = (begin as usize / WORD, begin as usize % WORD);
-        // The first word is looked at twice: from the first bit on, and at last below it.
+        // The first word is read twice: from the first bit on, and at the end below it.
         let found = (0..=words).find_map(|nth| {
             let at = (first + nth) % words;
             let word = match nth {
@@ -218,7 +219,7 @@ impl Calendar {
         Some(self.current + 1 + (found + len - begin) % len)
     }
 
-    /// The next events, as far as they are known.
+    /// Returns the next events that are known.
     pub(crate) fn soon(&self) -> impl Iterator<Item = Due> {
         self.soon.iter().map(|entry| entry.due)
     }
@@ -229,7 +230,7 @@ impl Calendar {
         Some((entry.at(), entry.due))
     }
 
-    /// How many events are entered.
+    /// Returns the number of entered events.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         let on_wheel: usize = self.wheel.iter().map(Vec::len).sum();
@@ -239,7 +240,7 @@ impl Calendar {
 
 const CHILDREN: usize = 4;
 
-/// Events of which the first is known, in one array: a heap of four children a node.
+/// A heap in one array with four children for each node. Its first event is known.
 #[derive(Debug, Default)]
 struct Heap(Vec<Entry>);
 
@@ -283,7 +284,7 @@ impl Heap {
         first.or(Some(last))
     }
 
-    /// Puts `entry` at a free place and lets it sink to its own.
+    /// Puts `entry` at a free place and moves it down to its own.
     fn sink(&mut self, mut at: usize, entry: Entry) {
         let heap = &mut self.0[..];
         loop {
@@ -306,8 +307,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a list that is sorted whenever it is asked. What is entered is some time ahead of what was
-        /// taken last: of as many digits as one number says, and within that what the other says.
+        /// Compares the calendar with a list that is sorted at each access. A new event lies some time after the last
+        /// one taken. One number gives the digits of that distance, and the other one the value within them.
         #[test]
         fn events_come_in_order_of_time(
             cpus in 1..3_000_usize,

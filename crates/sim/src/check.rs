@@ -1,11 +1,11 @@
-//! The invariants that span CPUs, each verified over the whole machine; `touched` has which of it when.
+//! The invariants that span CPUs, each verified over the whole machine. `touched` decides when each is verified.
 //!
-//! The engine's own are asserted by [`runyard_smp::machine::Machine::check`] and panic: they are
-//! bugs there. What a policy promises is reported instead, with its time: a scenario with a feature
-//! switched off may well break it, and is then not held to it.
+//! [`runyard_smp::machine::Machine::check`] asserts the engine's own invariants and panics, since a violation is a bug
+//! there. A violated guarantee of a policy is reported with its time instead. A scenario without the feature behind a
+//! guarantee may well violate it, and is then not checked for it.
 //!
-//! What was decided but has not taken effect yet does not count against anybody: a CPU is compared
-//! when its kicks have arrived, nothing is on its way to it, and what it has to say is known.
+//! A decision that has not taken effect yet is not a violation. A CPU is compared once its kicks have arrived, no task
+//! is on its way to it, and its state is published.
 
 use crate::cpu::Doing;
 use crate::program::Waiting;
@@ -20,15 +20,15 @@ use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
 
-/// How many violations a run keeps; the first tell most.
+/// The largest number of violations that a run keeps. The first ones are the most useful.
 const MAX_VIOLATIONS: usize = 16;
 
-/// How long a CPU may idle, or have nothing but SCHED_IDLE tasks, while always somebody waits (in the
-/// second case a normal task) that may run there: the busy CPU's next tick sends a task there, and one
-/// that finds none looks again after 4 ms.
+/// The longest time for which a CPU may idle while a fair task that may run there always waits. It also bounds the time
+/// with only SCHED_IDLE tasks while a normal task waits. The busy CPU sends a task at its next tick. A tick without a
+/// destination looks again after 4 ms.
 const IDLE_WHILE_WAITING: Nanos = Nanos::from_millis(20);
 
-/// A real-time task waits for what another CPU could give it.
+/// A real-time task that waits although another CPU could run it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beaten {
     task: TaskId,
@@ -62,7 +62,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// With cookies nothing is promised: what a core keeps off waits, whatever another core runs.
+    /// With cookies there is no such guarantee: a task that a core excludes waits, whatever other cores run.
     pub(crate) fn promises_rt_affinity(&self) -> bool {
         let features = [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
         let has = |feature| self.scenario.features.has(feature);
@@ -74,9 +74,8 @@ impl<O: Observer> Sim<'_, O> {
         has(Feature::LoadBalance) && has(Feature::IdleLoadBalance) && !has(Feature::PowerSavings)
     }
 
-    /// A group is not throttled for long while its pool has budget: a CPU hears of a new period by an
-    /// interrupt of its own, and of what others give back from one that did not need it, after all
-    /// others at the latest.
+    /// Checks that a group is not throttled for long while its pool has budget. A CPU detects a new period by an
+    /// interrupt of its own. Budget that another CPU gives back reaches it after all other CPUs at the latest.
     pub(crate) fn check_budget(&mut self, group: GroupId) {
         let errands = self.cpus.len() as u64 * self.costs.longest_errand().0;
         let patience = self.costs.longest_timer_latency() + Nanos(errands) + LATEST_REFILL;
@@ -93,8 +92,8 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// No CPU idles for long while fair tasks wait that may run there, whatever weighs what; nor has it
-    /// nothing but SCHED_IDLE tasks while normal ones wait for each other.
+    /// Checks that no CPU idles for long while fair tasks wait that may run there, whatever the weights. A CPU may also
+    /// not have only SCHED_IDLE tasks for long while normal tasks wait for each other.
     fn check_wasted_cpus(&mut self) {
         let mut waiting = Vec::new();
         for cpu in &self.cpus {
@@ -109,7 +108,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// `waiter` waits while `cpu`, which has to have it, does not.
+    /// Records that `waiter` waits although `cpu` should have it.
     pub(crate) fn note_waste(&mut self, cpu: CpuId, waiter: Option<&Waiter>) {
         let since = self.watch.waste[cpu.index()].map_or(self.now, |waste| waste.since);
         let waste = waiter.map(|it| Waste { task: it.task, on: it.on, since });
@@ -131,16 +130,16 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Whom a CPU has to have.
+    /// Returns the kind of tasks that a CPU should pull.
     pub(crate) fn takes(&self, cpu: CpuId) -> Takes {
         let own = &self.cpus[cpu.index()];
         let (online, load) = self.machine.inspect(cpu, |rq| (rq.is_online(), rq.load()));
-        // Whatever is decided about it: a kick that is of no use comes again and again.
+        // Pending kicks do not matter here: a kick without effect repeats again and again.
         if !online || own.inbound > 0 || own.silent {
             return Takes::Nobody;
         }
         match own.doing {
-            // What its core runs may keep everybody off.
+            // The cookie that its core runs may exclude every task.
             Doing::Idle if !self.is_whole_core_idle(cpu) => Takes::Nobody,
             Doing::Idle => Takes::Anybody,
             _ if load.is_sched_idle() => Takes::Normal,
@@ -148,14 +147,14 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Fair tasks that wait in the run queue of a CPU.
+    /// Adds the fair tasks that wait in the run queue of a CPU to `waiting`.
     pub(crate) fn waiting_on(&self, cpu: CpuId, waiting: &mut Vec<Waiter>) {
         self.machine.inspect(cpu, |rq| {
             let curr = rq.curr().map(|task| task.id);
             let tasks = || rq.competing().map(|(_, task)| task);
             let idle_class =
                 |it: &Task<_>| it.rt_prio().is_none() && self.machine.counts_as_idle(it.attr());
-            // Who waits for the turn of a light SCHED_IDLE task would do so anywhere.
+            // A task that waits for the turn of a light SCHED_IDLE task would wait on any CPU.
             let others = tasks().filter(|&it| !idle_class(it)).count();
             let pressed = others > 1 || rq.load().idle_is_heavy;
             let fair = tasks().filter(|it| Some(it.id) != curr && it.rt_prio().is_none());
@@ -168,10 +167,10 @@ impl<O: Observer> Sim<'_, O> {
         });
     }
 
-    /// Every live task is in exactly one place: blocked, in a run queue, or on its way.
+    /// Checks that every live task is in exactly one place: blocked, in a run queue, or on its way.
     fn check_population(&self) {
         let blocked = self.tasks.iter().filter(|task| task.parked.is_some()).count();
-        assert_eq!(blocked, self.blocked, "who is blocked is counted");
+        assert_eq!(blocked, self.blocked, "the blocked tasks are counted");
         let inbound: u32 = self.cpus.iter().map(|cpu| cpu.inbound).sum();
         let queued: usize = self.cpus.iter().map(|cpu| self.queued_on(cpu.id)).sum();
         assert_eq!(blocked + inbound as usize + queued, self.alive, "no task is lost");
@@ -181,19 +180,19 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// How many tasks are in the run queue of a CPU.
+    /// Returns the number of tasks in the run queue of a CPU.
     pub(crate) fn queued_on(&self, cpu: CpuId) -> usize {
         self.machine.inspect(cpu, |rq| rq.tasks().count())
     }
 
-    /// A CPU runs whom its run queue says, and is idle only if nobody is there.
+    /// Checks that a CPU runs the current task of its run queue, and that it idles only if no task waits there.
     pub(crate) fn check_current(&mut self, on: CpuId) {
         let cpu = &self.cpus[on.index()];
         let (curr, first, closed) = self.machine.inspect(on, |rq| {
             let closed = rq.load().importance == Importance::Closed;
             (rq.curr().map(|task| task.id), rq.first_timer(), closed)
         });
-        assert_eq!(cpu.task(), curr, "CPU {on} runs whom its queue says");
+        assert_eq!(cpu.task(), curr, "CPU {on} runs the task of its queue");
         let late = self.costs.longest_timer_latency();
         let overdue = |&expiry: &Time| expiry + late < self.now;
         let overdue = self.machine.next_expiry(on).filter(overdue);
@@ -209,7 +208,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// No CPU in a waiting real-time task's affinity runs anything less important.
+    /// Checks that no CPU in the affinity of a waiting real-time task runs a less important task.
     fn check_rt_affinity(&mut self) {
         let running: Vec<_> = self.cpus.iter().map(|cpu| self.settled_importance(cpu.id)).collect();
         let beaten = self.cpus.iter().filter_map(|cpu| {
@@ -222,9 +221,9 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// A real-time task that waits on a CPU for which another is found that could give it what it waits
-    /// for, given its importance and its affinity. The last of several. Whom a CPU makes wait for fair tasks, no other CPU
-    /// owes anything.
+    /// Returns a real-time task that waits on a CPU although another CPU could run it. `find` searches that CPU by the
+    /// task's importance and affinity. Among several such tasks it is the last. A task that waits because its CPU
+    /// serves fair tasks is not entitled to another CPU.
     pub(crate) fn beaten_on(
         &self,
         cpu: CpuId,
@@ -256,8 +255,8 @@ impl<O: Observer> Sim<'_, O> {
         self.violate("rt-weak-affinity", what);
     }
 
-    /// How important the task is that a CPU runs; `None` if it is unsettled, takes no real-time task, or serves fair tasks
-    /// first.
+    /// Returns the importance of the running task of a CPU. `None` if the CPU is unsettled, takes no real-time task, or
+    /// serves fair tasks first.
     pub(crate) fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
         let open = self
             .machine
@@ -269,7 +268,7 @@ impl<O: Observer> Sim<'_, O> {
         })
     }
 
-    /// A timer is run within its window.
+    /// Checks that a timer runs within its window.
     pub(crate) fn verify_expiry(&mut self, task: TaskId, window: Window) {
         if self.now < window.soft || self.now > window.hard + self.costs.longest_timer_latency() {
             let name = &self.tasks[task.index()].name;
@@ -278,7 +277,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Ends the run: it cannot go on in a way that means anything.
+    /// Ends a run that cannot continue meaningfully.
     pub(crate) fn stop(&mut self, invariant: &'static str, what: String) {
         self.violate(invariant, what);
         self.stopped = true;

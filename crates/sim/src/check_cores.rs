@@ -1,12 +1,13 @@
-//! Core scheduling in the simulator: what is told of CPUs that are forced idle, and the invariants of cores.
+//! Core scheduling in the simulator: the events about forced idle CPUs, and the invariants of cores.
 //!
-//! - `core-cookies`: no core executes tasks of two cookies at a time. A thread that another one called runs on until its kick has
-//!   come: so the cookies overlap for as long as a kick takes after a decision at the most ([`CostModel::longest_kick`]).
-//! - `core-forced-idle`: while a thread is forced idle, its core runs a task, which is of the cookie that the thread is idle for.
-//! - `core-order`: no real-time task waits on a core of which all that runs is less important.
+//! - `core-cookies`: no core executes tasks of two cookies at a time. A thread that another thread kicked continues
+//!   until the kick arrives. So after a decision, cookies may overlap for at most the longest duration of a kick
+//!   ([`CostModel::longest_kick`]).
+//! - `core-forced-idle`: while a thread is forced idle, its core runs a task with the cookie that the thread idles for.
+//! - `core-order`: no real-time task waits on a core that runs only less important tasks.
 //!
-//! The last two are compared when what was decided has taken effect on all threads of the core. That no task waits on a thread that is
-//! forced idle and may run there is an invariant of its run queue.
+//! The last two are checked when a decision has taken effect on all threads of the core. The run queue itself has the
+//! invariant that no task which may run waits on a forced idle thread.
 //!
 //! [`CostModel::longest_kick`]: crate::cost::CostModel::longest_kick
 
@@ -20,7 +21,7 @@ use runyard_engine::run_queue::{Importance, Resched};
 use runyard_engine::task::Task;
 
 impl<O: Observer> Sim<'_, O> {
-    /// Tells that a CPU is idle, or forced idle.
+    /// Reports that a CPU is idle, or forced idle.
     pub(crate) fn tell_idle(&mut self, cpu: CpuId) {
         let forced = self.machine.forced_idle(cpu);
         let what = forced.map_or(What::Idle, |cookie| What::ForcedIdle { cookie });
@@ -30,13 +31,13 @@ impl<O: Observer> Sim<'_, O> {
         self.tell(cpu, what);
     }
 
-    /// Whether a CPU that idles was said to idle for another reason.
+    /// Returns whether an idle CPU was last reported with another reason for idling.
     pub(crate) fn idles_otherwise(&self, cpu: CpuId) -> bool {
         let told = |cores: &Cores| cores.told[cpu.index()] != self.machine.forced_idle(cpu);
         self.cores.as_ref().is_some_and(told)
     }
 
-    /// Whether no thread of the core of a CPU does anything, if the threads of a core decide together.
+    /// Returns whether all threads of a CPU's core are idle, or `true` without core scheduling.
     pub(crate) fn is_whole_core_idle(&self, cpu: CpuId) -> bool {
         let idles = |cpu: CpuId| {
             self.cpus[cpu.index()].doing == Doing::Idle && self.machine.forced_idle(cpu).is_none()
@@ -44,7 +45,7 @@ impl<O: Observer> Sim<'_, O> {
         self.cores.as_ref().is_none_or(|cores| cores.threads_of(cpu).all(idles))
     }
 
-    /// What touches a thread touches its core.
+    /// Marks the siblings of each touched thread as touched.
     pub(crate) fn touch_siblings(&mut self) {
         let Some(cores) = &self.cores else { return };
         for at in 0..self.watch.touched.len() {
@@ -60,7 +61,7 @@ impl<O: Observer> Sim<'_, O> {
         all.into_iter().for_each(|first| self.check_core(first));
     }
 
-    /// Checks the cores of which a thread was touched; all their threads are among those.
+    /// Checks the cores with a touched thread. All threads of such a core are touched.
     pub(crate) fn check_cores_of(&mut self, touched: &[CpuId]) {
         let Some(cores) = &self.cores else { return };
         let threads = cores.topology.threads();
@@ -125,7 +126,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// The cookie of the task that a CPU has, which may be none; `None` if it has no task.
+    /// Returns the cookie of a CPU's task, which may be none. Returns `None` if the CPU has no task.
     fn running_cookie(&self, cpu: CpuId) -> Option<Option<Cookie>> {
         self.machine.inspect(cpu, |rq| Some(rq.cookie_of(rq.curr()?)))
     }

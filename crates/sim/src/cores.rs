@@ -1,4 +1,4 @@
-//! What the simulator keeps of cores whose threads decide together.
+//! The state of cores with core scheduling.
 
 use runyard_engine::attr::Cookie;
 use runyard_engine::config::Config;
@@ -6,29 +6,29 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 use runyard_engine::topology::{Level, Topology};
 
-/// The cores of a machine whose tasks have cookies.
+/// The cores of a machine with cookies.
 #[derive(Debug)]
 pub(crate) struct Cores {
     pub(crate) topology: Topology,
-    /// By CPU, the cookie because of which it was last said to be forced idle, since it last did something else.
+    /// For each CPU, the cookie of its last report as forced idle, if it has done nothing else since then.
     pub(crate) told: Vec<Option<Option<Cookie>>>,
-    /// By core.
+    /// The state of each core at the last check.
     pub(crate) seen: Vec<Seen>,
 }
 
-/// A core when it was looked at last.
+/// A core at the last check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// What it decided to run.
+    /// The cookie that it decided to run.
     pub(crate) runs: Option<Option<Cookie>>,
-    /// It executes tasks of several cookies.
+    /// The core executes tasks of several cookies.
     pub(crate) mixed: bool,
-    /// Since when that is so.
+    /// The time since when that is so.
     pub(crate) since: Time,
 }
 
 impl Cores {
-    /// Those of a machine with cookies and several hardware threads a core.
+    /// Returns the cores of a machine with cookies and several hardware threads a core.
     pub(crate) fn new(config: &Config) -> Option<Cores> {
         let topology = config.topology;
         let cores = topology.cpus() / topology.threads();

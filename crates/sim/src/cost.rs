@@ -1,4 +1,4 @@
-//! What the machine's own work costs, drawn for each CPU from a generator of its own.
+//! The costs of the machine's own work. Each CPU draws them from a generator of its own.
 
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::cpu::CpuId;
@@ -32,7 +32,7 @@ impl CostModel {
         self.draw(cpu, self.costs.ipi)
     }
 
-    /// How long a kick can be on its way.
+    /// Returns the longest duration of a kick.
     pub(crate) fn longest_kick(&self) -> Nanos {
         self.costs.ipi + self.costs.jitter
     }
@@ -45,12 +45,12 @@ impl CostModel {
         self.draw(cpu, self.costs.timer_interrupt)
     }
 
-    /// From the moment that a timer was set for to its interrupt.
+    /// Returns the delay from the time for which a timer was set to its interrupt.
     pub(crate) fn timer_latency(&mut self, cpu: CpuId) -> Nanos {
         self.draw_if_any(cpu, self.costs.timer_latency)
     }
 
-    /// How late a timer's interrupt can be.
+    /// Returns the longest delay of a timer interrupt.
     pub(crate) fn longest_timer_latency(&self) -> Nanos {
         match self.costs.timer_latency {
             Nanos::ZERO => Nanos::ZERO,
@@ -58,8 +58,8 @@ impl CostModel {
         }
     }
 
-    /// What may lie between asking another CPU for something and its having done it, if it has a few
-    /// other things to do first.
+    /// Returns a bound on the time from a request to another CPU to its completion, if that CPU has some other work to
+    /// do first.
     pub(crate) fn longest_errand(&self) -> Nanos {
         let Costs { context_switch, ipi, wakeup, timer_interrupt, idle_exit, jitter, .. } =
             self.costs;
@@ -71,7 +71,7 @@ impl CostModel {
         self.draw_if_any(cpu, self.costs.idle_exit)
     }
 
-    /// A random part of `span`.
+    /// Returns a random part of `span`.
     pub(crate) fn part_of(&mut self, cpu: CpuId, span: Nanos) -> Nanos {
         Nanos(below(&mut self.draws[cpu.index()], span.0 + 1))
     }

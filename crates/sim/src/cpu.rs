@@ -1,4 +1,4 @@
-//! A simulated CPU: what it does at the moment, and until when.
+//! A simulated CPU: its current activity, and the end of it.
 
 use crate::calendar::{Entry, Ticket};
 use crate::program::Todo;
@@ -8,52 +8,53 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use runyard_smp::machine::Work;
 
-/// What a CPU does.
+/// The activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// Nothing.
+    /// The CPU is idle.
     Idle,
-    /// Work for the scheduler, until the time; interrupts that come meanwhile make it longer.
+    /// The CPU works for the scheduler until this time. Interrupts in the meantime extend it.
     Overhead(Time),
-    /// Instructions of its task, since the time.
+    /// The CPU has executed its task since this time.
     Exec(Time),
-    /// Between two stretches, for no time.
+    /// The CPU is between two stretches, for zero time.
     Between,
 }
 
-/// Who has a CPU. An interrupt looks at nothing else of a task, since its program is far away.
+/// The running task of a CPU. An interrupt needs no other part of a task, because the task's program would cost a cache
+/// miss.
 #[derive(Debug)]
 pub(crate) struct Current {
     pub(crate) task: TaskId,
-    /// What the engine lent to run it.
+    /// The payload that the engine lent to run the task.
     pub(crate) work: Work<()>,
-    /// What is left of its step.
+    /// The rest of its current step.
     pub(crate) todo: Todo,
     pub(crate) policy: Policy,
 }
 
-/// Of two cache lines, as each event looks at both.
+/// A simulated CPU. It fills two cache lines, as each event reads both.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Cpu {
     pub(crate) id: CpuId,
     pub(crate) doing: Doing,
-    /// Who has the CPU.
+    /// The running task.
     pub(crate) curr: Option<Current>,
-    /// A switch is due as soon as the CPU can.
+    /// A switch is due as soon as possible.
     pub(crate) resched: bool,
-    /// Another CPU's request to reschedule is on its way here.
+    /// Another CPU's request to reschedule is on its way to this CPU.
     pub(crate) kick_in_flight: bool,
-    /// Tasks on their way here.
+    /// The number of tasks on their way to this CPU.
     pub(crate) inbound: u32,
-    /// What this CPU has to say is held back.
+    /// The CPU's published state is held back.
     pub(crate) silent: bool,
-    /// For when the timer hardware is set.
+    /// The time for which the timer hardware is set.
     pub(crate) programmed: Time,
-    /// When it will interrupt, which may be later.
+    /// The time of its interrupt, which may be later.
     pub(crate) interrupt_at: Time,
     ticket: Ticket,
-    /// The end of what it does, which comes after its next interrupt and so most likely never.
+    /// The end of the current activity if it lies after the next interrupt. Most likely it never happens.
     put_off: Option<Entry>,
 }
 
@@ -74,26 +75,26 @@ impl Cpu {
         }
     }
 
-    /// Who has the CPU.
+    /// Returns the running task.
     pub(crate) fn task(&self) -> Option<TaskId> {
         self.curr.as_ref().map(|curr| curr.task)
     }
 
-    /// A new ticket; whatever was to come with an older one is void.
+    /// Issues a new ticket, which invalidates all earlier ones.
     pub(crate) fn next_ticket(&mut self) -> Ticket {
         self.ticket = self.ticket.next();
         self.put_off = None;
         self.ticket
     }
 
-    /// The end of what it does, if that has to be in the calendar now: no interrupt comes before it.
+    /// Returns the end of the current activity if the calendar needs it now, because no interrupt comes before it.
     pub(crate) fn comes_next(&mut self, end: Entry) -> Option<Entry> {
         let waits = self.interrupt_at < end.at();
         self.put_off = waits.then_some(end);
         (!waits).then_some(end)
     }
 
-    /// What was put off, if it must not be any longer.
+    /// Takes the deferred end if the calendar needs it now.
     pub(crate) fn take_put_off(&mut self) -> Option<Entry> {
         let end = self.put_off.take()?;
         self.comes_next(end)
@@ -103,7 +104,7 @@ impl Cpu {
         self.ticket == ticket
     }
 
-    /// Whether everything that was decided about this CPU has taken effect on it.
+    /// Returns whether every decision about this CPU has taken effect on it.
     pub(crate) fn is_settled(&self) -> bool {
         !self.resched && !self.kick_in_flight && self.inbound == 0 && !self.silent
     }

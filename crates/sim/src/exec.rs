@@ -1,9 +1,8 @@
-//! What happens on a CPU: interrupts, switches, and stretches of a task's work.
+//! The work of a CPU: interrupts, switches, and stretches of a task's work.
 //!
-//! The scheduler's own work keeps a CPU busy until a moment that later interrupts push back; a
-//! switch that is asked for meanwhile takes place then, since the kernel does not switch while it
-//! switches. A timer interrupt is served at once, whatever the CPU does: its hard expiry is kept to
-//! the nanosecond, and its cost is added to what the CPU is at.
+//! The scheduler's own work keeps a CPU busy until a time that later interrupts extend. A switch requested in the
+//! meantime takes place then, as the kernel does not switch during a switch. A timer interrupt is served at once,
+//! whatever the CPU does. Its hard expiry holds to the nanosecond, and its cost is added to the current activity.
 
 use crate::calendar::Due;
 use crate::cpu::{Current, Doing};
@@ -19,8 +18,8 @@ use runyard_engine::timer::{Expiry, Walk};
 use runyard_smp::machine::Work;
 
 impl<O: Observer> Sim<'_, O> {
-    /// Whether the timer hardware of `cpu` interrupts at `at` and there is something to do then. If not,
-    /// it is set anew.
+    /// Returns whether the timer hardware of `cpu` interrupts at `at` with work to do. If there is no work, sets the
+    /// hardware again.
     pub(crate) fn has_interrupt(&mut self, cpu: CpuId, at: Time) -> bool {
         let own = &mut self.cpus[cpu.index()];
         if own.interrupt_at != at {
@@ -37,7 +36,7 @@ impl<O: Observer> Sim<'_, O> {
         due
     }
 
-    /// The timer hardware of `cpu` interrupts.
+    /// Serves an interrupt of the timer hardware of `cpu`.
     pub(crate) fn interrupt(&mut self, cpu: CpuId) {
         self.expire(cpu);
         self.program_timer(cpu);
@@ -54,7 +53,7 @@ impl<O: Observer> Sim<'_, O> {
         self.spend(cpu, cost);
     }
 
-    /// Runs the timers of `cpu` that may be, as it is at the moment; what that costs.
+    /// Runs the timers of `cpu` that may run in its current state, and returns the cost.
     fn walk(&mut self, cpu: CpuId, walk: Walk) -> Nanos {
         let mut cost = Nanos::ZERO;
         while let Some(expired) = self.machine.expire(self.now, cpu, walk, &mut self.fx) {
@@ -76,8 +75,8 @@ impl<O: Observer> Sim<'_, O> {
         cost
     }
 
-    /// Before `cpu` goes idle: runs the timers whose windows are open, so that they do not interrupt it
-    /// later. Whether there were any: then it may have a task again.
+    /// Runs the timers with open windows before `cpu` goes idle, so that they do not interrupt it later. Returns
+    /// whether there were any, because the CPU may then have a task again.
     fn walk_before_idle(&mut self, cpu: CpuId) -> bool {
         if !self.machine.config().features.has(Feature::GreedyTimers) {
             return false;
@@ -92,7 +91,7 @@ impl<O: Observer> Sim<'_, O> {
         some
     }
 
-    /// Another CPU's request to reschedule arrives.
+    /// Serves another CPU's request to reschedule.
     pub(crate) fn kicked(&mut self, cpu: CpuId) {
         let own = &mut self.cpus[cpu.index()];
         own.kick_in_flight = false;
@@ -110,7 +109,7 @@ impl<O: Observer> Sim<'_, O> {
         self.reschedule(cpu);
     }
 
-    /// What it costs that `cpu` is interrupted in its sleep, if it is.
+    /// Returns the cost of an interrupt of `cpu` in its sleep, or zero if it is awake.
     fn woken_up(&mut self, cpu: CpuId) -> Nanos {
         match self.cpus[cpu.index()].doing {
             Doing::Idle => self.costs.idle_exit(cpu),
@@ -118,7 +117,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// A stretch is over: of the CPU's own work, or of the running task's.
+    /// Ends a stretch of the CPU's own work or of its running task.
     pub(crate) fn done(&mut self, cpu: CpuId) {
         match self.cpus[cpu.index()].doing {
             Doing::Overhead(_) => self.go_on(cpu),
@@ -129,7 +128,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// The CPU is free: it switches if it must, else does what its task is at.
+    /// Continues on a free CPU: with a switch if one is due, else with its task.
     pub(crate) fn go_on(&mut self, cpu: CpuId) {
         if self.cpus[cpu.index()].resched {
             self.reschedule(cpu);
@@ -151,7 +150,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// The stretch that the task on `cpu` executes ends then.
+    /// Schedules the end of the stretch that the task on `cpu` executes.
     fn done_at(&mut self, cpu: CpuId, until: Time) {
         let own = &mut self.cpus[cpu.index()];
         let end = self.calendar.entry(until, Due::Done(cpu, own.next_ticket()));
@@ -160,7 +159,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// When a stretch ends that `cpu` executes from now on, as things are.
+    /// Returns the end of a stretch that begins now on `cpu`, at its current speed.
     fn end_of(&self, cpu: CpuId, todo: Todo) -> Time {
         match todo {
             Todo::Nothing => self.now,
@@ -171,7 +170,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// A CPU is busy from now on, or not any more: the other threads of its core go on at another speed.
+    /// Changes the speed of the other threads of a core when a CPU becomes busy or idle.
     #[cold]
     fn set_busy(&mut self, cpu: CpuId, busy: bool) {
         let Some(smt) = self.smt.as_mut().filter(|smt| smt.is_busy(cpu) != busy) else { return };
@@ -192,7 +191,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Switches, as the one who has the CPU did not ask for.
+    /// Switches without a request of the running task.
     pub(crate) fn reschedule(&mut self, cpu: CpuId) {
         let curr = self.cpus[cpu.index()].curr.take();
         match curr {
@@ -204,7 +203,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Switches, because the running task leaves, as `how` has it.
+    /// Switches because the running task leaves in the way of `how`.
     pub(crate) fn leave(&mut self, cpu: CpuId, how: impl FnOnce(Work<()>) -> Prev<Work<()>>) {
         let curr = self.cpus[cpu.index()].curr.take().expect("a task leaves its CPU");
         let Current { task, work, todo, .. } = curr;
@@ -212,7 +211,7 @@ impl<O: Observer> Sim<'_, O> {
         self.switch(cpu, Some(task), how(work));
     }
 
-    /// `curr` is the task that `prev` is about.
+    /// Switches `cpu`. `curr` is the task that `prev` describes.
     fn switch(&mut self, cpu: CpuId, curr: Option<TaskId>, prev: Prev<Work<()>>) {
         self.here = Some(cpu);
         self.cpus[cpu.index()].resched = false;
@@ -240,8 +239,8 @@ impl<O: Observer> Sim<'_, O> {
         self.spend(cpu, cost);
     }
 
-    /// The CPU works for the scheduler for another `cost`, then goes on. For no cost it goes on
-    /// later at the same time, not by recursion: that may repeat itself without an end.
+    /// Adds `cost` of scheduler work to the CPU, which then continues. With no cost, it continues by a later event at
+    /// the same time. A recursion might repeat without an end.
     pub(crate) fn spend(&mut self, cpu: CpuId, cost: Nanos) {
         self.pause(cpu);
         let own = &self.cpus[cpu.index()];
@@ -255,7 +254,7 @@ impl<O: Observer> Sim<'_, O> {
         self.calendar.enter(until, Due::Done(cpu, ticket));
     }
 
-    /// The running task's stretch ends here for now; what it did counts.
+    /// Pauses the running task's stretch, and counts its work.
     pub(crate) fn pause(&mut self, cpu: CpuId) {
         let own = &mut self.cpus[cpu.index()];
         let Doing::Exec(since) = own.doing else { return };
@@ -294,8 +293,8 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Makes a blocked task runnable, from `cpu`, for `by`; it could run since `since`. A task that
-    /// was on its way to block and did not come to it sees that it need not.
+    /// Makes a blocked task runnable from `cpu` on behalf of `by`; `since` is the time of its cause. A task that was
+    /// about to block and has not done so yet continues instead.
     pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time, by: Option<TaskId>) {
         let Some(parked) = self.tasks[task.index()].parked.take() else { return };
         self.blocked -= 1;
@@ -307,8 +306,8 @@ impl<O: Observer> Sim<'_, O> {
         self.explain(task, to);
     }
 
-    /// Sets the timer hardware to the next expiry. An earlier setting stays: it finds nothing to do
-    /// and sets the hardware again, which costs nothing in virtual time.
+    /// Sets the timer hardware to the next expiry. An earlier setting stays. Its interrupt finds no work and sets the
+    /// hardware again, which costs no virtual time.
     pub(crate) fn program_timer(&mut self, cpu: CpuId) {
         let Some(expiry) = self.machine.next_expiry(cpu) else { return };
         let programmed = expiry.max(self.now);

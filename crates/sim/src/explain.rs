@@ -1,7 +1,7 @@
-//! What is told of tasks that wait, so that it can be said why: of those that come before the one that runs.
+//! The events that explain why tasks wait: the waiting tasks that precede the running one in the order.
 //!
-//! It is asked when a task comes to a CPU, and at each tick of that of the first few that wait. Between two ticks the running
-//! task may fall behind one that waits, which is told at the second.
+//! They are determined when a task arrives on a CPU, and at each tick for the first few waiting tasks. If the running
+//! task falls behind a waiting one between two ticks, the second tick reports it.
 
 use crate::cpu::Current;
 use crate::sim::{Observer, Sim};
@@ -10,11 +10,11 @@ use runyard_engine::event::What;
 use runyard_engine::run_queue::Expired;
 use runyard_engine::task::TaskId;
 
-/// Of how many tasks it is asked at a tick: a long queue is not gone through each time.
+/// The number of waiting tasks that a tick examines. A tick must not walk a long queue.
 const ASKED_AT_TICK: usize = 8;
 
 impl<O: Observer> Sim<'_, O> {
-    /// A task was put on `cpu`, which may not have taken it.
+    /// Explains the waits on `cpu` after a task was sent there, which `cpu` may have refused.
     #[inline]
     pub(crate) fn explain(&mut self, task: TaskId, cpu: CpuId) {
         let is_fair = |curr: &Current| curr.policy.rt_prio().is_none();
@@ -30,7 +30,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Something expired on `cpu` that is no timer of a task's.
+    /// Explains the waits on `cpu` after an expiry other than a task's timer.
     pub(crate) fn explain_tick(&mut self, cpu: CpuId, expired: Expired) {
         if !self.options.explain || expired != Expired::Tick {
             return;

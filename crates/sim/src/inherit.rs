@@ -1,13 +1,13 @@
-//! Priority inheritance: who holds a mutex runs as importantly as the best of those who wait for
-//! it, through chains of mutexes.
+//! Priority inheritance: the owner of a mutex runs with the highest priority of the tasks that wait for it, through
+//! chains of mutexes.
 //!
-//! The mutexes keep base priorities and donors; the engine is told the result, as a request like
-//! any other. A chain is walked from the waiter to the owner, to the mutex that the owner waits
-//! for, and on, until a priority does not change. A cycle is a deadlock of the scenario's; the walk
-//! ends there too, since priorities only rise along it and are bounded.
+//! The mutexes keep base priorities and donors. The engine receives the result as an ordinary request. The walk along a
+//! chain goes from the waiter to the owner, then to the mutex that the owner waits for, and on, until a priority does
+//! not change. A cycle is a deadlock of the scenario. The walk ends there as well, since priorities only rise along it
+//! and are bounded.
 //!
-//! Who is held back by the limit of a group in which a waiter is not runs on in the lowest group that
-//! both are in, and its own group pays.
+//! An owner may be throttled by the limit of a group that its waiter is not in. It then continues in the lowest group
+//! that contains both tasks, and its own group is charged.
 //!
 //! Nice values are not inherited, as in the kernel.
 
@@ -19,7 +19,7 @@ use runyard_workload::objects::Awaited;
 use runyard_workload::scenario::{MutexKind, ObjectId};
 
 impl<O: Observer> Sim<'_, O> {
-    /// `task` began to wait for `mutex`.
+    /// Propagates priorities after `task` began to wait for `mutex`.
     pub(crate) fn inherit(&mut self, task: TaskId, mutex: ObjectId) {
         debug_assert_eq!(self.tasks[task.index()].waiting, Waiting::Other(Awaited::Mutex(mutex)));
         if let Some(owner) = self.lends_to(mutex) {
@@ -27,7 +27,7 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// The donors of `task` may be others than before.
+    /// Updates the priority of `task` after its donors may have changed.
     pub(crate) fn disinherit(&mut self, task: TaskId) {
         if !self.inherits {
             return;
@@ -47,12 +47,12 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// The task to which those lend who wait for `mutex`.
+    /// Returns the task that inherits from the waiters of `mutex`.
     fn lends_to(&self, mutex: ObjectId) -> Option<TaskId> {
         self.objects.owner(mutex).filter(|_| self.objects.kind(mutex) == MutexKind::Inherit)
     }
 
-    /// What those who wait for a task lend it.
+    /// Returns the attributes that a task inherits from its waiters.
     fn lent_to(&self, task: TaskId) -> Lent {
         let inherits = |mutex: &&ObjectId| self.objects.kind(**mutex) == MutexKind::Inherit;
         let holds = self.tasks[task.index()].holds.iter().filter(inherits);

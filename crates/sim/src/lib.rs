@@ -1,8 +1,16 @@
 //! A deterministic simulator of any number of CPUs under the Runyard scheduler.
 //!
-//! [`sim::Sim`] runs a [`runyard_workload::Scenario`] in virtual time on the same
-//! [`runyard_smp::machine::Machine`] that real CPUs use, and tells an observer everything that
-//! happens. The same scenario, options and seed give the same events, on every machine.
+//! [`sim::Sim`] runs a [`runyard_workload::Scenario`] in virtual time. It calls the same
+//! [`runyard_smp::machine::Machine`] that the runtime calls from real threads, and passes every event to an observer.
+//! The same scenario, options and seed give the same events on every computer.
+//!
+//! A kick, a migration and an interrupt take virtual time here, as on hardware. Hints can be held back
+//! ([`sim::Options::hint_delay`]), and CPUs can go offline. So a simulation also exercises the code that repairs
+//! decisions on stale hints. With [`Check`], a run verifies the invariants that span CPUs and reports each
+//! violation with its time.
+//!
+//! Start at [`sim`], the loop over events. `exec` has the work of a CPU, `steps` interprets the program of a task, and
+//! `check` has the invariants.
 
 mod ahead;
 mod calendar;

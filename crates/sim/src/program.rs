@@ -1,4 +1,4 @@
-//! A task of the scenario while it lives: where it is in its program and what it waits for.
+//! A task of the scenario during its life: its place in its program, and the reason for which it waits.
 
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio};
@@ -18,99 +18,100 @@ use std::sync::Arc;
 
 use runyard_engine::task::TaskId;
 
-/// What is left of the step that a task is at.
+/// The rest of a task's current step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Todo {
-    /// Nothing: on to the next step.
+    /// The step is complete, so the next one begins.
     Nothing,
-    /// So much CPU time.
+    /// The step needs this much CPU time.
     Work(Nanos),
-    /// Work until then, with the CPU or without.
+    /// The step works until this time, with or without a CPU.
     Until(Time),
 }
 
-/// What a blocked task waits for.
+/// The reason for which a task is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// It is not blocked, or it was chosen to be woken.
+    /// The task is not blocked, or it was chosen to be woken.
     Nothing,
-    /// The window of its timer.
+    /// The task waits for its timer with this window.
     Timer(Window),
-    /// What another task has to do.
+    /// The task waits for an action of another task.
     Other(Awaited),
 }
 
-/// Those of a large machine do not fit into a cache, so what a step touches is side by side.
+/// A task's program and its state. The programs of a large machine do not fit into a cache, so the fields that one step
+/// uses are adjacent.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Program<'s> {
-    /// While it has no CPU.
+    /// The rest of its step while it has no CPU.
     pub(crate) todo: Todo,
     pub(crate) steps: StepsAtOnce,
     pub(crate) waiting: Waiting,
-    /// The engine's part, while the task is blocked.
+    /// The engine's part while the task is blocked.
     pub(crate) parked: Option<TaskOf<Work<()>>>,
     pub(crate) cursor: Cursor,
     pub(crate) spec: &'s TaskSpec,
-    /// What its log says of the round that it is in, if one is asked for.
+    /// The log of its current round, if a log is requested.
     pub(crate) log: Option<Box<Log>>,
     /// The mutex that it was woken to take.
     pub(crate) retry: Option<ObjectId>,
-    /// What it has still to wake.
+    /// The tasks that it still has to wake.
     pub(crate) wakes: VecDeque<Wakeup>,
-    /// When its own periodic timers are due next.
+    /// The times at which its own periodic timers are due next.
     pub(crate) timers: Vec<Option<Time>>,
-    /// Somebody chose to wake it and will come to do so.
+    /// Another task has chosen to wake it and has not done so yet.
     pub(crate) owed: bool,
-    /// It gave a mutex back: its donors may be fewer.
+    /// It released a mutex, so it may have fewer donors.
     pub(crate) donors_left: bool,
-    /// Whether it became runnable for the first time.
+    /// It has become runnable for the first time.
     pub(crate) started: bool,
     pub(crate) done: bool,
     pub(crate) draws: Pcg64Mcg,
-    /// What was asked of the engine for it last.
+    /// The attributes last requested of the engine for it.
     pub(crate) attr: Attr,
-    /// Where its periodic timers start: its delay after the run's start, as in rt-app.
+    /// The start of its periodic timers: its delay after the start of the run, as in rt-app.
     pub(crate) timer_zero: Time,
-    /// Mutexes that it holds.
+    /// The mutexes that it holds.
     pub(crate) holds: Vec<ObjectId>,
-    /// What those who wait for its mutexes lend it, if those inherit.
+    /// The attributes that it inherits from the waiters of its mutexes.
     pub(crate) lent: Lent,
     pub(crate) began: Began,
-    /// How often it came to its timer after the next period had begun.
+    /// The number of times that it reached its timer after the next period had begun.
     pub(crate) missed: u64,
     pub(crate) id: SpecId,
     pub(crate) control: Arc<Control>,
     pub(crate) name: String,
 }
 
-/// What was asked for a task when it began.
+/// The attributes requested for a task at its begin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Began {
     pub(crate) policy: Policy,
     pub(crate) group: GroupId,
     pub(crate) latency_nice: LatencyNice,
     pub(crate) cookie: Option<Cookie>,
-    /// How much later than asked its timers might expire.
+    /// The largest delay of its timers.
     pub(crate) slack: Nanos,
 }
 
-/// A task that another one is to wake.
+/// A task that another task is to wake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wakeup {
     pub(crate) task: TaskId,
-    /// Since when it could run.
+    /// The time since when it could run.
     pub(crate) since: Time,
 }
 
-/// How many steps a task took at an instant, the last one at which it took any.
+/// The number of steps that a task took at one instant, which is the last instant with a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StepsAtOnce {
     pub(crate) at: Time,
     pub(crate) count: u32,
 }
 
-/// What a [`Program`] is made of.
+/// The parts of a new [`Program`].
 #[derive(Debug)]
 pub(crate) struct NewProgram {
     pub(crate) id: SpecId,
@@ -157,7 +158,7 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// How the run leaves it.
+    /// Returns the task's state at the end of the run.
     pub(crate) fn left(&self) -> Left<'_> {
         let waits = match self.waiting {
             Waiting::Other(awaited) => Some(awaited),
@@ -166,26 +167,26 @@ impl<'s> Program<'s> {
         Left { name: &self.name, thread: &self.spec.name, ended: self.done, waits }
     }
 
-    /// Its real-time priority, its own or inherited.
+    /// Returns its real-time priority, its own or inherited.
     pub(crate) fn rt_prio(&self) -> Option<RtPrio> {
         self.attr.policy.rt_prio().max(self.lent.boost)
     }
 
-    /// The task group that it is in.
+    /// Returns its task group.
     pub(crate) fn group(&self) -> GroupId {
         self.attr.group
     }
 
-    /// The task group in which it competes.
+    /// Returns the task group in which it competes.
     pub(crate) fn queue_group(&self) -> GroupId {
         self.lent.group.unwrap_or(self.attr.group)
     }
 
-    /// How much later than asked its timers may expire.
+    /// Returns the largest delay of its timers.
     pub(crate) fn slack(&self) -> Nanos {
         if self.rt_prio().is_some() { Nanos::ZERO } else { self.attr.slack }
     }
 }
 
-/// The CPU that a task starts near: that of whoever creates the scenario's tasks.
+/// The CPU near which the scenario's tasks start: that of their creator.
 pub(crate) const FIRST_CPU: CpuId = CpuId(0);

@@ -1,15 +1,14 @@
-//! The simulator: one thread, virtual time, the machine that real CPUs use.
+//! The simulator: one thread, virtual time, and the machine that real CPUs use.
 //!
-//! A calendar of events drives everything (`calendar`). A CPU is idle, busy for the scheduler,
-//! or executes its task (`cpu`); a task is a program that is interpreted whenever its CPU
-//! executes it (`program`, `steps`). What the machine asks of other CPUs takes
-//! time here as it does on hardware: a kick is an interrupt that arrives later, a task that moves is
-//! between run queues for a while and seen by nobody, and what a CPU has to say can be held back.
-//! So the paths that repair what stale hints broke are not dead code here.
+//! A calendar of events drives the run (`calendar`). A CPU is idle, works for the scheduler, or executes its task
+//! (`cpu`). A task is a program, which is interpreted while its CPU executes it (`program`, `steps`). The effects of a
+//! CPU on others take time, as on hardware. A kick is an interrupt that arrives later. A migrating task is between run
+//! queues for a while, where no CPU sees it. The published state of a CPU can be held back. So the paths that repair
+//! decisions on stale hints are exercised here.
 //!
-//! Nothing depends on anything but scenario, options and seed: each task, each CPU's costs and the
-//! order of simultaneous events draw from generators of their own, so that a policy that changes
-//! who runs first does not change how long anybody works.
+//! A run depends only on scenario, options and seed. Each task, each CPU's costs, and the order of simultaneous events
+//! draw from separate generators. So a policy that changes the order of tasks does not change the duration of any
+//! task's work.
 
 use crate::calendar::{Calendar, Due};
 use crate::cores::Cores;
@@ -34,104 +33,104 @@ use runyard_workload::objects::{self, Objects, Undone};
 use runyard_workload::scenario::{Scenario, SpecId};
 use std::collections::BTreeMap;
 
-/// A machine of so many CPUs does not fit into the caches, and it pays to [read ahead](crate::ahead). Of fewer, that
-/// depends on what else is in the caches.
+/// The number of CPUs from which a machine does not fit into the caches, so that it pays to [read ahead](crate::ahead).
+/// For fewer CPUs that depends on other contents of the caches.
 const READS_AHEAD_FROM: usize = 2_048;
 
-/// How a scenario is run.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// All random draws follow from it.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// Whether to verify the invariants.
+    /// The invariants to verify.
     pub check: Check,
-    /// Tell the observer of every round of every task.
+    /// Whether to report every round of every task to the observer.
     pub log: bool,
-    /// Tell the observer what explains why tasks wait: [`What::Moved`], [`What::PassedOver`].
+    /// Whether to report the events that explain why tasks wait: [`What::Moved`], [`What::PassedOver`].
     pub explain: bool,
-    /// Hold back what a CPU says of itself, each time for a random part of this span.
+    /// The longest delay of a CPU's published state. Each delay is a random part of it.
     pub hint_delay: Nanos,
-    /// CPUs that leave service, or come back into it.
+    /// The CPUs that go offline or online.
     pub hotplug: Vec<Hotplug>,
-    /// Limits that change meanwhile.
+    /// The limits that change during the run.
     pub relimits: Vec<Relimit>,
 }
 
-/// A CPU leaves service, or comes back into it. CPU 0 stays.
+/// A CPU that goes offline or online. CPU 0 stays online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hotplug {
-    /// When.
+    /// The time of the change.
     pub at: Time,
-    /// Which; one that the machine does not have, and CPU 0, are ignored.
+    /// The CPU. A CPU that the machine does not have is ignored, and so is CPU 0.
     pub cpu: CpuId,
-    /// Whether it comes.
+    /// Whether the CPU goes online.
     pub online: bool,
 }
 
-/// A task group gets another limit, or none.
+/// A change of a task group's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relimit {
-    /// When.
+    /// The time of the change.
     pub at: Time,
-    /// Which, other than the root.
+    /// The group, which is not the root.
     pub group: GroupId,
-    /// What it may use from then on.
+    /// The new limit, or `None` to remove it.
     pub limit: Option<Limit>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// When it ended.
+    /// The time at which the run ended.
     pub end: Time,
-    /// The tasks by [`TaskId`]: those of the scenario in file order, then those that were forked.
+    /// The tasks by [`TaskId`]: those of the scenario in file order, then the forked ones.
     pub tasks: Vec<Simulated>,
-    /// Invariants that did not hold, the first few.
+    /// The first few violated invariants.
     pub violations: Vec<Violation>,
-    /// What limits did to the groups that have one.
+    /// The effects of limits on the groups that have one.
     pub limits: BTreeMap<GroupId, Limited>,
-    /// Waits in vain and resumptions that found nobody.
+    /// The waits that never ended, and the resumptions without a suspended task.
     pub left: Undone,
 }
 
-/// An invariant that did not hold.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name.
+    /// The name of the invariant.
     pub invariant: &'static str,
-    /// When.
+    /// The time of the violation.
     pub at: Time,
-    /// What was wrong.
+    /// A description of the violation.
     pub what: String,
 }
 
-/// What its limit did to a group.
+/// The effect of a group's limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limited {
-    /// In all.
+    /// The total over all CPUs.
     pub usage: Usage,
-    /// On each CPU where it was.
+    /// The part of each CPU on which the group was.
     pub on: Vec<(CpuId, UsageOnCpu)>,
 }
 
-/// A task that was simulated.
+/// A simulated task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Simulated {
-    /// Its name: that of its thread object, numbered if there are several.
+    /// The name: that of its thread object, with a number if there are several tasks.
     pub name: String,
     /// The name of the thread object whose program it runs.
     pub thread: String,
-    /// The policy with which it began.
+    /// The policy at its begin.
     pub policy: Policy,
-    /// The task group with which it began.
+    /// The task group at its begin.
     pub group: GroupId,
-    /// The latency nice with which it began.
+    /// The latency nice at its begin.
     pub latency_nice: LatencyNice,
-    /// The cookie with which it began, its own or that of its task group.
+    /// The cookie at its begin, its own or that of its task group.
     pub cookie: Option<Cookie>,
-    /// How often it came to its timer after the next period had begun.
+    /// The number of times that it reached its timer after the next period had begun.
     pub missed: u64,
-    /// How much later than asked its timers might expire when it began.
+    /// The largest delay of its timers at its begin.
     pub slack: Nanos,
 }
 
@@ -145,52 +144,53 @@ pub struct Sim<'s, O> {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Program<'s>>,
     pub(crate) objects: Objects,
-    /// Whether a mutex inherits.
+    /// Some mutex has priority inheritance.
     pub(crate) inherits: bool,
     pub(crate) costs: CostModel,
-    /// The CPU on which the machine is being called; a kick of that CPU needs no interrupt.
+    /// The CPU that calls the machine now. A kick of that CPU needs no interrupt.
     pub(crate) here: Option<CpuId>,
     pub(crate) fx: Asked,
-    /// Tasks on their way, by number, and the numbers that are free.
+    /// The migrating tasks by number, and the free numbers.
     pub(crate) carried: Vec<Option<Moving<Work<()>>>>,
     free_numbers: Vec<u32>,
-    /// How many forks each thread object has had.
+    /// The number of forks of each thread object.
     pub(crate) forks: Vec<u32>,
     pub(crate) options: Options,
     pub(crate) violations: Vec<Violation>,
-    /// Since when a group is throttled somewhere though its pool has budget.
+    /// The time since when a group is throttled somewhere although its pool has budget.
     pub(crate) stranded: Vec<Option<Time>>,
     pub(crate) alive: usize,
-    /// Tasks whose boxes are with their programs.
+    /// The number of tasks whose boxes are with their programs.
     pub(crate) blocked: usize,
     pub(crate) watch: Watch,
-    /// The run cannot go on.
+    /// The run cannot continue.
     pub(crate) stopped: bool,
     pub(crate) observer: O,
     /// The machine is larger than the caches.
     pub(crate) reads_ahead: bool,
-    /// Where threads of a core share it.
+    /// The speeds of hardware threads that share a core.
     pub(crate) smt: Option<Smt>,
-    /// Where the threads of a core decide together, and what was told of them.
+    /// The state of cores with core scheduling, and the last reports about them.
     pub(crate) cores: Option<Cores>,
 }
 
-/// Who is told what happens. Any function of an event is one.
+/// The receiver of a run's events. Any function of an event is one.
 pub trait Observer {
-    /// Something happened.
+    /// Receives an event.
     fn event(&mut self, event: &Event);
 
-    /// A task exists, or is to be scheduled otherwise from now on: it runs the program of `thread`, and this is asked for it.
+    /// Receives the attributes of a task when it is created and when they change. The task runs the program of
+    /// `thread`.
     fn asks(&mut self, task: TaskId, thread: SpecId, attr: &Attr) {
         let _ = (task, thread, attr);
     }
 
-    /// A round of a phase is over, of a run whose [`Options::log`] is set.
+    /// Receives the log of a phase's round at its end, in a run with [`Options::log`].
     fn row(&mut self, row: &Row) {
         let _ = row;
     }
 
-    /// An invariant did not hold after the last event.
+    /// Receives an invariant that did not hold after the last event.
     fn violation(&mut self, violation: &Violation) {
         let _ = violation;
     }
@@ -202,7 +202,7 @@ impl<F: FnMut(&Event)> Observer for F {
     }
 }
 
-/// What the machine asked for in a call.
+/// The effects that the machine requested in a call.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     kicks: Vec<CpuId>,
@@ -210,11 +210,11 @@ pub(crate) struct Asked {
     silent: Vec<CpuId>,
     balanced: Vec<(CpuId, Balanced)>,
     throttlings: Vec<(CpuId, Throttling)>,
-    /// CPUs that are forced idle because of another cookie than before.
+    /// The CPUs that are forced idle because of another cookie than before.
     forced: Vec<CpuId>,
     hold_back: bool,
     keeps_touched: bool,
-    /// CPUs whose run queues may have changed, some of them several times.
+    /// The CPUs with a possibly changed run queue. A CPU may appear several times.
     pub(crate) touched: Vec<CpuId>,
 }
 
@@ -266,8 +266,7 @@ impl Effects<Work<()>> for Asked {
 }
 
 impl<'s, O: Observer> Sim<'s, O> {
-    /// A machine with the tasks of `scenario`, none of which has begun. `observer` is told of
-    /// every event.
+    /// Returns a simulation of the tasks of `scenario`, none of which has begun. `observer` receives every event.
     ///
     /// # Errors
     /// If the scenario's machine contradicts itself.
@@ -316,13 +315,13 @@ impl<'s, O: Observer> Sim<'s, O> {
         Ok(sim)
     }
 
-    /// Runs to the end: of the duration, of all tasks, or of all hope that one goes on.
+    /// Runs to the end: that of the duration, that of the last task, or the point from which no task can continue.
     pub fn run(mut self) -> Outcome {
         while self.step() {}
         self.outcome()
     }
 
-    /// What the run came to so far.
+    /// Returns the result of the run so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let names = |task: &Program<'_>| Simulated {
@@ -363,13 +362,13 @@ impl<'s, O: Observer> Sim<'s, O> {
         limited.map(|group| (group, of(group))).collect()
     }
 
-    /// The virtual time.
+    /// Returns the virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Runs one event; `false` after the last.
+    /// Runs one event. Returns `false` after the last.
     pub fn step(&mut self) -> bool {
         if self.calendar.look() && self.reads_ahead {
             self.read_ahead();
@@ -387,14 +386,14 @@ impl<'s, O: Observer> Sim<'s, O> {
         self.goes_on()
     }
 
-    /// Whether there is anything to wait for.
+    /// Returns whether there is an event to wait for.
     pub(crate) fn goes_on(&self) -> bool {
         let unfinished = self.alive > 0 || self.scenario.duration.is_some();
         unfinished && !self.stopped
     }
 
-    /// Whether an entry of the calendar still means anything. Time does not go on for one that does
-    /// not: a run ends with the last thing that happened.
+    /// Returns whether an entry of the calendar is still valid. An invalid entry does not advance the time, so a run
+    /// ends with the last event that took place.
     fn still_holds(&mut self, at: Time, due: Due) -> bool {
         match due {
             Due::Interrupt(cpu) => self.has_interrupt(cpu, at),
@@ -444,7 +443,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
     }
 
-    /// A task that has not begun.
+    /// Creates a task that has not begun.
     pub(crate) fn create(&mut self, new: NewProgram) -> TaskId {
         let task = TaskId(self.tasks.len() as u64);
         let (thread, attr) = (new.id, new.attr.clone());
@@ -460,7 +459,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         task
     }
 
-    /// A task begins: it becomes runnable for the first time, near the CPU that begins it.
+    /// Begins a task: makes it runnable for the first time, near the CPU that begins it.
     pub(crate) fn begin(&mut self, on: Option<CpuId>, task: TaskId, since: Time) {
         let program = &mut self.tasks[task.index()];
         program.started = true;
@@ -476,7 +475,7 @@ impl<'s, O: Observer> Sim<'s, O> {
     }
 
     fn arrive(&mut self, number: u32) {
-        let moving = self.carried[number as usize].take().expect("who arrives was on its way");
+        let moving = self.carried[number as usize].take().expect("an arriving task was on its way");
         self.free_numbers.push(number);
         self.cpus[moving.to.index()].inbound -= 1;
         self.watch.note(moving.to);
@@ -499,7 +498,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         let Relimit { group, limit, .. } = self.options.relimits[nth];
         self.machine.set_limit(self.now, group, limit, &mut self.fx);
         self.carry_out();
-        // Who is held back, and by that keeps others waiting, may be another than before.
+        // The change may throttle other tasks than before, and so make other tasks wait.
         for at in 0..self.tasks.len() {
             if !self.tasks[at].holds.is_empty() {
                 self.disinherit(TaskId(at as u64));
@@ -507,7 +506,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
     }
 
-    /// Enters into the calendar what the machine asked for.
+    /// Enters the effects that the machine requested into the calendar.
     #[inline]
     pub(crate) fn carry_out(&mut self) {
         if self.fx.is_empty() {
@@ -555,7 +554,7 @@ impl<'s, O: Observer> Sim<'s, O> {
                 self.calendar.enter(at, Due::Publish(cpu));
             }
         }
-        // The buffers are used again.
+        // The buffers are reused.
         self.fx = Asked {
             kicks,
             moving,

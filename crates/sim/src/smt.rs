@@ -1,24 +1,24 @@
-//! Hardware threads of a core, each of which is slower while its siblings are busy (`machine.smt`).
+//! The hardware threads of a core, each of which is slower while its siblings are busy (`machine.smt`).
 //!
-//! The rest of a task's step is work, counted as the time that it takes on a core of its own. Speeds are whole
-//! millionths and remainders are kept, so that a step ends at the first nanosecond at which its work is done, however
-//! often its speed changed meanwhile. A CPU is busy while it executes a task or works for the scheduler. The scheduler's
-//! own work takes as long at any speed, and the engine charges time, not work, as a kernel does.
+//! The rest of a task's step is work, measured as the time that it takes on a core of its own. Speeds are whole
+//! millionths and remainders are kept. So a step ends at the first nanosecond at which its work is done, however often
+//! its speed has changed. A CPU is busy while it executes a task or works for the scheduler. The scheduler's own work
+//! takes the same time at any speed. The engine charges time, not work, as a kernel does.
 //!
-//! Invariant: between two events each thread has the speed that follows from how many threads of its core are busy.
+//! Invariant: between two events each thread has the speed that follows from the number of busy threads of its core.
 
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::{Level, Topology};
 
-/// The speed of a thread that has its core for itself.
+/// The speed of a thread on an otherwise idle core.
 const FULL: u64 = 1_000_000;
 
-/// The cores of a machine, as far as their threads share them.
+/// The cores of a machine and the speeds of their threads.
 #[derive(Debug)]
 pub(crate) struct Smt {
     topology: Topology,
-    /// The speed of each thread of a core, by the number of those that are busy, less one.
+    /// The speed of each thread of a core, by the number of busy threads less one.
     speeds: Vec<u64>,
     threads: Vec<Thread>,
 }
@@ -26,13 +26,13 @@ pub(crate) struct Smt {
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     busy: bool,
-    /// Work that was done since its last step began and is less than a nanosecond, in millionths of one.
+    /// The work done since the last step began that is less than a nanosecond, in millionths of one.
     rest: u64,
 }
 
 impl Smt {
-    /// A machine of which a thread with one busy sibling has so many millionths of its core's speed. None, if no thread has
-    /// a sibling.
+    /// Returns the cores of a machine on which a thread with one busy sibling has `busy_speed` millionths of its core's
+    /// speed. Returns `None` if no thread has a sibling.
     pub(crate) fn new(busy_speed: u32, topology: Topology) -> Option<Smt> {
         let nr_threads = topology.span(CpuId(0), Level::Smt).len();
         let threads = vec![Thread::default(); topology.cpus()];
@@ -43,7 +43,7 @@ impl Smt {
         })
     }
 
-    /// The threads of a CPU's core, itself included.
+    /// Returns the threads of a CPU's core, itself included.
     pub(crate) fn core(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
         self.topology.span(cpu, Level::Smt).map(CpuId::at)
     }
@@ -56,14 +56,14 @@ impl Smt {
         self.threads[cpu.index()].busy = busy;
     }
 
-    /// How long so much work takes on a CPU as it is at the moment.
+    /// Returns the time that this work takes on a CPU at its current speed.
     pub(crate) fn time_for(&self, cpu: CpuId, work: Nanos) -> Nanos {
         let wanted = u128::from(work.0) * u128::from(FULL);
         let left = wanted.saturating_sub(self.threads[cpu.index()].rest.into());
         Nanos(u64::try_from(left.div_ceil(self.speed(cpu).into())).unwrap_or(u64::MAX))
     }
 
-    /// The work that a CPU did in this time, at the speed that it has at the moment.
+    /// Returns the work that a CPU did in this time at its current speed.
     pub(crate) fn work_in(&mut self, cpu: CpuId, span: Nanos) -> Nanos {
         let speed = self.speed(cpu);
         let thread = &mut self.threads[cpu.index()];
@@ -72,7 +72,7 @@ impl Smt {
         Nanos((did / u128::from(FULL)) as u64)
     }
 
-    /// Another task has the CPU: the part of a nanosecond that the last one did is lost.
+    /// Drops the work below a nanosecond when another task gets the CPU.
     pub(crate) fn forget_rest(&mut self, cpu: CpuId) {
         self.threads[cpu.index()].rest = 0;
     }
@@ -83,8 +83,8 @@ impl Smt {
     }
 }
 
-/// The speed of each of so many busy threads: `one` for two, its square for four, its cube for eight. Between those a
-/// core's speed is interpolated.
+/// Returns the speed of each of `busy` threads: `one` for two, its square for four, its cube for eight. Between these
+/// numbers the speed of a core is interpolated.
 fn speed(one: u64, busy: u64) -> u64 {
     let of_power = |doublings: u32| (0..doublings).fold(FULL, |speed, _| speed * one / FULL);
     let doublings = busy.ilog2();
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn threads_of_a_core_are_the_slower_the_more_are_busy() {
         let speeds = |one| [1, 2, 3, 4, 6, 8].map(|busy| speed(one, busy));
-        // Two threads have 1.2 of a core, four 1.44, and three the middle of that.
+        // Two threads have 1.2 of a core, four have 1.44, and three have the mean of the two.
         assert_eq!(speeds(600_000), [1_000_000, 600_000, 440_000, 360_000, 264_000, 216_000]);
         assert_eq!(speeds(1_000_000), [1_000_000; 6]);
     }

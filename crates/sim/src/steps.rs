@@ -1,7 +1,7 @@
-//! The interpreter: what each step of a program does when its task comes to it.
+//! The interpreter: the effect of each step of a program when its task reaches it.
 //!
-//! A step takes CPU time, or blocks, or does something at once. Waking others is work for the
-//! scheduler that the waker's CPU does one after the other; between two, the waker can lose its CPU.
+//! A step takes CPU time, or blocks, or acts at once. To wake other tasks is work for the scheduler, which the waker's
+//! CPU does for one task after another. Between two of them, the waker can lose its CPU.
 
 use crate::calendar::Due;
 use crate::cpu::Current;
@@ -19,24 +19,24 @@ use runyard_workload::draw::{Draw, Stream, stream};
 use runyard_workload::objects::{Awaited, Objects, Sharing};
 use runyard_workload::scenario::{ObjectId, Phase, SpecId, Step, TimerRef};
 
-/// How many steps a task may take at one instant. Far more than a program that means to go on.
+/// The largest number of steps that a task may take at one instant. A program that makes progress takes far fewer.
 const MAX_STEPS_AT_ONCE: u32 = 1_000_000;
 
-/// How many tasks there may be, those that are forked included; as many as in a scenario.
+/// The largest number of tasks, forked ones included. It equals the limit of a scenario.
 const MAX_TASKS: usize = 1_000_000;
 
-/// What a step means for the CPU.
+/// The effect of a step on the CPU.
 enum Then {
-    /// On to the next.
+    /// The task goes to its next step.
     GoOn,
-    /// The task is not runnable until it is woken.
+    /// The task blocks until it is woken.
     Block(Waiting),
     Yield,
     Exit,
 }
 
 impl<O: Observer> Sim<'_, O> {
-    /// The task on `cpu` executes and has nothing left to do of its step.
+    /// Advances the task on `cpu`, which executes and has completed its step.
     pub(crate) fn advance(&mut self, cpu: CpuId) {
         self.pause(cpu);
         self.here = Some(cpu);
@@ -47,7 +47,7 @@ impl<O: Observer> Sim<'_, O> {
     fn interpret(&mut self, cpu: CpuId) {
         loop {
             let own = &self.cpus[cpu.index()];
-            let curr = own.curr.as_ref().expect("somebody executes");
+            let curr = own.curr.as_ref().expect("a task executes");
             let (task, is_free) = (curr.task, curr.todo == Todo::Nothing && !own.resched);
             if !self.makes_progress(task) {
                 return;
@@ -60,12 +60,13 @@ impl<O: Observer> Sim<'_, O> {
                 let cost = self.costs.wakeup(cpu);
                 return self.spend(cpu, cost);
             }
-            // An inherited priority goes after those were woken from whom it came.
+            // The task keeps an inherited priority until it has woken its donors.
             if std::mem::take(&mut self.tasks[task.index()].donors_left) {
                 self.disinherit(task);
                 continue;
             }
-            // Before it blocks it wakes those whom it has to, and may be woken itself meanwhile.
+            // Before it blocks, the task wakes the tasks that it owes a wake-up. It may itself be woken in the
+            // meantime.
             if self.tasks[task.index()].waiting != Waiting::Nothing {
                 return self.leave(cpu, Prev::Blocked);
             }
@@ -145,12 +146,12 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Who executes on `cpu`.
+    /// Returns the task that executes on `cpu`.
     fn current(&mut self, cpu: CpuId) -> &mut Current {
-        self.cpus[cpu.index()].curr.as_mut().expect("somebody executes")
+        self.cpus[cpu.index()].curr.as_mut().expect("a task executes")
     }
 
-    /// The task on `cpu` has to work for `span`, as `todo` says.
+    /// Makes the task on `cpu` work for `span`, as `todo` says.
     fn work(&mut self, cpu: CpuId, todo: Todo, span: Nanos) -> Then {
         let curr = self.current(cpu);
         curr.todo = todo;
@@ -161,7 +162,7 @@ impl<O: Observer> Sim<'_, O> {
         Then::GoOn
     }
 
-    /// Applies the properties of a phase, those that are others than before.
+    /// Applies the properties of a phase that differ from the current ones.
     fn begin_phase(&mut self, cpu: CpuId, task: TaskId, phase: &Phase) -> Then {
         let program = &self.tasks[task.index()];
         let old = program.attr.clone();
@@ -187,13 +188,13 @@ impl<O: Observer> Sim<'_, O> {
         self.tell(cpu, What::Changed { task, policy, group, latency_nice });
         self.request(task, change);
         if !self.tasks[task.index()].holds.is_empty() {
-            // What it is lent depends on its group.
+            // The attributes that it inherits depend on its group.
             self.disinherit(task);
         }
         Then::GoOn
     }
 
-    /// Asks the machine to change a task.
+    /// Requests a change of a task from the machine.
     pub(crate) fn request(&mut self, task: TaskId, change: Change) {
         let cell = self.tasks[task.index()].control.clone();
         self.machine.change(self.now, &*cell, change, &mut self.fx);
@@ -209,14 +210,14 @@ impl<O: Observer> Sim<'_, O> {
         Then::Block(Waiting::Timer(window))
     }
 
-    /// `waker` will wake `woken` as soon as it can.
+    /// Makes `waker` wake `woken` as soon as it can.
     pub(crate) fn wake_later(&mut self, waker: TaskId, woken: TaskId) {
         let program = &mut self.tasks[woken.index()];
         (program.waiting, program.owed) = (Waiting::Nothing, true);
         self.tasks[waker.index()].wakes.push_back(Wakeup { task: woken, since: self.now });
     }
 
-    /// A new task, which begins at once, or when its delay since the start of the run is over.
+    /// Forks a task. It begins at once, or when its delay since the start of the run is over.
     fn fork(&mut self, task: TaskId, spec: SpecId) -> Then {
         if self.tasks.len() >= MAX_TASKS {
             self.stop("task-limit", format!("{MAX_TASKS} tasks exist, and one more is forked"));
@@ -240,8 +241,8 @@ impl<O: Observer> Sim<'_, O> {
         Then::GoOn
     }
 
-    /// Whether a task goes on in time: one that takes steps for ever at one instant, as by locking
-    /// and unlocking what nobody else wants, would keep virtual time from going on at all.
+    /// Returns whether a task makes progress in time. A task could take steps for ever at one instant, for example by
+    /// locking and unlocking a free mutex. It would keep virtual time from advancing.
     fn makes_progress(&mut self, task: TaskId) -> bool {
         let now = self.now;
         let program = &mut self.tasks[task.index()];
@@ -255,7 +256,7 @@ impl<O: Observer> Sim<'_, O> {
         !stuck
     }
 
-    /// Wakes a task, or begins it if it was forked just now.
+    /// Wakes a task, or begins it if it was just forked.
     fn wake_or_begin(&mut self, cpu: CpuId, Wakeup { task, since }: Wakeup) {
         let program = &mut self.tasks[task.index()];
         if !std::mem::take(&mut program.owed) {
@@ -279,7 +280,7 @@ impl<O: Observer> Sim<'_, O> {
         draw.sample(&mut self.tasks[task.index()].draws)
     }
 
-    /// When the current period of a timer began, once it has been used.
+    /// Returns the begin of a timer's current period, once the timer has been used.
     fn period_mut(&mut self, task: TaskId, timer: TimerRef) -> &mut Option<Time> {
         match timer {
             TimerRef::Shared(id) => self.objects.period_mut(id),
@@ -349,7 +350,7 @@ mod tests {
         let scenario = parse("-", text, &Overrides::default()).unwrap().scenario;
         let mut sim = Sim::new(&scenario, Options::default(), |_: &Event| {}).unwrap();
         assert!(sim.machine.config().cookies);
-        // The engine's part of a task that sleeps is with its program.
+        // The engine's part of a sleeping task is with its program.
         let mut had = Vec::new();
         while sim.step() {
             let cookie = sim.tasks[0].parked.as_ref().map(|parked| parked.attr().cookie);

@@ -1,13 +1,13 @@
-//! Which invariants are verified after an event: with [`Check::Full`] all of them, with [`Check::Touched`] those
-//! of what the event touched.
+//! The invariants to verify after an event: all of them with [`Check::Full`], and those of the touched parts with
+//! [`Check::Touched`].
 //!
-//! A run queue that changes tells so under its lock, whoever changes it; the simulator notes the CPUs of which
-//! it changes anything itself. What spans CPUs is counted of each when it was touched last: tasks in queues and
-//! on their way, what groups have, who waits, who runs. So after an event the counters of the whole machine are
-//! compared, and pairs of CPUs of which at least one was touched. Two that were not touched are as they were.
+//! A changed run queue reports itself under its lock. The simulator itself notes the CPUs of which it changes other
+//! state. For the invariants that span CPUs, the state of each CPU at its last touch is kept: the tasks in its queue
+//! and on their way, the parts of groups, the waiting tasks, and the running task. After an event, the counters of the
+//! whole machine are compared, and all pairs of CPUs with a touched one. Two untouched CPUs are unchanged.
 //!
-//! What is seen later so is what no event tells of: a counter that changes by itself, and a budget that lies
-//! idle since its period began. After [`Check::EVENTS`] events everything is verified.
+//! Some violations are found later, because no event reports them: a counter that changes by itself, and a budget that
+//! has been unused since its period began. After [`Check::EVENTS`] events everything is verified.
 
 use crate::calendar::Due;
 use crate::sim::{Observer, Sim};
@@ -17,7 +17,7 @@ use runyard_engine::time::Time;
 use std::collections::BTreeSet;
 
 impl<O: Observer> Sim<'_, O> {
-    /// Runs an event and verifies what is to hold after it. `false` after the last.
+    /// Runs an event and verifies the invariants after it. Returns `false` after the last.
     #[inline(never)]
     pub(crate) fn step_checked(&mut self, at: Time, due: Due) -> bool {
         if due == Due::End && self.options.check == Check::Touched {
@@ -70,7 +70,7 @@ impl<O: Observer> Sim<'_, O> {
         self.forget(touched);
     }
 
-    /// The next event has touched nothing yet.
+    /// Clears the touched parts before the next event.
     fn forget(&mut self, mut touched: Vec<CpuId>) {
         for cpu in touched.drain(..) {
             self.watch.is_touched[cpu.index()] = false;
@@ -98,7 +98,7 @@ impl<O: Observer> Sim<'_, O> {
         self.watch.seen[cpu.index()] = new;
     }
 
-    /// Who waits on a CPU that was touched could run on any, who waits on another could on one that was touched.
+    /// Checks the real-time tasks of touched CPUs against all CPUs, and those of other CPUs against the touched ones.
     fn check_rt_affinity_of(&mut self, touched: &[CpuId]) {
         let watch = &self.watch;
         let beats = |on: CpuId, prio| watch.seen[on.index()].runs.is_some_and(|run| run < prio);
@@ -130,7 +130,7 @@ impl<O: Observer> Sim<'_, O> {
             let is_touched = |on: CpuId| self.watch.is_touched[on.index()];
             let waste = self.watch.waste[cpu.index()];
             let waiter = match waste.map(|waste| is_touched(waste.on)) {
-                // Who waits, waits on.
+                // The waiting task has not changed, so it still waits.
                 Some(false) if !is_touched(cpu) => None,
                 None if !is_touched(cpu) => Some(touched.iter().find_map(|&on| find(on))),
                 _ => Some(self.watch.waiting.iter().find_map(|&on| find(on))),
@@ -154,7 +154,7 @@ impl<O: Observer> Sim<'_, O> {
     }
 }
 
-/// Has `it` in the set, or not.
+/// Inserts `it` into the set or removes it.
 fn put<T: Ord>(set: &mut BTreeSet<T>, it: T, is_in: bool) {
     if is_in {
         set.insert(it);
@@ -172,7 +172,7 @@ mod tests {
     use runyard_engine::time::Nanos;
     use runyard_workload::{Overrides, Scenario, parse};
 
-    /// Everything that CPUs have to do with each other: groups with limits, real-time tasks, a mutex, forks.
+    /// A scenario with all interactions of CPUs: groups with limits, real-time tasks, a mutex, forks.
     const BUSY: &str = r#"{
         "machine": {"cpus": 4, "topology": "2x2"},
         "groups": {"/web": {"runtime": 30000, "period": 50000}, "/web/api": {"weight": 300}},
@@ -202,7 +202,7 @@ mod tests {
         Options { seed, check, hint_delay, hotplug, ..Options::default() }
     }
 
-    /// What is remembered of CPUs that an event did not touch is what they are.
+    /// Asserts that the remembered state of each untouched CPU is its current state.
     fn audit<O: Observer>(sim: &Sim<'_, O>) {
         for (at, seen) in sim.watch.seen.iter().enumerate() {
             let cpu = CpuId::at(at);
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// What comes of a machine without some features that is held to the promises of all of them.
+    /// Runs a machine without some features and checks the guarantees of all of them.
     fn held_to_too_much(text: &str, without: &str, check: Check, seed: u64) -> Outcome {
         let (has, promises) = (scenario(text, without), scenario(text, ""));
         let mut sim = Sim::new(&has, options(check, seed), |_: &Event| {}).unwrap();

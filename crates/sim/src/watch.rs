@@ -1,4 +1,5 @@
-//! What a simulation is asked to verify, and what it keeps for that. `touched` has when it verifies what.
+//! The verification options of a simulation, and the state that they need. `touched` decides when each invariant is
+//! verified.
 
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -8,93 +9,93 @@ use runyard_engine::time::Time;
 use runyard_smp::check::Sums;
 use std::collections::BTreeSet;
 
-/// What is verified, and when.
+/// The invariants to verify, and the times to do so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// Nothing but what costs nothing.
+    /// Only the checks without cost.
     #[default]
     No,
-    /// After every event what it touched and the counters of the whole machine; everything after so many
-    /// events ([`Check::EVENTS`]), and at the end.
+    /// After every event, the parts that it touched and the counters of the whole machine. Everything is verified each
+    /// [`Check::EVENTS`] events and at the end.
     Touched,
     /// Everything after every event.
     Full,
 }
 
 impl Check {
-    /// After how many events everything is verified, where most of them only have verified what they touched.
+    /// The number of events between two full verifications with [`Check::Touched`].
     pub const EVENTS: u32 = 10_000;
 }
 
-/// A fair task that waits, and where it may run.
+/// A waiting fair task, and the CPUs where it may run.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub(crate) task: TaskId,
-    /// Where it waits.
+    /// The CPU where it waits.
     pub(crate) on: CpuId,
     /// It waits for tasks of its kind.
     pub(crate) normal: bool,
     pub(crate) cpus: CpuSet,
 }
 
-/// Which of those that wait elsewhere a CPU has to have, after a while.
+/// The kind of tasks waiting elsewhere that a CPU should have after a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// It is busy, or something that it does not know of is on its way there.
+    /// No task: the CPU is busy, or a task or message that it does not know of is on its way to it.
     #[default]
     Nobody,
-    /// It has SCHED_IDLE tasks alone.
+    /// A normal task: the CPU has only SCHED_IDLE tasks.
     Normal,
-    /// It idles.
+    /// Any task: the CPU idles.
     Anybody,
 }
 
 impl Takes {
-    /// Whether `cpu`, which takes that, has to have `waiter`.
+    /// Returns whether `cpu`, which takes tasks of this kind, should have `waiter`.
     pub(crate) fn wants(self, cpu: CpuId, waiter: &Waiter) -> bool {
         let kind = self == Takes::Anybody || self == Takes::Normal && waiter.normal;
         kind && waiter.cpus.contains(cpu)
     }
 }
 
-/// A CPU idles, and somebody waits elsewhere that may run there, this task the last.
+/// The state of a CPU that idles while tasks wait elsewhere that may run there. The task is the last one found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waste {
     pub(crate) task: TaskId,
-    /// Where that waits.
+    /// The CPU where the task waits.
     pub(crate) on: CpuId,
     pub(crate) since: Time,
 }
 
-/// What was seen of the machine, where it is verified by parts.
+/// The observed state of a machine that is verified in parts.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) is_on: bool,
-    /// CPUs that the event touched.
+    /// The CPUs that the event touched.
     pub(crate) touched: Vec<CpuId>,
-    /// By CPU, whether it is among them.
+    /// For each CPU, whether the event touched it.
     pub(crate) is_touched: Vec<bool>,
-    /// It touched an object that tasks share.
+    /// The event touched an object that tasks share.
     pub(crate) objects: bool,
-    /// Events since everything was verified.
+    /// The number of events since everything was verified.
     pub(crate) events: u32,
     pub(crate) sums: Sums,
     pub(crate) seen: Vec<Seen>,
-    /// Tasks that are in run queues, and on their way.
+    /// The number of tasks in run queues and on their way.
     pub(crate) housed: usize,
-    /// CPUs where a fair task waits.
+    /// The CPUs where a fair task waits.
     pub(crate) waiting: BTreeSet<CpuId>,
-    /// CPUs that take a task which waits elsewhere.
+    /// The CPUs that take a task waiting elsewhere.
     pub(crate) takers: BTreeSet<CpuId>,
-    /// CPUs where a real-time task waits.
+    /// The CPUs where a real-time task waits.
     pub(crate) waiting_rt: BTreeSet<CpuId>,
-    /// By CPU, for the check that it does not idle while somebody waits for long.
+    /// For each CPU, the record for the check that it does not idle for long while a task waits.
     pub(crate) waste: Vec<Option<Waste>>,
-    /// Groups that were throttled though there was budget when they were looked at last.
+    /// The groups that were throttled with budget left at the last check.
     pub(crate) stranded: BTreeSet<GroupId>,
 }
 
-/// A CPU when it was touched last.
+/// A CPU at its last touch.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) housed: usize,
@@ -115,7 +116,7 @@ impl Watch {
         watch
     }
 
-    /// Something of `cpu` changes.
+    /// Notes a change of `cpu`.
     #[inline]
     pub(crate) fn note(&mut self, cpu: CpuId) {
         if self.is_on && !std::mem::replace(&mut self.is_touched[cpu.index()], true) {
@@ -123,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// Something of an object changes.
+    /// Notes a change of an object.
     pub(crate) fn note_objects(&mut self) {
         self.objects = true;
     }

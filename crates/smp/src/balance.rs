@@ -1,19 +1,20 @@
-//! Balancing of fair tasks over the levels of the topology: which CPU balances when, and does what
-//! [`runyard_engine::balance`] chose. It never moves a real-time task.
+//! Balancing of fair tasks over the levels of the topology.
 //!
-//! A CPU balances in three cases ([`IdleKind`]), the nearest level first in each:
+//! [`runyard_engine::balance`] chooses the task moves. This file decides which CPU balances at which time, and carries
+//! the moves out. It never moves a real-time task.
+//!
+//! A CPU balances in three cases ([`IdleKind`]). In each case it begins with the nearest level.
 //!
 //! - *At a tick*, from time to time, a busy CPU balances for its CPU group (`rebalance_domains`).
 //! - *Newly idle*, a CPU looks for one task before it goes idle.
-//! - *Idle* CPUs have no tick. A busy CPU that has tasks waiting, or neighbours where there is more
-//!   room, kicks one of them, which then balances for all of them (`nohz_idle_balance`).
+//! - *Idle* CPUs have no tick. A busy CPU kicks one of them if tasks wait on it or if its neighbours have more room.
+//!   The kicked CPU then balances for all idle CPUs (`nohz_idle_balance`).
 //!
-//! With `IDLE_LOAD_BALANCE` nobody compares CPU groups to find a task for a CPU that has nothing to
-//! do: there is room for it, whatever weighs what. A CPU that becomes idle asks the CPUs that say that
-//! somebody waits, the busiest of a few nearest ones first; and a CPU on which tasks wait gives them,
-//! at its tick, one after the other to CPUs that could run them at once. What either costs does not
-//! grow with the machine but for the words of a mask. A task that could not be given is not the next one
-//! that is looked at, so none is left out for ever.
+//! With `IDLE_LOAD_BALANCE`, a CPU without work finds a task without a comparison of CPU groups, because it has room
+//! for any task. A CPU that becomes idle pulls from an overloaded CPU. Among a few of the nearest ones it tries the
+//! busiest first. A CPU with waiting tasks gives them away at its tick, one at a time, to CPUs that can run them at
+//! once. Apart from the words of a CPU mask, neither cost grows with the machine. A task that could not be given away
+//! is not the first candidate of the next round, so no task starves.
 
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
 use crate::machine::Machine;
@@ -34,27 +35,27 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Level;
 use std::cmp::Reverse;
 
-/// How many CPUs a search asks at each level.
+/// The number of CPUs that a search examines at each level.
 const CPUS_ASKED: usize = 16;
 
-/// How often the idle CPUs are asked to balance at most, and a CPU looks again for where to send tasks
-/// that wait, after it found nothing: a jiffy at the 250 Hz of most distributions.
+/// The shortest interval between two idle balances. It is also the time that a CPU waits after a search without result
+/// before it looks again for CPUs to give waiting tasks to. One jiffy at the 250 Hz of most distributions.
 const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
 
-/// What it costs a CPU that is about to idle to look at another, by the later rules.
+/// The estimated cost for a newly idle CPU to examine one other CPU, under the later rules.
 const LOOKED_AT: Nanos = Nanos::from_micros(2);
 
-/// How many tasks are moved in a pass at most (`sched_nr_migrate`).
+/// The largest number of tasks that one pass moves (`sched_nr_migrate`).
 const MAX_MOVED: u32 = 32;
 
-/// In how many rounds in sequence a CPU tries some of its waiting tasks to give one away, so that its
-/// lock is not held for long.
+/// The largest number of rounds in which a CPU tries to give one of its waiting tasks away. Several short rounds keep
+/// the hold time of its lock short.
 const MAX_GIVE_AWAY_ROUNDS: u32 = 8;
 
-/// Of how many CPUs with nothing but pinned tasks a pass finds out.
+/// The largest number of CPUs that one pass can set aside because all their tasks are pinned.
 const MAX_TRIED: usize = 4;
 
-/// The domains, by the places of their first CPUs, that one idle CPU after the other found in balance.
+/// For each level, the place of the first CPU of the domain that an earlier idle CPU found in balance.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known([Option<usize>; LEVELS]);
 
@@ -64,7 +65,7 @@ impl Known {
     }
 }
 
-/// A CPU that balances now.
+/// A CPU that balances now, and its reason.
 #[derive(Clone, Copy, Debug)]
 struct Balancer {
     now: Time,
@@ -72,14 +73,14 @@ struct Balancer {
     idle_kind: IdleKind,
 }
 
-/// A pass of one CPU at one level.
+/// One pass of one CPU at one level.
 #[derive(Clone, Copy, Debug)]
 struct Site {
     now: Time,
     cpu: CpuId,
     level: Level,
     pass: Pass,
-    /// The CPU sleeps deep, and is not to be woken for SCHED_IDLE tasks.
+    /// The CPU sleeps deeply and must not wake for SCHED_IDLE tasks.
     spares: bool,
 }
 
@@ -94,7 +95,7 @@ impl Site {
     }
 }
 
-/// CPUs from which nothing can be pulled, in one pass.
+/// The CPUs from which this pass cannot pull any task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried([Option<CpuId>; MAX_TRIED]);
 
@@ -107,7 +108,7 @@ impl Tried {
         self.0[0].is_none()
     }
 
-    /// `false` if there is no room for another.
+    /// Adds a CPU. Returns `false` if the list is full.
     fn add(&mut self, cpu: CpuId) -> bool {
         let free = self.0.iter_mut().find(|tried| tried.is_none());
         free.map(|tried| *tried = Some(cpu)).is_some()
@@ -115,8 +116,8 @@ impl Tried {
 }
 
 impl<W: Controlled> Machine<W> {
-    /// What a CPU without work does for balance, being about to idle or kicked in its sleep. Says
-    /// whether it found work.
+    /// Balances for a CPU without work, which is either newly idle or was kicked while idle. Returns whether it found
+    /// work.
     pub(crate) fn balance_without_work(
         &self,
         now: Time,
@@ -137,7 +138,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// What a busy CPU does for balance at a tick; `is_due`, whether a pass may be.
+    /// Balances for a busy CPU at a tick. `is_due` says whether a pass may be due.
     pub(crate) fn balance_tick(
         &self,
         now: Time,
@@ -163,8 +164,8 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn balance_newly_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
-        // This one is busy again soon. What it would take has something in the caches of its CPU, or, by the later rule, it
-        // would look for a part of that time (`max_newidle_lb_cost`).
+        // A short average idle time means that the CPU is busy again soon. A pulled task would then only lose its warm
+        // cache. Under the later rule, the search itself must also fit into the idle time (`max_newidle_lb_cost`).
         let avg_idle = self.inspect(cpu, RunQueue::avg_idle);
         let by_room = self.has(Feature::BalanceByRoom);
         if !by_room && avg_idle < self.config.migration_cost {
@@ -188,7 +189,7 @@ impl<W: Controlled> Machine<W> {
         false
     }
 
-    /// A pass of a CPU that is about to idle, unless a draw is against it. Says whether it found work.
+    /// Runs one pass for a newly idle CPU, unless the random draw skips it. Returns whether it found work.
     fn newly_idle_pass(&self, site: Site, fx: &mut impl Effects<W>) -> bool {
         let (cpu, level) = (site.cpu, site.level);
         let stands_for = match self.has(Feature::NiRandom) {
@@ -202,7 +203,8 @@ impl<W: Controlled> Machine<W> {
         moved
     }
 
-    /// What a balancing CPU sees of another. By the rules of 5.5 it is what was there lately, not at the moment.
+    /// Returns the state of another CPU as a balancing CPU sees it. Under the rules of 5.5 this is the recent average,
+    /// not the state of the moment.
     pub(crate) fn seen(&self, now: Time, cpu: CpuId, measure: Measure) -> Seen {
         let full = power_of_cpu(self.config.topology, self.config.features);
         let seen = self.hints.seen(now, cpu, full, measure);
@@ -214,7 +216,7 @@ impl<W: Controlled> Machine<W> {
         Seen { load, runnable, util, ..seen }
     }
 
-    /// Balances for every idle CPU, until the one that does it has work itself. Says whether it has.
+    /// Balances for every idle CPU until `own`, which does this work, has a task itself. Returns whether it has one.
     fn balance_idle_cpus(&self, now: Time, own: CpuId, fx: &mut impl Effects<W>) -> bool {
         let mut known = Known::default();
         let mut idle = self.hints.idle.ring(&self.all, 0..self.cpus.len(), own);
@@ -224,8 +226,8 @@ impl<W: Controlled> Machine<W> {
         })
     }
 
-    /// Sends a task that waits on `cpu` to a CPU that could run it at once: one that is idle, the
-    /// nearest; or, if it is not of the SCHED_IDLE class, one that has only tasks of that.
+    /// Sends a task that waits on `cpu` to a CPU that can run it at once. The nearest idle CPU is preferred. A task
+    /// outside the SCHED_IDLE class can also go to a CPU that has only SCHED_IDLE tasks.
     fn give_away(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let soaks = self.hints.pressed.contains(cpu) && !self.hints.sched_idle.is_empty();
         let due = || self.with_balance(cpu, |balance| balance.next_give_away) <= now;
@@ -253,7 +255,7 @@ impl<W: Controlled> Machine<W> {
         self.report_search(cpu, IdleKind::Busy, level, fx);
     }
 
-    /// Where a fair task that waits on `cpu` could run at once, and how near that is.
+    /// Returns a CPU where a fair task that waits on `cpu` could run at once, and the level that both share.
     fn find_room(
         &self,
         now: Time,
@@ -281,9 +283,9 @@ impl<W: Controlled> Machine<W> {
         self.domains.iter().find_map(room)
     }
 
-    /// Takes one task that waits anywhere for a CPU that is about to idle; of the nearest from one
-    /// with many. Says whether there is one. After a search in vain there is none for some time: who
-    /// waits by then is given away at a tick.
+    /// Pulls one waiting task to a CPU that is about to idle, from a nearby CPU with many tasks. Returns whether it
+    /// found one. After a search without result, the next search is delayed. A tick of the overloaded CPU gives its
+    /// waiting tasks away in the meantime.
     fn search_overloaded(&self, now: Time, to: CpuId, fx: &mut impl Effects<W>) -> bool {
         if now < self.with_balance(to, |balance| balance.next_search) {
             return false;
@@ -305,8 +307,8 @@ impl<W: Controlled> Machine<W> {
         found.is_some()
     }
 
-    /// Tries CPUs that have tasks waiting, nearest level first, until one gives a task, and tells the
-    /// level: of the nearest few that with most tasks, then the others of them.
+    /// Tries overloaded CPUs, nearest level first, until one gives a task, and returns its level. At each level it
+    /// examines a few of the nearest CPUs: first the one with the most tasks, then the others.
     fn try_overloaded(&self, cpu: CpuId, mut gives: impl FnMut(CpuId) -> bool) -> Option<Level> {
         let found = self.domains.iter().find(|&&(level, _)| {
             let span = self.config.topology.span(cpu, level);
@@ -321,7 +323,7 @@ impl<W: Controlled> Machine<W> {
         found.map(|&(level, _)| level)
     }
 
-    /// Reports a search; one in vain came to the widest level.
+    /// Reports a search. A search without result is reported at the widest level.
     fn report_search(
         &self,
         cpu: CpuId,
@@ -336,8 +338,8 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Balances a CPU at each level that is due and not known to be in balance, as long as it is the
-    /// one to do it for its CPU group. Tells whether something was moved to it.
+    /// Balances a CPU at each level that is due and not yet known to be in balance. It stops at the first level where
+    /// another CPU balances for the CPU group. Returns whether a task moved to this CPU.
     fn rebalance_domains(
         &self,
         balancer: Balancer,
@@ -365,7 +367,7 @@ impl<W: Controlled> Machine<W> {
             }
             match self.balance_level(site, fx) {
                 Outcome::Moved(_) => (moved, idle_kind) = (true, IdleKind::Busy),
-                // Another idle CPU compares the same CPU groups, unless they are of several CPUs.
+                // Other idle CPUs compare the same CPU groups, unless the groups have several CPUs each.
                 Outcome::Balanced if !domain.spreads && idle_kind == IdleKind::Idle => {
                     known.0[level as usize] = Some(span);
                 }
@@ -375,8 +377,8 @@ impl<W: Controlled> Machine<W> {
         moved
     }
 
-    /// At how many CPUs of its node a woken task looks for an idle one, until the next balance there: the fewer the more they
-    /// are used, and none from 85 % on (`update_idle_cpu_scan`).
+    /// Sets the number of CPUs of a node that a wake-up scans for an idle one, until the next balance of the node. The
+    /// number falls with the utilization and is zero from 85 % on (`update_idle_cpu_scan`).
     fn refresh_idle_scan(&self, now: Time, cpu: CpuId) {
         if !self.has(Feature::SisUtil) {
             return;
@@ -391,7 +393,7 @@ impl<W: Controlled> Machine<W> {
         self.hints.set_idle_scan(first, scan as u32);
     }
 
-    /// The levels whose time has come, which begins anew.
+    /// Returns the levels that are due, and restarts their intervals.
     fn due_levels(&self, Balancer { now, cpu, idle_kind }: Balancer) -> [bool; LEVELS] {
         let most = Nanos(MAX_INTERVAL_PER_CPU.0 * self.cpus.len() as u64);
         self.with_balance(cpu, |balance| {
@@ -400,7 +402,8 @@ impl<W: Controlled> Machine<W> {
                 let progress = balance.of(level);
                 let factor = if idle_kind == IdleKind::Busy { domain.busy_factor } else { 1 };
                 let interval = Nanos(progress.interval.0 * factor);
-                // So that busy CPUs at several levels are not due at the same ticks (`get_sd_balance_interval`).
+                // The shorter interval keeps busy CPUs from being due at several levels at the same ticks
+                // (`get_sd_balance_interval`).
                 let sooner = domain.by_room && idle_kind == IdleKind::Busy;
                 let interval =
                     if sooner { interval.saturating_sub(self.config.tick) } else { interval };
@@ -417,8 +420,8 @@ impl<W: Controlled> Machine<W> {
         })
     }
 
-    /// Whether `cpu` balances for its CPU group: its first idle CPU does, or one with SCHED_IDLE
-    /// tasks only, or its first.
+    /// Returns whether `cpu` balances for its CPU group. That is the first idle CPU of the group, else the first with
+    /// only SCHED_IDLE tasks, else the first online CPU.
     fn should_balance(&self, cpu: CpuId, level: Level) -> bool {
         let group = self.config.topology.group(cpu, level);
         let (hints, first) = (&self.hints, CpuId::at(group.start));
@@ -429,8 +432,8 @@ impl<W: Controlled> Machine<W> {
         who.or_else(|| hints.online.ring(&self.all, group, first).next()) == Some(cpu)
     }
 
-    /// A pass for each measure, until one moves something. What was found to be wrong first counts for
-    /// the next time.
+    /// Runs one pass for each measure until a pass moves a task. If none does, the first imbalance found counts for the
+    /// next time.
     fn balance_level(&self, site: Site, fx: &mut impl Effects<W>) -> Outcome {
         let mut outcome = Outcome::Balanced;
         let measures = Pass::measures(self.config.features, site.pass.domain);
@@ -445,7 +448,7 @@ impl<W: Controlled> Machine<W> {
             }
         }
         let takes_running = self.note(site, outcome);
-        // A running task of one measure is left alone: nobody who waits would gain by its going.
+        // Without a measure, the running task stays: no waiting task would gain if it left.
         if let Outcome::Failed(from, Some(measure)) = outcome
             && takes_running
         {
@@ -456,13 +459,13 @@ impl<W: Controlled> Machine<W> {
 
     fn note(&self, site: Site, outcome: Outcome) -> bool {
         self.with_balance(site.cpu, |balance| {
-            // The next pass may be due sooner than it was.
+            // The next pass may now be due earlier than before.
             balance.next_balance = Time::ZERO;
             balance.of(site.level).note(outcome, site.pass.domain)
         })
     }
 
-    /// Has the running task of `from` preempted and sent here (`active_load_balance_cpu_stop`).
+    /// Preempts the running task of `from` and sends it to the balancing CPU (`active_load_balance_cpu_stop`).
     fn active_balance(&self, site: Site, from: CpuId, measure: Measure, fx: &mut impl Effects<W>) {
         let Site { now, cpu, level, pass, .. } = site;
         let (given, _) = self.detach(from, fx, |rq| rq.give_curr(now, cpu, measure));
@@ -480,7 +483,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Compares the CPU groups of a level, and pulls from the busiest what is too much there.
+    /// Compares the CPU groups of a level, and pulls the excess from the busiest one.
     fn pass(&self, site: Site, fx: &mut impl Effects<W>) -> Outcome {
         let outcome = self.compare(site, fx);
         site.report(fx, outcome.found());
@@ -513,7 +516,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// What to pull from which CPU group, which is named by the place of its first CPU.
+    /// Decides how much to pull, and from which CPU group. The place of its first CPU names a CPU group.
     fn survey(&self, site: Site, tried: &Tried) -> BalanceVerdict<usize> {
         let Site { now, cpu, level, pass, .. } = site;
         let topology = self.config.topology;
@@ -535,7 +538,7 @@ impl<W: Controlled> Machine<W> {
         survey.decide()
     }
 
-    /// The CPU of a CPU group from which to pull.
+    /// Returns the CPU to pull from within a CPU group.
     fn busiest_queue(
         &self,
         Site { now, level, pass, .. }: Site,
@@ -554,7 +557,7 @@ impl<W: Controlled> Machine<W> {
             .map(|(_, Reverse(cpu))| cpu)
     }
 
-    /// Pulls waiting tasks until the imbalance is gone or none is left that fits.
+    /// Pulls waiting tasks until the imbalance is gone or no task is left that fits.
     fn pull_fair(
         &self,
         Site { now, cpu, level, pass, .. }: Site,
@@ -573,17 +576,17 @@ impl<W: Controlled> Machine<W> {
         };
         let by_room = pass.by_room();
         if pass.measure != Measure::All || by_room {
-            // Who fails again and again becomes less choosy (6.12, `detach_tasks`).
+            // Repeated failures raise the load that a pull accepts (6.12, `detach_tasks`).
             left = left.saturating_mul(1 << failed.min(u64::BITS - 1));
         }
-        // Threads of a core share their caches.
+        // The hardware threads of a core share their caches.
         let shares = by_room && level == Level::Smt;
         let hot = shares || failed > pass.domain.cache_nice_tries;
         let eligible = by_room
             && self.config.rules.pulls_eligible
             && failed == 0
             && self.hints.counts(cpu).nr_fair > 0;
-        // A whole task must fit, and not half of it.
+        // The engine compares half of a task's load with this limit. By these rules its whole load must fit.
         let fits = |left: u64| if by_room { left / 2 } else { left };
         let (measure, runs) = (imbalance.measure(pass.measure), self.core_runs(cpu));
         let mut moved = 0;
@@ -603,7 +606,7 @@ impl<W: Controlled> Machine<W> {
         Ok(moved)
     }
 
-    /// Takes one waiting task from `from`; the load that went.
+    /// Takes one waiting task from `from`, and returns its load.
     fn pull_one(
         &self,
         now: Time,
@@ -619,7 +622,8 @@ impl<W: Controlled> Machine<W> {
         Ok(load)
     }
 
-    /// An idle CPU has no tick: a busy one sees for it that it could help, unless somebody did lately.
+    /// Kicks an idle CPU to balance, unless one was kicked recently. A busy CPU does this because idle CPUs have no
+    /// tick.
     fn kick_idle_balancer(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let next = &self.hints.next_idle_balance;
         if now.0 < next.load(Ordering::Acquire) {
@@ -634,8 +638,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Whether the CPU group of `cpu` at some level has several busy CPUs while another might have
-    /// none.
+    /// Returns whether the CPU group of `cpu` at some level has several busy CPUs while another group has an idle CPU.
     fn is_crowded(&self, cpu: CpuId) -> bool {
         let topology = self.config.topology;
         let crowded = |&(level, domain): &(Level, Domain)| {
@@ -648,7 +651,7 @@ impl<W: Controlled> Machine<W> {
         self.domains.iter().any(crowded)
     }
 
-    /// Whether `cpu` is idle for so long that it is not to be woken for SCHED_IDLE tasks.
+    /// Returns whether `cpu` has been idle for so long that SCHED_IDLE tasks must not wake it.
     pub(crate) fn sleeps_deep(&self, now: Time, cpu: CpuId) -> bool {
         let deep = |since| now.since(since) >= self.config.deep_sleep;
         self.has(Feature::PowerSavings) && self.hints.idle_since(cpu).is_some_and(deep)

@@ -1,8 +1,8 @@
-//! Batches: the first tasks of a CPU's queue are with its host, which polls them without a decision for each
+//! Batches: a host borrows the first tasks of a CPU's queue and polls them without one scheduling decision for each
 //! ([`runyard_engine::run_queue`], docs/design/dispatch.md).
 //!
-//! A task of a batch is [`Home::Away`]. What is asked of it waits until it is in a run queue again: its host sees to it
-//! that this is soon.
+//! A task of a batch is [`Home::Away`]. A request for it waits until the task is in a run queue again. The host must
+//! make sure that this happens soon.
 
 use crate::control::{Home, take};
 use crate::host::{Controlled, Effects, Moving, TaskOf, mark_away, tag};
@@ -14,19 +14,19 @@ use runyard_engine::run_queue::{Begun, Bounds, Enqueue, Prev, Terms};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time, VTime};
 
-/// Which tasks a host wants to be lent.
+/// The tasks that a host wants to borrow.
 #[expect(missing_debug_implementations, reason = "it is a call's arguments")]
 pub struct Loan<'a, W> {
-    /// How many at the most.
+    /// The largest number of tasks to lend.
     pub most: usize,
-    /// Whether it can poll a task that waits.
+    /// Returns whether the host can poll a waiting task.
     pub fits: fn(&Task<W>) -> bool,
-    /// Is given them in the order in which they are to be polled, under the run queue's lock.
+    /// Receives the tasks in the order in which they are to be polled. The run queue's lock is held during the call.
     pub take: &'a mut dyn FnMut(TaskOf<W>),
 }
 
 impl<W: Controlled> Loan<'_, W> {
-    /// How many there were.
+    /// Lends the tasks and returns their number.
     fn lend(self, rq: &mut Queue<W>, terms: &Terms) -> u32 {
         let mut lent = 0;
         rq.lend(terms, self.most, self.fits, |task| {
@@ -39,12 +39,12 @@ impl<W: Controlled> Loan<'_, W> {
 }
 
 impl<W: Controlled> Machine<W> {
-    /// In place of [`Machine::schedule`], at the end of a poll: the task that ran leaves its place to `stand_in`, and
-    /// some of those that wait go to the host. Refused where no batch may
-    /// begin, and where nobody could go on without a decision.
+    /// Begins a batch, in place of [`Machine::schedule`] at the end of a poll. The task that ran leaves its place to
+    /// `stand_in`, and some of the waiting tasks go to the host. The call refuses if no batch may begin, or if no task
+    /// could continue without a decision.
     ///
     /// # Panics
-    /// If nobody runs on `cpu`.
+    /// If no task runs on `cpu`.
     pub fn begin_batch(
         &self,
         (now, cpu): (Time, CpuId),
@@ -71,7 +71,7 @@ impl<W: Controlled> Machine<W> {
         begun
     }
 
-    /// Lends more tasks to a batch of which nobody waits with the host any more.
+    /// Lends more tasks to a batch that has no waiting task left with the host.
     pub fn lend(
         &self,
         (now, cpu): (Time, CpuId),
@@ -87,8 +87,9 @@ impl<W: Controlled> Machine<W> {
         self.react(now, cpu, delta, fx);
     }
 
-    /// Ends the batch of `cpu`: `task`, to which `cell` belongs and of which the host keeps the payload, runs in the
-    /// place of the stand-in, which is given back. The first of the others, which are to be given back, stands at `first`.
+    /// Ends the batch of `cpu` and returns the stand-in. `task`, whose control cell is `cell`, runs in the place of the
+    /// stand-in; the host keeps its payload. The other tasks of the batch must be given back. `first` is the position
+    /// of the first of them.
     pub fn end_batch(
         &self,
         (now, cpu): (Time, CpuId),
@@ -103,7 +104,7 @@ impl<W: Controlled> Machine<W> {
             if cell.tag().was_asked_meanwhile()
                 && let Some(change) = take(cell)
             {
-                // It runs, so it is evicted when the next is decided for.
+                // The task is running, so the next scheduling decision evicts it if it may not stay.
                 let _ = rq.change(now, at, change);
             }
             stand_in
@@ -112,7 +113,7 @@ impl<W: Controlled> Machine<W> {
         stand_in
     }
 
-    /// A task that is with the host, of a batch of `from`, enters the queue of `to`.
+    /// Enqueues a task of a batch of `from`, which is with the host, on `to`.
     pub fn give_back(
         &self,
         now: Time,
@@ -123,14 +124,16 @@ impl<W: Controlled> Machine<W> {
         self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
     }
 
-    /// Up to where the tasks of the batch of `cpu` go before all others, as far as it is known here.
+    /// Returns the bound up to which the tasks of the batch of `cpu` precede all others. It is a hint, read without the
+    /// lock.
     #[must_use]
     pub fn batch_bounds(&self, cpu: CpuId) -> Bounds {
         Bounds { vruntime: self.hints.bound(cpu), until: None }
     }
 
-    /// A new task that asks for nothing at all is to wait at `cpu` with the host: gives it a place there, `most` beyond the
-    /// clock if its [debit](Machine::debit) is not less, and says which; `None` if it is to be spawned.
+    /// Places a new task without any special attributes, which is to wait for `cpu` with the host. The place is its
+    /// [debit](Machine::debit) beyond the clock, but at most `most`. Returns the place, or `None` if the task must be
+    /// spawned.
     pub fn place_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>, most: Nanos) -> Option<VTime> {
         let start = self.starts.get(cpu.index())?;
         let place = start.place(task, self.hints.clock(cpu), self.debit(cpu).min(most));
@@ -140,24 +143,24 @@ impl<W: Controlled> Machine<W> {
         place
     }
 
-    /// Charges the task that runs on `cpu` until `now`: the clock that is published there is as of then.
+    /// Charges the task that runs on `cpu` until `now`, so that the published clock is up to date.
     pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let ((), delta) = self.with(cpu, fx, |rq| rq.update_curr(now));
         self.react(now, cpu, delta, fx);
     }
 
-    /// A newcomer that has its place at another CPU comes to `cpu`: its place there.
+    /// Moves a newcomer that has its place at another CPU to `cpu`, and returns its place there.
     ///
     /// # Panics
-    /// If newcomers are not placed here.
+    /// If newcomers are not placed on this machine.
     pub fn move_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>) -> VTime {
         let place = self.starts[cpu.index()].move_here(task, self.hints.clock(cpu));
         task.set_cpu(cpu);
         place
     }
 
-    /// How long a newcomer of `cpu` waits for those that are there: as long as each of them may run in its turn, as
-    /// `sched_slice` has it. Nobody waits for SCHED_IDLE tasks.
+    /// Returns how long a newcomer of `cpu` waits for the tasks already there: one turn of each of them
+    /// (`sched_slice`). No task waits for SCHED_IDLE tasks, so they do not count.
     #[must_use]
     pub fn debit(&self, cpu: CpuId) -> Nanos {
         let Seen { nr_fair, nr_idle, .. } = self.hints.counts(cpu);
@@ -170,20 +173,20 @@ impl<W: Controlled> Machine<W> {
         Nanos(slice.max(config.min_granularity.0))
     }
 
-    /// Whether a new task is the machine's to place, for one that a host would have wait at `cpu`: real-time tasks are
-    /// there, or some CPU has only SCHED_IDLE ones, which give way.
+    /// Returns whether the machine must place a new task that a host would otherwise keep waiting for `cpu`. This holds
+    /// if real-time tasks are on `cpu`, or if some CPU has only SCHED_IDLE tasks, which would give way.
     #[must_use]
     pub fn has_others_than_fair(&self, cpu: CpuId) -> bool {
         !self.hints.sched_idle.is_empty() || self.hints.counts(cpu).nr_rt > 0
     }
 
-    /// Whether `cpu` has nothing to do, as far as it is known here.
+    /// Returns whether `cpu` is idle, as a hint.
     #[must_use]
     pub fn is_idle(&self, cpu: CpuId) -> bool {
         self.hints.idle.contains(cpu)
     }
 
-    /// Some CPU that has nothing to do, other than `cpu`: the next one.
+    /// Returns the next idle CPU other than `cpu`, as a hint.
     #[inline]
     #[must_use]
     pub fn idle_cpu_beside(&self, cpu: CpuId) -> Option<CpuId> {

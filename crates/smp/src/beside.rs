@@ -1,14 +1,15 @@
-//! Core scheduling: a switch of a hardware thread is its core's, in machines with
-//! [cookies](runyard_engine::config::Config::cookies) ([`runyard_engine::core`]).
+//! Core scheduling: in machines with [cookies](runyard_engine::config::Config::cookies), a switch of a hardware thread
+//! is a decision of its core ([`runyard_engine::core`]).
 //!
-//! Nothing switches but [`Machine::schedule`]. So each core has a lock, which a switch takes *before* any run-queue lock:
-//! all switches of a core come one after the other. With it held, the thread asks its siblings for their best tasks, one
-//! run-queue lock at a time, decides under its own, and tells each sibling what that means for it, again one at a time.
-//! The order of locks is: core, run queue, leaf; of each at most one is held.
+//! Only [`Machine::schedule`] switches tasks. Each core has a lock, which a switch takes *before* any run-queue lock,
+//! so the switches of a core happen one after another. A switch has three steps. The thread asks its siblings for their
+//! best tasks, with one run-queue lock at a time. It decides under its own run-queue lock. Then it passes the
+//! consequence to each sibling, again with one lock at a time. The lock order is core, run queue, leaf, with at most
+//! one lock of each kind.
 //!
-//! What a sibling told may be out of date when the decision is made. It cannot switch meanwhile, as that needs the lock of the
-//! core; and whatever else changes its queue leaves `resched` and a kick behind, as ever: then it decides next. A decision does
-//! not wait for the siblings that it calls: such a one runs its task until its kick has come.
+//! The answer of a sibling may be stale when the decision is made. The sibling cannot switch in the meantime, since
+//! that needs the core's lock. Any other change of its queue sets `resched` and sends a kick, so that sibling decides
+//! next. A decision does not wait for the siblings that it kicks. Such a sibling runs its task until its kick arrives.
 
 use crate::cores::Word;
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away, mark_released};
@@ -22,7 +23,8 @@ use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
 
-/// What visits to threads of a core leave to be done without its lock. Cores of up to eight threads need no allocation.
+/// The work that visits to the threads of a core leave for after the release of the core's lock. Cores of up to eight
+/// threads need no allocation.
 #[derive(Debug, Default)]
 struct Errands {
     few: [Option<(CpuId, Delta)>; 14],
@@ -45,15 +47,15 @@ impl Errands {
 }
 
 impl<W: Controlled> Machine<W> {
-    /// The cookie because of which `cpu` is forced idle, if it is: tasks wait there, and its core runs tasks of this
-    /// cookie, or such without one.
+    /// Returns the cookie that forces `cpu` to idle, if it is forced idle. In that case tasks wait on `cpu` while its
+    /// core runs tasks with this cookie, or tasks without a cookie.
     #[must_use]
     pub fn forced_idle(&self, cpu: CpuId) -> Option<Option<Cookie>> {
         self.cores.as_ref()?;
         self.inspect(cpu, Queue::forced_idle)
     }
 
-    /// A switch of the run queue of `cpu`, a thread of a core whose threads decide together.
+    /// Switches the run queue of `cpu`, a thread of a core with core scheduling.
     #[cold]
     #[inline(never)]
     pub(crate) fn switch_beside(
@@ -65,7 +67,6 @@ impl<W: Controlled> Machine<W> {
     ) -> (Switch<W>, Delta) {
         let cores = self.cores.as_ref().expect("the threads of a core decide together");
         let one = cores.of(cpu);
-        // What the visits leave to be done without the lock of the core.
         let mut errands = Errands::default();
         let mut locked = lock(&one.decision);
         let decision = &mut *locked;
@@ -94,7 +95,7 @@ impl<W: Controlled> Machine<W> {
         core.note_forced(forced);
         if changes && self.config.tickless {
             for thread in cores.threads_beside(cpu) {
-                // Nothing changes there but when its timer interrupt comes.
+                // Only the time of the thread's timer interrupt changes, so there is nothing to react to.
                 let _ = self.with(thread, fx, |rq| rq.note_episode(now, forced));
             }
         }
@@ -108,8 +109,8 @@ impl<W: Controlled> Machine<W> {
         (switch, delta)
     }
 
-    /// Brings a waiting task of the cookie that the core of `cpu` runs to `cpu`, which is forced idle, from the nearest CPU
-    /// that has one (`sched_core_balance`). Whether there is one.
+    /// Brings a waiting task to `cpu`, which is forced idle, from the nearest CPU that has a task with the cookie of
+    /// the core (`sched_core_balance`). Returns whether there is one.
     #[cold]
     #[inline(never)]
     pub(crate) fn steal(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
@@ -136,14 +137,14 @@ impl<W: Controlled> Machine<W> {
         true
     }
 
-    /// The cookie of a task: its own, or that of its group.
+    /// Returns the cookie of a task: its own, or that of its group.
     pub(crate) fn cookie_of(&self, task: &Task<W>) -> Option<Cookie> {
         self.cores.as_ref()?;
         self.groups.cookie_of(task.attr())
     }
 
-    /// The cookie of what the core of `cpu` runs, if its threads decide together and not all of them are idle; as far as
-    /// is known without its lock.
+    /// Returns the cookie that the core of `cpu` runs, if core scheduling is on and some thread of the core is busy. It
+    /// is a hint, read without the core's lock.
     #[must_use]
     pub fn core_runs(&self, cpu: CpuId) -> Option<Option<Cookie>> {
         let runs = self.cores.as_ref()?.word(cpu).runs?;
@@ -152,13 +153,14 @@ impl<W: Controlled> Machine<W> {
         (!idles).then_some(runs)
     }
 
-    /// Whether a task of this cookie would run beside what the core of `cpu` runs (`sched_core_cookie_match`).
+    /// Returns whether a task with this cookie could run beside the tasks of the core of `cpu`
+    /// (`sched_core_cookie_match`).
     pub(crate) fn suits_core(&self, cpu: CpuId, cookie: Option<Cookie>) -> bool {
         self.core_runs(cpu).is_none_or(|runs| runs == cookie)
     }
 
-    /// Whether a task of this cookie that waits on `from` is better off on `to`, which is idle: it would run at once, or wait
-    /// among fewer tasks.
+    /// Returns whether a task with this cookie that waits on `from` gains from a move to `to`, which is idle. It gains
+    /// if it would run at once or would wait among fewer tasks.
     pub(crate) fn gains_at(&self, to: CpuId, from: CpuId, cookie: Option<Cookie>) -> bool {
         let on_core = |cpu| {
             let threads = self.config.topology.span(cpu, Level::Smt).map(CpuId::at);

@@ -1,4 +1,4 @@
-//! Tasks on their way between run queues: offered, refused and sent elsewhere, until a CPU takes them.
+//! Migration of tasks between run queues: a task is offered, and sent on after a refusal, until a CPU accepts it.
 //!
 //! The rule is *offer, may be refused* of [`crate::machine`].
 
@@ -13,20 +13,20 @@ use runyard_engine::run_queue::{Enqueue, Importance};
 use runyard_engine::task::{Change, Task};
 use runyard_engine::time::Time;
 
-/// How often a task is offered to CPUs that may refuse it before it goes back.
+/// The number of refusals after which a task goes back to the CPU that it came from.
 const MAX_REFUSALS: u8 = 3;
 
-/// A task arrived at a CPU, which took it.
+/// The arrival of a task at a CPU that accepted it.
 #[must_use]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Landed {
     pub(crate) on: CpuId,
-    /// What that means for the others, if the task is real-time.
+    /// The change that other CPUs must react to, if the task is real-time.
     delta: Option<Delta>,
 }
 
 impl<W: Controlled> Machine<W> {
-    /// Brings a carried task to the run queue that it was sent to.
+    /// Enqueues a carried task on its destination CPU.
     pub fn arrive(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
         match self.land(now, moving, fx) {
             Ok(landed) => self.after_landing(now, landed, fx),
@@ -34,7 +34,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Sends a task that cannot stay at `from` to a CPU that takes it.
+    /// Sends a task that cannot stay on `from` to a CPU that accepts it.
     pub(crate) fn migrate_away(
         &self,
         now: Time,
@@ -47,14 +47,14 @@ impl<W: Controlled> Machine<W> {
         self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
     }
 
-    /// Sends a task on its way, again and again until a CPU takes it or the host carries it.
+    /// Migrates a task: offers it to one CPU after another until one accepts it or the host carries it.
     pub(crate) fn migrate(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
         if let Some(landed) = self.land_somewhere(now, moving, fx) {
             self.after_landing(now, landed, fx);
         }
     }
 
-    /// As [`Machine::migrate`], but the caller is to call [`Machine::after_landing`].
+    /// Does the same as [`Machine::migrate`], but leaves the call of [`Machine::after_landing`] to its caller.
     pub(crate) fn land_somewhere(
         &self,
         now: Time,
@@ -77,7 +77,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Offers a task to the CPU it was sent to; if that refuses, says where it is to go instead.
+    /// Offers a task to its destination CPU. After a refusal, returns the task with its next destination.
     fn land(
         &self,
         now: Time,
@@ -92,14 +92,15 @@ impl<W: Controlled> Machine<W> {
         let (offered, delta) = self.with(to, fx, |rq| self.offer(rq, now, task, why));
         kick_if(delta.resched, to, fx);
         if pulled.is_some_and(|prio| delta.importance < Importance::Rt(prio)) {
-            // It was changed on its way, or may not run here any more.
+            // The task was changed on its way, or may no longer run here. The pull passed over other tasks for it, so
+            // pull again.
             self.pull(now, to, fx);
         }
         match offered {
             Ok(prio) => Ok(Landed { on: to, delta: prio.map(|_| delta) }),
             Err(task) => {
                 if delta.held_back {
-                    // Else the task would be sent here for ever.
+                    // A stale hint would otherwise send the task here again and again.
                     self.publish_held_back(now, to, fx);
                 }
                 let (refusals, pulled) = (refusals + 1, None);
@@ -108,8 +109,8 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Takes the part of a task that wakes up elsewhere out of the averages of the CPU on which it fell asleep. Nothing
-    /// else changes there, so nobody has to react.
+    /// Removes the load of a task that wakes on another CPU from the averages of the CPU where it fell asleep. Nothing
+    /// else changes on that CPU, so no reaction is needed.
     fn withdraw(&self, now: Time, task: &mut Task<W>, left: CpuId, fx: &mut impl Effects<W>) {
         let mut locked = lock(&self.cpus[left.index()].queue);
         locked.rq.withdraw(now, task);
@@ -118,8 +119,8 @@ impl<W: Controlled> Machine<W> {
         fx.touched(left);
     }
 
-    /// Offers a task under the lock, and carries out what was asked of it meanwhile. Gives it back
-    /// if it may not stay, else tells its real-time priority.
+    /// Offers a task under the lock, and applies the requests that arrived in the meantime. Returns the task if it may
+    /// not stay, else its real-time priority.
     fn offer(
         &self,
         rq: &mut Queue<W>,
@@ -131,7 +132,7 @@ impl<W: Controlled> Machine<W> {
         let (slot, _) = rq.offer(now, task, why)?;
         let cell = rq.get(slot).and_then(|task| task.payload.as_ref());
         let cell = cell.expect("an offered task waits here");
-        // Nothing else would tell that somebody forgot to say so: see `control`.
+        // No other check detects a caller that forgot to mark the task away; see `control`.
         debug_assert_eq!(cell.tag().home(), Home::Away, "{id} was in no run queue");
         cell.tag().enter(id, Home::At(rq.cpu(), slot));
         if cell.tag().was_asked_meanwhile()
@@ -151,7 +152,8 @@ impl<W: Controlled> Machine<W> {
         Ok(prio)
     }
 
-    /// Where a refused task goes: while it may be refused, where it is important enough; then back.
+    /// Chooses the next destination of a refused task. Up to the limit of refusals, that is a CPU whose running task
+    /// has a lower priority. After that, it is the CPU where the task came from.
     fn elsewhere(&self, mut moving: Moving<W>) -> Moving<W> {
         let task = &moving.task;
         let target = task.rt_prio().and_then(|prio| self.find_lowest(task, prio, moving.from));
@@ -169,7 +171,7 @@ impl<W: Controlled> Machine<W> {
         match Some(moving.from).filter(|&from| usable(from) && from != moving.to).or(first) {
             Some(to) => moving.to = to,
             None => {
-                // None of its CPUs is online: as the kernel, run it anywhere rather than never.
+                // None of the task's CPUs is online. As in the kernel, it runs on any CPU rather than not at all.
                 let change = Change { affinity: Some(self.all.clone()), ..Change::default() };
                 moving.task.apply(change);
                 let first = self.hints.online.ring(&self.all, 0..n, CpuId(0)).next();

@@ -1,6 +1,6 @@
-//! Requests: another affinity, priority or group for a task, wherever it is.
+//! Requests for a new affinity, priority or group of a task, wherever the task is.
 //!
-//! How a request and its task find each other is told in [`crate::control`].
+//! [`crate::control`] explains how a request and its task find each other.
 
 use crate::control::{Home, ask, take};
 use crate::host::{Controlled, Effects, TaskOf, kick_if, mark_away};
@@ -8,12 +8,12 @@ use crate::machine::{Machine, Queue};
 use runyard_engine::task::{Change, QueueIndex};
 use runyard_engine::time::Time;
 
-/// What came of a request at the run queue where its task was seen.
+/// The result of a request at the run queue where its task was last seen.
 #[derive(Debug)]
 enum Visit<W> {
-    /// The task has left, and is to be reacted for again.
+    /// The task has left, so the caller reads its place again.
     Missed,
-    /// It was carried out, here or by whoever brought the task; or the task is over.
+    /// The request was applied, here or by the carrier of the task, or the task has ended.
     Done {
         /// The task, if it may not stay here.
         evicted: Option<TaskOf<W>>,
@@ -21,7 +21,7 @@ enum Visit<W> {
 }
 
 impl<W: Controlled> Machine<W> {
-    /// Asks for a change of the task that `cell` belongs to, wherever it is.
+    /// Requests a change of the task with the control cell `cell`, wherever the task is.
     pub fn change(
         &self,
         now: Time,
@@ -43,7 +43,7 @@ impl<W: Controlled> Machine<W> {
     }
 }
 
-/// Carries out what was asked of the task that `cell` belongs to, if it is at `at` still.
+/// Applies the requests for the task with the control cell `cell`, if the task is still at `at`.
 fn visit<W: Controlled>(
     rq: &mut Queue<W>,
     now: Time,

@@ -1,4 +1,4 @@
-//! What must hold between all run queues, counted afresh: over all CPUs, or where something changed.
+//! The invariants between all run queues. They are recounted over all CPUs, or only where a run queue changed.
 
 use crate::control::{Home, Tag};
 use crate::hints::Snapshot;
@@ -11,31 +11,31 @@ use runyard_engine::group::{Blocked, Groups};
 use runyard_engine::limits::Pools;
 use runyard_engine::time::{Nanos, Time};
 
-/// What the task groups have on each CPU and in all, as of when [`Machine::check_cpus`] last saw the CPU.
+/// The parts of the task groups on each CPU and their sums, as of the last visit of [`Machine::check_cpus`].
 #[derive(Debug, Default)]
 pub struct Sums {
-    /// By CPU, the groups that had anything there, by their names.
+    /// For each CPU, the names and parts of the groups that had anything there.
     parts: Vec<Vec<(GroupId, Part)>>,
-    /// By group.
+    /// The sum of each group.
     all: Vec<Part>,
-    /// What was counted last.
+    /// The parts of the last count.
     counted: Vec<(CpuId, GroupId, Part)>,
 }
 
 impl Sums {
-    /// The groups that have or had anything on the CPUs that were counted last, some of them several times.
+    /// Returns the groups that have or had a part on the CPUs of the last count. A group may appear several times.
     pub fn groups_counted(&self) -> impl Iterator<Item = GroupId> {
         self.counted.iter().map(|&(_, group, _)| group)
     }
 }
 
-/// What a task group has on a CPU, or on all.
+/// The part of a task group on one CPU, or on all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Part {
     load: u64,
-    /// Of the budget of its limit, if it has one: drawn and not given back.
+    /// The budget of the group's limit that is drawn and not given back.
     held: Nanos,
-    /// Used, as far as the pools know.
+    /// The CPU time used, as far as the pools know it.
     used: Nanos,
 }
 
@@ -54,10 +54,10 @@ impl Part {
 }
 
 impl<W: Controlled> Machine<W> {
-    /// Asserts every run queue's invariants, and those between them.
+    /// Asserts the invariants of every run queue, and those between run queues.
     ///
     /// # Panics
-    /// If one does not hold. Only for a machine that nobody is using meanwhile.
+    /// If an invariant does not hold. No other thread may use the machine during the call.
     pub fn check(&self) {
         let mut loads = vec![0; self.groups.count()];
         let mut blocked = vec![Vec::new(); self.groups.count()];
@@ -79,8 +79,8 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Asserts the invariants of the run queues that changed since `sums` were counted, and of all groups that
-    /// have or had anything there those between CPUs; counts their parts of the sums afresh.
+    /// Asserts the invariants of the run queues that changed since the last count of `sums`. For every group that has
+    /// or had a part on them, it also asserts the invariants between CPUs. Recounts their parts of the sums.
     ///
     /// # Panics
     /// As [`Machine::check`].
@@ -106,7 +106,7 @@ impl<W: Controlled> Machine<W> {
         let old = std::mem::take(&mut sums.parts[cpu.index()]);
         let groups = self.inspect(cpu, |rq| {
             let there = rq.group_loads().map(|(group, _)| group);
-            // What a limit accounts for stays when the queue has gone.
+            // The accounts of a limit remain after the group's queue is gone.
             let mut groups: Vec<_> = there.chain(old.iter().map(|&(group, _)| group)).collect();
             groups.sort_unstable();
             groups.dedup();
@@ -152,10 +152,10 @@ impl<W: Controlled> Machine<W> {
         assert_eq!(sum, self.groups.load(group), "the load of {group:?} is that of its CPUs");
     }
 
-    /// A part that is taken out again is rounded down, by less than a 64th of a weight. That happens once on each CPU in
-    /// a period at the most, and what it leaves in the sum decays: 47 periods' worth is left.
+    /// Removing a part rounds it down by less than a 64th of a weight. This happens at most once on each CPU in a
+    /// period, and the error left in the sum decays. The remaining error is at most that of 47 periods.
     fn check_blocked(&self, group: GroupId, parts: &[Blocked]) {
-        // A part of which nothing is left goes without a word, so the sum may not have been looked at since.
+        // A part that decays to nothing disappears without an update of the sum, so the sum may be old.
         let newest = self.config.topology.iter().map(|cpu| self.inspect(cpu, Queue::load_period));
         let all = self.groups.blocked(group).at(newest.max().unwrap_or(0));
         let sum: u64 = parts.iter().map(|part| part.at(all.period()).get()).sum();
@@ -165,14 +165,14 @@ impl<W: Controlled> Machine<W> {
         assert!(off <= slack, "{group:?}: its sleepers left {} on all CPUs, {sum}", all.get());
     }
 
-    /// Hints are stale only while they are held back.
+    /// Asserts that the hints of a CPU are up to date, unless the host holds them back.
     fn check_hints(&self, cpu: CpuId) {
         let locked = lock(&self.cpus[cpu.index()].queue);
         if locked.held_back.is_some() {
             return;
         }
         let is = Snapshot::of(&locked.rq);
-        assert_eq!(locked.published, is, "CPU {cpu} has published what it is\n{}", locked.rq);
+        assert_eq!(locked.published, is, "CPU {cpu} has published its state\n{}", locked.rq);
         self.hints.check(cpu, is, &locked.rq);
     }
 }

@@ -1,62 +1,62 @@
-//! Where a task lives, and what was asked of it: the small part of a task that everybody shares.
+//! The place of a task, and the requests for it: the small part of a task that several threads share.
 //!
-//! A task is a box with one owner, and a requester (renice, affinity, policy, group, priority
-//! inheritance) is usually not the owner. It leaves its request here, fences, reads where the task
-//! lives, and locks that run queue. Whoever brings a task to a run queue says so here, fences, and
-//! looks for requests. Of the two, the one whose fence is second sees the other's write: every
-//! request is carried out exactly once, by the requester or by whoever has the task.
+//! A task is a box with one owner. A requester (renice, affinity, policy, group, priority inheritance) is usually not
+//! the owner. It stores its request here, fences, reads the task's place, and locks that run queue. The thread that
+//! brings a task to a run queue stores the place here, fences, and looks for requests. Of the two, the thread with the
+//! second fence sees the other's write. So every request is applied exactly once, by the requester or by the task's
+//! owner.
 //!
-//! Where the task lives is in its [`Tag`], and what was asked of it in its [`Requests`]. Of most tasks nothing is ever
-//! asked, so a host may keep the requests elsewhere, and have some of those tasks only for which there were any.
+//! The [`Tag`] has the task's place, and [`Requests`] has the pending changes. Most tasks never receive a request. So a
+//! host may store the requests elsewhere, and only for tasks that have received one.
 //!
-//! `home` is written with the lock of the run queue held that the task enters or leaves, so a
-//! requester that finds it unchanged under that lock knows that the task is there, or was until it
-//! ended: the last word of a task is not said here, since its payload stays with its host. So the
-//! cell also knows whose it is.
+//! `home` is written under the lock of the run queue that the task enters or leaves. A requester that finds it
+//! unchanged under that lock knows that the task is there, or was there until it ended. The end of a task is not
+//! recorded here, because its payload stays with its host. The cell therefore also stores the task's identity, so that
+//! a requester recognizes another task in the same place.
 //!
-//! So that a task is `Home::Away` while it is on its way spares requesters a lock, and decides
-//! nothing: one that finds where the task was finds it gone, or its place taken by another, and leaves
-//! the request to who brings the task, as if it had found nothing. No model can tell the two apart;
-//! where the task enters the next run queue it is asserted.
+//! A task on its way is marked `Home::Away` only to spare requesters a lock; no decision depends on it. A requester
+//! that looks at the old place finds the task gone, or another task there. It then leaves the request to the carrier of
+//! the task, as it does for `Home::Away`. No model check can tell the two apart, so an assertion holds the mark where
+//! the task enters its next run queue.
 
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Change, QueueIndex, TaskId};
 
-/// Where a task is.
+/// The place of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
-    /// Blocked, or on its way between run queues: with its host.
+    /// The task is with its host: blocked, or on its way between run queues.
     Away,
-    /// In a run queue, waiting or running.
+    /// The task is in a run queue, waiting or running.
     At(CpuId, QueueIndex),
 }
 
-/// What a host gives a task to run it, or what stands for the task where somebody asks something of it: what
-/// everybody shares of a task is in it somewhere.
+/// A value through which the machine reaches the shared part of a task. It is either the payload with which a host runs
+/// the task, or a handle through which a caller requests a change.
 pub trait Controlled {
-    /// The task's tag, the same for the task's whole life.
+    /// Returns the task's tag, which stays the same for the task's whole life.
     fn tag(&self) -> &Tag;
 
-    /// The requests for the task. The machine wants them of a task of which something is or was asked, and may hold
-    /// the lock of a run queue then if it was.
+    /// Returns the requests for the task. The machine calls this only for a task that receives or has received a
+    /// request. In the second case it may hold the lock of a run queue.
     fn requests(&self) -> &Requests;
 }
 
-/// Where a task is, and whether something was asked of it.
+/// The place of a task, and a flag for pending requests.
 #[derive(Debug)]
 pub struct Tag {
-    /// A [`Home`] in a word.
+    /// A [`Home`] in one word.
     home: AtomicU64,
-    /// The task, written with its first `home`, above [`ASKED`].
+    /// The task's identity above the bit [`ASKED`]. It is written together with the first `home`.
     task: AtomicU64,
 }
 
-/// What was asked of a task and not carried out yet.
+/// The changes requested of a task and not yet applied.
 #[derive(Debug, Default)]
 pub struct Requests(Mutex<Change>);
 
-/// A task's control cell: its tag and its requests, for a host that has them together.
+/// A task's control cell: its tag and its requests, for a host that keeps both together.
 #[derive(Debug, Default)]
 pub struct Control {
     tag: Tag,
@@ -73,21 +73,21 @@ impl Controlled for Control {
     }
 }
 
-/// In [`Tag::task`]: the requests may hold something.
+/// The bit of [`Tag::task`] that says that the requests may hold a change.
 const ASKED: u64 = 1;
-/// How many bits that is. What is left counts for as long as tasks are named.
+/// The number of flag bits. The remaining bits suffice for all task identities.
 const FLAGS: u32 = 1;
-/// In [`Tag::task`]: no task has come yet.
+/// The value of [`Tag::task`] before the task has entered its first run queue.
 const NOBODY: u64 = u64::MAX << FLAGS;
 
-/// Leaves a request for whoever has the task.
+/// Stores a request for the owner of the task.
 pub(crate) fn ask(cell: &(impl Controlled + ?Sized), change: Change) {
     lock(&cell.requests().0).merge(change);
     cell.tag().task.fetch_or(ASKED, Ordering::Release);
     fence(Ordering::SeqCst);
 }
 
-/// Takes what was asked, if nobody else did.
+/// Takes the pending requests, unless another thread has taken them.
 pub(crate) fn take(cell: &(impl Controlled + ?Sized)) -> Option<Change> {
     let mut pending = lock(&cell.requests().0);
     let asked = cell.tag().task.fetch_and(!ASKED, Ordering::AcqRel) & ASKED != 0;
@@ -105,18 +105,18 @@ impl Tag {
         Home::from_bits(self.home.load(Ordering::Acquire))
     }
 
-    /// Whether the task is in no run queue, as far as it is known here.
+    /// Returns whether the task is in no run queue, as a hint.
     #[must_use]
     pub fn is_away(&self) -> bool {
         self.home() == Home::Away
     }
 
-    /// Says where the task is from now on. The caller holds the lock of the run queue concerned.
+    /// Sets the place of the task. The caller holds the lock of the run queue concerned.
     pub(crate) fn set_home(&self, home: Home) {
         self.home.store(home.to_bits(), Ordering::Release);
     }
 
-    /// As [`Tag::set_home`], for a task that enters a run queue.
+    /// Does the same as [`Tag::set_home`] for a task that enters a run queue.
     #[inline]
     pub(crate) fn enter(&self, task: TaskId, home: Home) {
         if !self.is_of(task) {
@@ -125,26 +125,26 @@ impl Tag {
         self.set_home(home);
     }
 
-    /// The task enters its first run queue.
+    /// Records the identity of a task that enters its first run queue.
     #[cold]
     fn begin(&self, task: TaskId) {
         let named = |word: u64| Some(task.0 << FLAGS | word & ASKED);
         let _ = self.task.fetch_update(Ordering::Relaxed, Ordering::Relaxed, named);
     }
 
-    /// Whether this is the tag of `task`. The caller holds the lock of the run queue at `home`.
+    /// Returns whether this is the tag of `task`. The caller holds the lock of the run queue at `home`.
     pub(crate) fn is_of(&self, task: TaskId) -> bool {
         self.task.load(Ordering::Relaxed) >> FLAGS == task.0
     }
 
-    /// After [`Tag::set_home`]: whether something was asked meanwhile.
+    /// Returns whether a request arrived before the preceding [`Tag::set_home`] became visible.
     pub(crate) fn was_asked_meanwhile(&self) -> bool {
         fence(Ordering::SeqCst);
         self.was_asked()
     }
 
-    /// Whether something was asked, as far as it is known here. What is not will be found when the
-    /// task has a home again.
+    /// Returns whether a request is pending, as a hint. A request that it misses is found when the task next enters a
+    /// run queue.
     #[must_use]
     pub fn was_asked(&self) -> bool {
         self.task.load(Ordering::Acquire) & ASKED != 0

@@ -1,5 +1,5 @@
-//! The cores of a machine whose threads decide together: a lock for each, and what it decided, for who has not the lock. What
-//! is done under it is in `beside`.
+//! The cores of a machine with core scheduling: a lock for each core, and a published word with its last decision for
+//! readers without the lock. The work under the lock is in `beside`.
 
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use runyard_engine::attr::Cookie;
@@ -11,18 +11,19 @@ use runyard_engine::topology::Topology;
 #[derive(Debug)]
 pub(crate) struct Cores {
     cores: Box<[OneCore]>,
-    /// How many hardware threads each has.
+    /// The number of hardware threads of each core.
     threads: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct OneCore {
     pub(crate) decision: Mutex<Decision>,
-    /// What it runs and whether a thread is forced idle, for who has no lock of it: [`Word`]. A hint.
+    /// A [`Word`] for readers without the lock: the cookie that the core runs, and whether a thread is forced idle. A
+    /// hint.
     word: AtomicU64,
 }
 
-/// What a core runs, in a word.
+/// The published state of a core, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) runs: Option<Option<Cookie>>,
@@ -47,14 +48,14 @@ impl Word {
 }
 
 impl OneCore {
-    /// Tells those who have not the lock what was decided.
+    /// Publishes a decision to readers without the lock.
     pub(crate) fn publish(&self, word: Word) {
         self.word.store(word.to_bits(), Ordering::Release);
     }
 }
 
 impl Cores {
-    /// Those of a machine whose cores have several hardware threads.
+    /// Returns the cores of a machine whose cores have several hardware threads.
     pub(crate) fn new(topology: Topology) -> Option<Cores> {
         let threads = topology.threads();
         let core = |_| OneCore {
@@ -65,12 +66,12 @@ impl Cores {
         (threads > 1).then_some(Cores { cores, threads })
     }
 
-    /// Makes room for tasks in groups that are nested so deep: up to that, a switch allocates nothing.
+    /// Reserves memory for tasks in groups nested up to `depth`. Up to that depth, a switch does not allocate.
     pub(crate) fn reserve(&self, depth: usize) {
         self.cores.iter().for_each(|core| lock(&core.decision).reserve(depth));
     }
 
-    /// The threads of the core of `cpu`.
+    /// Returns the threads of the core of `cpu`.
     pub(crate) fn threads_beside(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
         std::iter::once(cpu).chain(self.siblings(cpu))
     }
@@ -83,12 +84,12 @@ impl Cores {
         Word::from_bits(self.of(cpu).word.load(Ordering::Acquire))
     }
 
-    /// Whether a thread of the core of `cpu` is forced idle, as far as is known without its lock.
+    /// Returns whether a thread of the core of `cpu` is forced idle, as a hint.
     pub(crate) fn is_in_episode(&self, cpu: CpuId) -> bool {
         self.word(cpu).in_episode
     }
 
-    /// The other threads of the core of `cpu`, the next one first.
+    /// Returns the other threads of the core of `cpu`, the next one first.
     pub(crate) fn siblings(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
         let (threads, first) = (self.threads, cpu.index() / self.threads * self.threads);
         (1..threads).map(move |nth| CpuId::at(first + (cpu.index() - first + nth) % threads))

@@ -1,8 +1,8 @@
-//! Which CPUs run how important things: the kernel's `cpupri`.
+//! The CPUs by the importance of their running tasks: the kernel's `cpupri`.
 //!
-//! For each importance a mask of CPUs and their count. The search for the least important CPU scans
-//! importances, not CPUs. A CPU that comes to run something of another importance enters the new mask
-//! before it leaves the old one, so that a search that runs meanwhile may find it twice but not miss it.
+//! Each importance has a mask of CPUs and their count. The search for the least important CPU scans importances, not
+//! CPUs. A CPU that changes its importance enters the new mask before it leaves the old one. A concurrent search may
+//! then find the CPU twice but cannot miss it.
 
 use crate::mask::Mask;
 use crate::sync::{AtomicU8, AtomicU32, Ordering};
@@ -10,33 +10,32 @@ use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::run_queue::Importance;
 
-/// Nothing real-time, then the priorities 1..=99. A model checker explores every access, so its
-/// machines know three priorities only.
+/// The number of importances: one without real-time tasks, then the priorities 1..=99. A model checker explores every
+/// access, so its machines have three priorities only.
 const IMPORTANCES: usize = if cfg!(loom) { 4 } else { 100 };
 
-/// In [`CpuPri::published`]: the CPU is in no mask.
+/// The value of [`CpuPri::published`] for a CPU that is in no mask.
 const CLOSED: u8 = u8::MAX;
 
-/// In [`CpuPri::published`]: the running real-time task cannot leave.
+/// The bit of [`CpuPri::published`] that says that the running real-time task cannot leave.
 const PINNED: u8 = 0x80;
 
-/// The CPUs that run something of one importance.
+/// The CPUs with one importance.
 #[derive(Debug)]
 struct Cpus {
     count: AtomicU32,
     mask: Mask,
 }
 
-/// The importance of what all CPUs run. A CPU's part is written with its run-queue lock held, read
-/// without.
+/// The importances of all CPUs. The part of a CPU is written with its run-queue lock held and read without the lock.
 #[derive(Debug)]
 pub(crate) struct CpuPri {
     by_importance: Box<[Cpus]>,
-    /// [`Published`] of each CPU, in a byte.
+    /// For each CPU, [`Published`] in one byte.
     published: Box<[AtomicU8]>,
 }
 
-/// What a CPU published last.
+/// The state that a CPU published last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Published {
     pub(crate) importance: Importance,
@@ -45,7 +44,7 @@ pub(crate) struct Published {
 }
 
 impl CpuPri {
-    /// Every CPU closed.
+    /// Returns the initial state, in which every CPU is closed.
     pub(crate) fn new(cpus: usize) -> CpuPri {
         let none = |_| Cpus { count: AtomicU32::new(0), mask: Mask::new(cpus) };
         CpuPri {
@@ -74,7 +73,7 @@ impl CpuPri {
         }
     }
 
-    /// What `cpu` published last.
+    /// Returns the state that `cpu` published last.
     pub(crate) fn of(&self, cpu: CpuId) -> Published {
         let byte = self.published[cpu.index()].load(Ordering::Acquire);
         let importance = match byte & !PINNED {
@@ -84,13 +83,14 @@ impl CpuPri {
         Published { importance, pinned: byte != CLOSED && byte & PINNED != 0 }
     }
 
-    /// The least importance that a CPU has.
+    /// Returns the lowest importance of any CPU.
     pub(crate) fn lowest(&self) -> Importance {
         let at = (0..IMPORTANCES).find(|&at| self.has_cpus(at));
         at.map_or(Importance::Closed, importance)
     }
 
-    /// The CPUs of each importance below `prio` of which `affinity` has any, least important first.
+    /// Returns, for each importance below `prio`, the CPUs of `affinity` with that importance. The least important come
+    /// first, and empty sets are left out.
     pub(crate) fn below<'a>(
         &'a self,
         prio: RtPrio,

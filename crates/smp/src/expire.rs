@@ -1,4 +1,4 @@
-//! What is due on a CPU: its tick, its part of limits, and the timers of hosts.
+//! The timers of a CPU that have expired: its tick, its part of limits, and the timers of hosts.
 
 use crate::host::{Controlled, Effects, kick_if};
 use crate::machine::{Machine, Queue, tell_throttlings};
@@ -9,8 +9,8 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Lack, TimerId, TimerRoom, Token, Walk, Window};
 
 impl<W: Controlled> Machine<W> {
-    /// Takes the next thing whose time has come on `cpu`, doing the scheduler's part of it: call
-    /// it until it gives `None`. A due reschedule is a kick.
+    /// Takes the next expired timer of `cpu` and does the scheduler's part of it. The host calls it until it returns
+    /// `None`. A due reschedule appears as a kick.
     pub fn expire(
         &self,
         now: Time,
@@ -25,7 +25,7 @@ impl<W: Controlled> Machine<W> {
             return None;
         };
         if let Expired::Timer(_) = expired {
-            // That of the host is the only change.
+            // Only the expiry of the host's timer has changed.
             self.publish_expiry(cpu, &mut locked);
             let resched = locked.rq.resched();
             drop(locked);
@@ -51,13 +51,14 @@ impl<W: Controlled> Machine<W> {
         Some(expired)
     }
 
-    /// When the next timer interrupt of `cpu` must come.
+    /// Returns the time by which the next timer interrupt of `cpu` must come.
     #[must_use]
     pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
         self.hints.next_expiry(cpu)
     }
 
-    /// As [`Machine::next_expiry`], of all but the tick, which may come late: [`Time::MAX`] for never.
+    /// Does the same as [`Machine::next_expiry`] without the tick, which may come late. Returns [`Time::MAX`] if there
+    /// is no timer.
     #[must_use]
     pub fn next_timer(&self, cpu: CpuId) -> Time {
         self.hints.next_timer(cpu)
@@ -73,10 +74,10 @@ impl<W: Controlled> Machine<W> {
         self.with_timers(cpu, |rq| rq.timers().arm_periodic(window, period, token))
     }
 
-    /// Arms a timer on `cpu` that expires once or in each `period`, if there is room for it.
+    /// Arms a one-shot or periodic timer on `cpu`, if there is room for it. The call never allocates.
     ///
     /// # Errors
-    /// If there is none: nothing is allocated.
+    /// If there is no room.
     pub fn arm_in_room(
         &self,
         cpu: CpuId,
@@ -91,18 +92,19 @@ impl<W: Controlled> Machine<W> {
         })
     }
 
-    /// Makes room on `cpu` for timers with such a window, with memory that was taken before; the old memory is
-    /// left in `room`.
+    /// Makes room on `cpu` for timers with such a window, with memory that the caller allocated before. The old memory
+    /// is left in `room`.
     pub fn reserve_timers_in(&self, cpu: CpuId, window: Window, room: &mut TimerRoom) {
         self.with_timers(cpu, |rq| rq.timers().reserve_in(window, room));
     }
 
-    /// Changes the window of a timer of `cpu`; `false` if it was taken before.
+    /// Changes the window of a timer of `cpu`. Returns `false` if the timer has already expired or was cancelled.
     pub fn rearm(&self, cpu: CpuId, timer: TimerId, window: Window) -> bool {
         self.with_timers(cpu, |rq| rq.timers().change(timer, window))
     }
 
-    /// Cancels a timer of `cpu`, from anywhere; `false` if it was taken before.
+    /// Cancels a timer of `cpu`; the caller may run on any CPU. Returns `false` if the timer has already expired or was
+    /// cancelled.
     pub fn cancel(&self, cpu: CpuId, timer: TimerId) -> bool {
         self.with_timers(cpu, |rq| rq.timers().cancel(timer))
     }

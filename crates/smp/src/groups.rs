@@ -1,16 +1,16 @@
-//! The task groups of a machine: their tree, their weights, their load over all CPUs, and the pools
-//! of those that have a limit.
+//! The task groups of a machine: their tree, their weights, their load over all CPUs, and the pools of groups with a
+//! limit.
 //!
-//! The table has room for as many groups as it was made for. A group's place is free again when it was
-//! removed, which its host asks for when no task is in it; no run queue has a queue of it then.
+//! The table has a fixed capacity. A group's place becomes free when the group is removed. Its host removes a group
+//! when no task is in it, and then no run queue has a queue of the group.
 //!
-//! A pool has a lock of its own. It is taken with a run-queue lock held and nothing is taken with it
-//! held. Rejected: a pool in one atomic word. Drawing is rare (once for each time that a CPU comes to
-//! run a group, and at the end of a grant), so what would be saved is little beside a switch; and what
-//! a limit did, who waits for budget and what happens when the limit changes is told here in order.
+//! Each pool has its own lock. It is taken with a run-queue lock held, and no lock is taken under it. Rejected: a pool
+//! in one atomic word. Draws are rare: one each time that a CPU starts to run a group, and one at the end of a grant.
+//! An atomic word would save little compared with the cost of a switch. The lock also makes it simple to order the
+//! accounts of a limit, the CPUs that wait for budget, and changes of the limit.
 //!
-//! Legend of access: (s) written while the group is added or its limit is changed, which one thread
-//! does at a time under `free`, and read by all.
+//! Legend of access: (s) written while the group is added or its limit changes, which one thread at a time does under
+//! `free`, and read by all threads.
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Weight};
@@ -23,7 +23,7 @@ use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::{Nanos, Time};
 use std::fmt;
 
-/// There is no room for another group.
+/// The error that the table has no room for another group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyGroups;
 
@@ -35,24 +35,24 @@ impl fmt::Display for TooManyGroups {
 
 impl std::error::Error for TooManyGroups {}
 
-/// The limit of the group itself, or of one above it, is to be heeded: bits of [`Group::limited`].
+/// Bits of [`Group::limited`]: the group itself, or a group above it, has a limit that is enforced.
 const OWN: u8 = 1;
 const ABOVE: u8 = 2;
 
-/// No group is there: a parent of nobody.
+/// The parent of a place without a group.
 const NOBODY: u32 = u32::MAX;
 
 /// The groups, by [`GroupId`].
 #[derive(Debug)]
 pub struct GroupTable {
     groups: Box<[Group]>,
-    /// How many CPUs the machine has.
+    /// The number of CPUs of the machine.
     cpus: usize,
-    /// The CPUs share each pool; else each has its own part.
+    /// The CPUs share each pool. Otherwise each CPU has its own part.
     shared: bool,
-    /// Limits are heeded.
+    /// Limits are enforced.
     limits: bool,
-    /// Places that no group has. Its lock is that of who changes the tree.
+    /// The free places. A thread that changes the tree holds this lock.
     free: Mutex<Vec<GroupId>>,
 }
 
@@ -60,7 +60,7 @@ pub struct GroupTable {
 struct Group {
     /// (s)
     parent: AtomicU32,
-    /// (s) It is being removed, or not there: run queues charge it no more.
+    /// (s) The group is being removed or does not exist, so run queues no longer charge it.
     leaves: AtomicBool,
     /// (s)
     weight: AtomicU32,
@@ -68,19 +68,19 @@ struct Group {
     idle: AtomicBool,
     /// (s)
     latency_nice: AtomicU8,
-    /// (s) The cookie of its tasks, its own or from above; 0 for none.
+    /// (s) The cookie of its tasks, its own or inherited; 0 for none.
     cookie: AtomicU32,
-    /// (s) Whether it has a limit ([`OWN`]), and whether one above it has ([`ABOVE`]).
+    /// (s) Whether the group has a limit ([`OWN`]), and whether a group above it has one ([`ABOVE`]).
     limited: AtomicU8,
-    /// (s) Counts its limits.
+    /// (s) The number of limits that the group has had.
     epoch: AtomicU32,
-    /// The sum of what the CPUs contribute; each adds and subtracts with its own lock held.
+    /// The sum of the CPUs' contributions. Each CPU adds and subtracts its part with its own lock held.
     load: AtomicU64,
-    /// What its sleepers left in queues without members: [`Blocked`].
+    /// The load of the group's blocked tasks in queues that have become empty: [`Blocked`].
     blocked: AtomicU64,
-    /// None without a limit, one if CPUs share it, else one for each CPU.
+    /// The pools: none without a limit, one if the CPUs share it, else one for each CPU.
     pools: Mutex<Vec<Pool>>,
-    /// What earlier limits did to it.
+    /// The usage under earlier limits of the group.
     past: Mutex<Usage>,
 }
 
@@ -114,11 +114,10 @@ impl Group {
 }
 
 impl GroupTable {
-    /// A table with `specs` and room for `more` groups, on a machine of `cpus`.
+    /// Returns a table with `specs` and room for `more` groups, on a machine of `cpus`.
     ///
     /// # Panics
-    /// If the first is not the root, the root is idle or limited, or a parent does not come before its
-    /// child.
+    /// If the first group is not the root, the root is idle or limited, or a parent does not precede its child.
     pub(crate) fn new(specs: &[GroupSpec], more: usize, cpus: usize) -> GroupTable {
         assert_eq!(specs.first().map(|root| root.parent), Some(GroupId::ROOT), "the root is first");
         assert!(!specs[0].idle && specs[0].limit.is_none(), "the root is neither idle nor limited");
@@ -135,31 +134,31 @@ impl GroupTable {
         table
     }
 
-    /// Says what of limits is heeded, before the first is set: whether any, and whether CPUs share
-    /// them.
+    /// Sets whether limits are enforced, and whether CPUs share their pools. It must precede the first limit.
     pub(crate) fn heeding(self, limits: bool, shared: bool) -> GroupTable {
         GroupTable { limits, shared, ..self }
     }
 
-    /// Takes the memory of all limits that groups may have: none is taken when one is set.
+    /// Reserves the memory of all limits that groups can have, so that setting a limit does not allocate under the
+    /// lock.
     pub(crate) fn with_room_for_limits(self) -> GroupTable {
         let pools = if self.shared { 1 } else { self.cpus };
         self.groups.iter().for_each(|group| lock(&group.pools).reserve(pools));
         self
     }
 
-    /// The load of a group over all CPUs.
+    /// Returns the load of a group over all CPUs.
     #[must_use]
     pub fn load(&self, group: GroupId) -> u64 {
         self.group(group).load.load(Ordering::Acquire)
     }
 
-    /// What the sleepers of a group left in queues without members, over all CPUs.
+    /// Returns the load over all CPUs of a group's blocked tasks in queues that have become empty.
     pub(crate) fn blocked(&self, group: GroupId) -> Blocked {
         Blocked::from_bits(self.group(group).blocked.load(Ordering::Acquire))
     }
 
-    /// The groups that there are.
+    /// Returns the groups that exist.
     pub fn ids(&self) -> impl Iterator<Item = GroupId> {
         let all = (0..self.groups.len()).map(|at| GroupId(at as u32));
         all.filter(|&id| self.group(id).parent.load(Ordering::Acquire) != NOBODY)
@@ -168,7 +167,7 @@ impl GroupTable {
     /// Adds a group without a limit.
     ///
     /// # Panics
-    /// If its parent is not there.
+    /// If its parent does not exist.
     pub(crate) fn add(&self, spec: GroupSpec) -> Result<GroupId, TooManyGroups> {
         let mut free = lock(&self.free);
         let parent = self.ids().any(|id| id == spec.parent);
@@ -180,32 +179,33 @@ impl GroupTable {
         Ok(id)
     }
 
-    /// The tasks of a group have its cookie, or that of the tasks of its parent, which is there.
+    /// Sets the group's cookie to its own or to that of its parent, which exists already.
     fn inherit_cookie(&self, group: &Group, spec: GroupSpec) {
         let above = || self.group(spec.parent).cookie.load(Ordering::Relaxed);
         group.cookie.store(spec.cookie.map_or_else(above, Cookie::get), Ordering::Release);
     }
 
-    /// Whether a group has children.
+    /// Returns whether a group has children.
     pub(crate) fn has_children(&self, group: GroupId) -> bool {
         self.ids().skip(1).any(|child| self.parent(child) == group)
     }
 
-    /// Announces that a group is removed, before each run queue forgets it. Whoever asks [`GroupTable::is_there`] with
-    /// the lock of a run queue knows this, or that run queue has not forgotten the group yet.
+    /// Announces the removal of a group, before each run queue forgets it. For a thread that calls
+    /// [`GroupTable::is_there`] under the lock of a run queue there are two cases. Either it sees the announcement, or
+    /// that run queue has not forgotten the group yet.
     pub(crate) fn leave(&self, group: GroupId) {
         self.group(group).leaves.store(true, Ordering::Release);
     }
 
-    /// Whether a group is there, and not being removed.
+    /// Returns whether a group exists and is not being removed.
     pub(crate) fn is_there(&self, group: GroupId) -> bool {
         !self.group(group).leaves.load(Ordering::Acquire)
     }
 
-    /// Frees the place of a group of which no run queue has a queue.
+    /// Frees the place of a group that has no queue in any run queue.
     pub(crate) fn remove(&self, group: GroupId) {
         let mut free = lock(&self.free);
-        assert_eq!(self.load(group), 0, "nobody is in a group that is removed");
+        assert_eq!(self.load(group), 0, "a group that is removed has no task");
         self.group(group).parent.store(NOBODY, Ordering::Release);
         *lock(&self.group(group).past) = Usage::default();
         self.group(group).epoch.store(0, Ordering::Release);
@@ -213,15 +213,15 @@ impl GroupTable {
         free.push(group);
     }
 
-    /// Gives a group another weight, unless it is idle.
+    /// Sets the weight of a group, unless the group is idle.
     pub(crate) fn set_weight(&self, group: GroupId, weight: Weight) {
         if !self.is_idle(group) {
             self.group(group).weight.store(weight.get(), Ordering::Relaxed);
         }
     }
 
-    /// Gives a group another limit, of which it has the whole budget at once. So many CPUs have a part
-    /// in it as `online` says once nobody else may change that.
+    /// Sets the limit of a group, with the whole budget available at once. `online` returns the number of CPUs that
+    /// share it. It is called under the lock that excludes other changes.
     pub(crate) fn set_limit(
         &self,
         now: Time,
@@ -235,14 +235,14 @@ impl GroupTable {
         drop(free);
     }
 
-    /// Gives all groups their first limits.
+    /// Sets the first limits of all groups.
     pub(crate) fn set_limits(&self, specs: &[GroupSpec], online: usize) {
         let limited = self.ids().zip(specs).filter(|(_, spec)| spec.limit.is_some());
         limited.for_each(|(id, spec)| self.fill(Time::ZERO, id, spec.limit, online));
         self.renew_limited();
     }
 
-    /// Gives a group the pools of a limit.
+    /// Creates the pools of a limit for a group.
     fn fill(&self, now: Time, id: GroupId, limit: Option<Limit>, online: usize) {
         let group = self.group(id);
         let limit = limit.filter(|_| self.limits);
@@ -256,8 +256,8 @@ impl GroupTable {
                 let part = self.part(limit, online);
                 Pool::new(limit, part, (CpuId::at(at), cpus_of_each), epoch, begin)
             };
-            // A pool of many CPUs has memory, which is taken and freed without the lock: others wait for that with
-            // that of a run queue.
+            // A pool of many CPUs owns memory. It is allocated and freed outside the pool's lock, because CPUs wait for
+            // that lock while they hold a run-queue lock.
             let new = limit.map(pool);
             let old = exchange(&mut lock(&group.pools), at, new);
             drop(old);
@@ -266,12 +266,12 @@ impl GroupTable {
         group.limited.store(self.bits(id) & ABOVE | own, Ordering::Release);
     }
 
-    /// The limit of a group.
+    /// Returns the limit of a group.
     pub(crate) fn limit(&self, group: GroupId) -> Option<Limit> {
         lock(&self.group(group).pools).first().map(Pool::limit)
     }
 
-    /// What limits did to a group, as far as its pools know.
+    /// Returns the usage under the limits of a group, as far as its pools know it.
     pub(crate) fn usage(&self, now: Time, group: GroupId) -> Usage {
         let past = *lock(&self.group(group).past);
         let mut pools = lock(&self.group(group).pools);
@@ -292,20 +292,20 @@ impl GroupTable {
         }
     }
 
-    /// Whether the group has or had a limit that was heeded.
+    /// Returns whether the group has or had a limit that was enforced.
     pub(crate) fn was_limited(&self, group: GroupId) -> bool {
         self.limits && self.group(group).epoch.load(Ordering::Acquire) > 0
     }
 
-    /// Asserts that the pools of a group's first limit know what was used, given that.
+    /// Asserts that the pools of a group's first limit account for exactly `used`.
     pub(crate) fn check_used(&self, id: GroupId, used: Nanos) {
         let known = lock(&self.group(id).pools).iter().fold(Nanos::ZERO, |sum, it| sum + it.used());
         let first = self.group(id).epoch.load(Ordering::Acquire) == 1;
         assert!(!first || known == used, "{id:?} used {used}, and its pools know of {known}");
     }
 
-    /// Another number of CPUs is online from now on: they share what there is, and those that are not
-    /// have no part in it.
+    /// Adapts the pools to a new number of online CPUs. The online CPUs share the budget, and offline CPUs have no part
+    /// in it.
     pub(crate) fn rescale(&self, now: Time, online: impl Fn() -> usize) {
         let free = lock(&self.free);
         let online = online();
@@ -317,7 +317,8 @@ impl GroupTable {
         drop(free);
     }
 
-    /// Asserts that the pools of a group have what CPUs do not hold, given what each CPU holds.
+    /// Asserts that the pools of a group have the budget that the CPUs do not hold. `held` is the budget that each CPU
+    /// holds.
     pub(crate) fn check(&self, group: GroupId, held: &[Nanos]) {
         let pools = lock(&self.group(group).pools);
         match pools.len() {
@@ -326,7 +327,8 @@ impl GroupTable {
         }
     }
 
-    /// Asserts the same of the pools of which `cpu` has a part, given what it holds and what all do.
+    /// Asserts the same for the pools in which `cpu` has a part. `held` is the budget that the CPU holds, and `all`
+    /// that of all CPUs.
     pub(crate) fn check_part(&self, group: GroupId, cpu: CpuId, held: Nanos, all: Nanos) {
         let pools = lock(&self.group(group).pools);
         match pools.len() {
@@ -335,8 +337,8 @@ impl GroupTable {
         }
     }
 
-    /// A CPU that waits for budget of a group though its pool has some, given how many CPUs have a claim
-    /// to that.
+    /// Returns a CPU that waits for budget of a group although its pool has some. `claims` returns the number of CPUs
+    /// with a claim to that budget.
     pub(crate) fn waits_in_vain(
         &self,
         now: Time,
@@ -361,7 +363,7 @@ impl GroupTable {
         Part { quota: Nanos(quota), burst: Nanos(burst), of_cpu: Nanos(of_cpu) }
     }
 
-    /// Which groups have a limit above them.
+    /// Recomputes which groups have a limit above them.
     fn renew_limited(&self) {
         for id in self.ids().skip(1) {
             let bits = self.bits(id) & OWN | self.is_below_limit(id);
@@ -369,7 +371,7 @@ impl GroupTable {
         }
     }
 
-    /// [`ABOVE`] if a group above this one has a limit.
+    /// Returns [`ABOVE`] if a group above this one has a limit.
     fn is_below_limit(&self, id: GroupId) -> u8 {
         let mut above = self.parent(id);
         while above != GroupId::ROOT && self.bits(above) & OWN == 0 {
@@ -387,7 +389,7 @@ impl GroupTable {
     }
 }
 
-/// Puts a pool at a place, or takes those from there on away one by one. What was there, or the last.
+/// Stores a pool at a place, or removes the last pool. Returns the pool that was replaced or removed.
 fn exchange(pools: &mut Vec<Pool>, at: usize, new: Option<Pool>) -> Option<Pool> {
     match new {
         None => pools.pop(),
@@ -399,9 +401,9 @@ fn exchange(pools: &mut Vec<Pool>, at: usize, new: Option<Pool>) -> Option<Pool>
     }
 }
 
-/// By how much the periods of a group begin later than those of others with the same limit, at most a
-/// sixteenth: a thousand groups are not refilled in one moment. Multiples of the golden ratio lie apart
-/// from each other however many there are.
+/// Returns the delay of a group's periods against those of other groups with the same limit, at most a sixteenth of a
+/// period. It keeps a thousand groups from a refill at one moment. Multiples of the golden ratio stay apart from each
+/// other for any number of groups.
 fn stagger(group: GroupId, limit: Limit) -> Nanos {
     const GOLDEN: u32 = 0x9E37_79B9;
     let fraction = u64::from(group.0.wrapping_mul(GOLDEN));

@@ -1,10 +1,10 @@
-//! What CPUs tell each other without locks.
+//! The state that CPUs publish for each other without locks.
 //!
-//! Each CPU publishes what it is with its run-queue lock held; others read it without, late. Hints
-//! choose which CPU to ask, and never decide alone.
+//! Each CPU publishes its state with its run-queue lock held. Other CPUs read it without the lock, so it may be stale.
+//! Hints select the CPUs to examine; no decision depends on a hint alone.
 //!
-//! Legend of access: (q) written with the CPU's run-queue lock held, read without; (a) written by
-//! anybody, one access at a time. All (q) where neither stands.
+//! Legend of access: (q) written with the CPU's run-queue lock held, read without it; (a) written by any thread, one
+//! access at a time. A field without a letter is (q).
 
 use crate::cpupri::{CpuPri, Published};
 use crate::mask::Mask;
@@ -20,80 +20,81 @@ use runyard_engine::run_queue::{
 use runyard_engine::task::Task;
 use runyard_engine::time::{Time, VTime};
 
-/// In a word: never.
+/// The word for a time that never comes.
 const NEVER: u64 = u64::MAX;
 
-/// What a CPU publishes of itself.
+/// The state that a CPU publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) load: CpuLoad,
     /// The running real-time task is allowed on this CPU only.
     pub(crate) pinned: bool,
-    /// [`counts`] of the load.
+    /// The numbers of tasks, packed by [`counts`].
     counts: u64,
-    /// In which of [`Hints::masks`] it is, a bit for each; the first is that of idle CPUs.
+    /// The membership in each of [`Hints::masks`], as one bit each. The first bit is that of idle CPUs.
     masks: u8,
 }
 
-/// What CPUs publish of themselves.
+/// The published states of all CPUs.
 #[derive(Debug)]
 pub(crate) struct Hints {
     pub(crate) cpupri: CpuPri,
-    /// Has real-time tasks to give away (`rto_mask`).
+    /// The CPUs with real-time tasks that could be pushed (`rto_mask`).
     pub(crate) pushable: Mask,
-    /// Is online and has no task at all.
+    /// The online CPUs without any task.
     pub(crate) idle: Mask,
-    /// Has SCHED_IDLE tasks and no others (`sched_idle_cpu`).
+    /// The CPUs with SCHED_IDLE tasks and no others (`sched_idle_cpu`).
     pub(crate) sched_idle: Mask,
-    /// Has a fair task that waits.
+    /// The CPUs with a waiting fair task.
     pub(crate) overloaded: Mask,
-    /// Has a normal task that waits ([`CpuLoad::pressed`]).
+    /// The CPUs with a waiting normal task ([`CpuLoad::pressed`]).
     pub(crate) pressed: Mask,
-    /// (a) Takes tasks, by the word of who takes it in and out of service; the run queue has the last.
+    /// (a) The CPUs in service, as set by the thread that takes a CPU in or out of service. The run queue has the final
+    /// word.
     pub(crate) online: Mask,
-    /// (a) By the first CPU of a node, at how many of its CPUs a woken task looks for an idle one (`nr_idle_scan`).
+    /// (a) By the first CPU of a node, the number of its CPUs that a wake-up scans for an idle one (`nr_idle_scan`).
     idle_scan: Box<[AtomicU32]>,
-    /// (a) When idle CPUs may be asked to balance again, by whoever asks.
+    /// (a) The time from which idle CPUs may be asked to balance again.
     pub(crate) next_idle_balance: AtomicU64,
-    /// (a) An idle CPU was kicked to balance for all of them, and did not yet.
+    /// (a) An idle CPU was kicked to balance for all idle CPUs, and has not done so yet.
     pub(crate) idle_balance_due: AtomicBool,
     cpus: Box<[CpuHints]>,
 }
 
-/// Numbers of one CPU, away from its neighbours' cache lines.
+/// The published numbers of one CPU, on cache lines of their own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct CpuHints {
     /// The priority of the most important pushable task; 0 for none.
     pushable: AtomicU8,
-    /// When its next timer interrupt must come.
+    /// The time by which the CPU's next timer interrupt must come.
     next_expiry: AtomicU64,
-    /// As `next_expiry`, of what is no tick.
+    /// The same as `next_expiry`, without the tick.
     next_timer: AtomicU64,
-    /// Up to which vruntime the tasks of its batch go before all others, if others wait.
+    /// The vruntime up to which the tasks of its batch precede all others, if others wait.
     bound: AtomicU64,
     /// The virtual clock of the root's queue.
     clock: AtomicU64,
-    /// Numbers of tasks: [`counts`].
+    /// The numbers of tasks, packed by [`counts`].
     counts: AtomicU64,
-    /// Sum of the weights of the fair entities.
+    /// The sum of the weights of the fair entities.
     load: AtomicU64,
-    /// [`Taken`] by real-time tasks, as of the last tick or switch to idle.
+    /// The CPU time [`Taken`] by real-time tasks, as of the last tick or switch to idle.
     taken_by_rt: AtomicU64,
-    /// The same by them and normal ones.
+    /// The CPU time taken by real-time and normal tasks, as of the same instant.
     taken_by_normal: AtomicU64,
-    /// Since when it is idle.
+    /// The time at which the CPU became idle.
     idle_since: AtomicU64,
-    /// The sums of its averages (`PELT`), as of when something last changed.
+    /// The sums of the CPU's averages (`PELT`), as of the last change.
     load_sum: AtomicU64,
     runnable_sum: AtomicU64,
     util_sum: AtomicU64,
-    /// The instant of these, and in the lowest bit whether a fair task ran from then on.
+    /// The instant of the sums. The lowest bit says whether a fair task has run since then.
     sums_at: AtomicU64,
 }
 
 impl Snapshot {
-    /// That of every CPU until it publishes for the first time.
+    /// The state of every CPU before it publishes for the first time.
     pub(crate) const NOTHING: Snapshot = Snapshot {
         load: CpuLoad {
             importance: Importance::Closed,
@@ -123,20 +124,20 @@ impl Snapshot {
         Snapshot { load, pinned, counts: counts(load), masks }
     }
 
-    /// Whether it is certain that the CPU is what it was.
+    /// Returns whether the snapshot certainly still describes the CPU.
     #[inline]
     pub(crate) fn still_holds<P, G: Pools>(&self, rq: &RunQueue<P, G>) -> bool {
         !self.pinned && !rq.has_cookies() && rq.still_has(&self.load)
     }
 
-    /// Whether the CPU is online and has no task.
+    /// Returns whether the CPU is online and has no task.
     pub(crate) fn is_idle(&self) -> bool {
         self.masks & 1 == 1
     }
 }
 
-/// Numbers of tasks in a word: fair ones and SCHED_IDLE ones in 24 bits each, real-time ones in 15,
-/// and whether the SCHED_IDLE ones are heavy. More than fit are as many as fit.
+/// Packs the numbers of tasks into a word. Fair tasks and SCHED_IDLE tasks have 24 bits each, real-time tasks 15, and
+/// one bit says whether the SCHED_IDLE tasks are heavy. A larger number saturates.
 fn counts(load: CpuLoad) -> u64 {
     let some = |nr: u32, bits: u32| u64::from(nr).min((1 << bits) - 1);
     let (rt, heavy) = (load.nr_running - load.nr_fair, u64::from(load.idle_is_heavy));
@@ -178,7 +179,7 @@ impl Hints {
         }
     }
 
-    /// Publishes what has changed since this CPU published `old`.
+    /// Publishes the differences between `new` and `old`, the last published state of this CPU.
     #[inline(always)]
     pub(crate) fn publish(&self, cpu: CpuId, old: Snapshot, new: Snapshot) {
         let (load, was, own) = (new.load, old.load, self.of(cpu));
@@ -205,7 +206,8 @@ impl Hints {
         }
     }
 
-    /// At how many CPUs of a node a woken task looks for an idle one: all of them until somebody says so.
+    /// Returns the number of CPUs of a node that a wake-up scans for an idle one. It is all of them until a balance
+    /// sets it.
     pub(crate) fn idle_scan(&self, first: CpuId) -> usize {
         self.idle_scan[first.index()].load(Ordering::Acquire) as usize
     }
@@ -218,7 +220,7 @@ impl Hints {
         [&self.idle, &self.sched_idle, &self.overloaded, &self.pressed]
     }
 
-    /// Publishes what takes time to change.
+    /// Publishes the values that change with time.
     pub(crate) fn publish_times<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
         let TimeTaken { by_rt: rt, by_normal: normal } = rq.taken();
         let own = self.of(cpu);
@@ -228,7 +230,7 @@ impl Hints {
         self.publish_averages(cpu, rq);
     }
 
-    /// Publishes the averages of its load, if there are any.
+    /// Publishes the averages of the CPU's load, if there are any.
     pub(crate) fn publish_averages<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
         let Some((sums, signal)) = rq.load_sums() else { return };
         let own = self.of(cpu);
@@ -238,8 +240,8 @@ impl Hints {
         own.sums_at.store(sums.at.0 << 1 | u64::from(signal.runs), Ordering::Release);
     }
 
-    /// The averages of the fair tasks of `cpu`, as if since it last published them it had the load and the tasks
-    /// that it published last (`PELT`). The words are read one by one: they may be of two instants.
+    /// Returns the averages of the fair tasks of `cpu` at `now` (`PELT`). The sums are aged with the load and the task
+    /// count that the CPU published last. The words are read one by one, so they may belong to two instants.
     pub(crate) fn averages(&self, now: Time, cpu: CpuId) -> LoadAverages {
         let own = self.of(cpu);
         let at = own.sums_at.load(Ordering::Acquire);
@@ -253,16 +255,16 @@ impl Hints {
         sums.aged(now, Signal { load, runnable, runs: at & 1 == 1 }).averages()
     }
 
-    /// Publishes when the next timer interrupts must come.
+    /// Publishes the times by which the next timer interrupts must come.
     pub(crate) fn publish_expiries(&self, cpu: CpuId, next: NextExpiries) {
         let own = self.of(cpu);
         own.next_expiry.store(next.any.0, Ordering::Release);
         own.next_timer.store(next.timer.0, Ordering::Release);
     }
 
-    /// Publishes up to where the batch of `cpu` goes before all others.
+    /// Publishes the vruntime up to which the batch of `cpu` precedes all others.
     pub(crate) fn publish_bound(&self, cpu: CpuId, bound: Option<VTime>) {
-        // One that is the word for none is a nanosecond less.
+        // A bound equal to the word for "none" is stored one nanosecond earlier.
         let word = bound.map_or(NEVER, |at| at.0.min(NEVER - 1));
         let published = &self.of(cpu).bound;
         if published.load(Ordering::Relaxed) != word {
@@ -270,7 +272,7 @@ impl Hints {
         }
     }
 
-    /// Up to where the batch of `cpu` goes before all others.
+    /// Returns the vruntime up to which the batch of `cpu` precedes all others.
     pub(crate) fn bound(&self, cpu: CpuId) -> Option<VTime> {
         let word = self.of(cpu).bound.load(Ordering::Acquire);
         (word != NEVER).then_some(VTime(word))
@@ -285,46 +287,46 @@ impl Hints {
         }
     }
 
-    /// The virtual clock of the root's queue.
+    /// Returns the virtual clock of the root's queue.
     pub(crate) fn clock(&self, cpu: CpuId) -> VTime {
         VTime(self.of(cpu).clock.load(Ordering::Acquire))
     }
 
-    /// Reads what `cpu` publishes, for [`crate::machine::Machine::read_ahead`].
+    /// Prefetches the published words of `cpu`, for [`crate::machine::Machine::read_ahead`].
     #[inline]
     pub(crate) fn read_ahead(&self, cpu: CpuId) -> u64 {
         let CpuHints { next_expiry, idle_since, .. } = self.of(cpu);
         next_expiry.load(Ordering::Relaxed) ^ idle_since.load(Ordering::Relaxed)
     }
 
-    /// When the next timer interrupt of `cpu` must come.
+    /// Returns the time by which the next timer interrupt of `cpu` must come.
     pub(crate) fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
         let at = self.of(cpu).next_expiry.load(Ordering::Acquire);
         (at != NEVER).then_some(Time(at))
     }
 
-    /// As [`Hints::next_expiry`], of what is no tick: [`Time::MAX`] for never.
+    /// Does the same as [`Hints::next_expiry`] without the tick. Returns [`Time::MAX`] if there is no timer.
     pub(crate) fn next_timer(&self, cpu: CpuId) -> Time {
         Time(self.of(cpu).next_timer.load(Ordering::Acquire))
     }
 
-    /// The most important task that `cpu` could give away.
+    /// Returns the priority of the most important task that `cpu` could push.
     pub(crate) fn pushable(&self, cpu: CpuId) -> Option<RtPrio> {
         RtPrio::new(self.of(cpu).pushable.load(Ordering::Acquire).into())
     }
 
-    /// The weights of the fair entities of `cpu`.
+    /// Returns the sum of the weights of the fair entities of `cpu`.
     pub(crate) fn load(&self, cpu: CpuId) -> u64 {
         self.of(cpu).load.load(Ordering::Acquire)
     }
 
-    /// Since when `cpu` is idle, if it is.
+    /// Returns the time at which `cpu` became idle, if it is idle.
     pub(crate) fn idle_since(&self, cpu: CpuId) -> Option<Time> {
         let at = self.of(cpu).idle_since.load(Ordering::Acquire);
         (at != NEVER).then_some(Time(at))
     }
 
-    /// How many tasks `cpu` has, of which kind.
+    /// Returns the number of tasks of each kind on `cpu`.
     pub(crate) fn counts(&self, cpu: CpuId) -> Seen {
         let counts = self.of(cpu).counts.load(Ordering::Acquire);
         let part = |from: u32, bits: u32| (counts >> from & ((1 << bits) - 1)) as u32;
@@ -332,7 +334,8 @@ impl Hints {
         Seen { nr_fair, nr_idle, idle_is_heavy: part(63, 1) == 1, nr_rt, ..Seen::default() }
     }
 
-    /// What a balancing CPU sees of `cpu`, of which `full` is the power, if it counts `measure`.
+    /// Returns the state of `cpu` as a balancing CPU sees it with `measure`. `full` is the power of `cpu` without any
+    /// other use.
     pub(crate) fn seen(&self, now: Time, cpu: CpuId, full: u64, measure: Measure) -> Seen {
         let own = self.of(cpu);
         let seen = self.counts(cpu);
@@ -353,7 +356,7 @@ impl Hints {
         &self.cpus[cpu.index()]
     }
 
-    /// Asserts that the others see what `cpu` published last.
+    /// Asserts that the hints agree with the last state that `cpu` published.
     ///
     /// # Panics
     /// If they do not.
@@ -364,7 +367,7 @@ impl Hints {
             seen.importance, last.load.importance,
             "CPU {cpu} has its importance\n{picture}"
         );
-        // Of a closed CPU nobody sees what runs there.
+        // A closed CPU does not publish whether its running task is pinned.
         assert!(closed || seen.pinned == last.pinned, "CPU {cpu} is pinned or not\n{picture}");
         let is_in = |nth: usize| last.masks >> nth & 1 == 1;
         let masks = self.masks().into_iter().enumerate().map(|(nth, mask)| (mask, is_in(nth)));
@@ -375,6 +378,6 @@ impl Hints {
         let seen =
             (self.of(cpu).counts.load(Ordering::Acquire), self.load(cpu), self.pushable(cpu));
         let expected = (counts(last.load), last.load.load, last.load.pushable);
-        assert_eq!(seen, expected, "the numbers of CPU {cpu} are what it published\n{picture}");
+        assert_eq!(seen, expected, "the numbers of CPU {cpu} are the published ones\n{picture}");
     }
 }

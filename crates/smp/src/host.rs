@@ -1,7 +1,7 @@
-//! What a host and the machine give each other: tasks, and what is to be done with them.
+//! The vocabulary that a host and the machine share: tasks, and effects on them.
 //!
-//! Hosts know it by [`crate::machine`]. It is a file of its own because every part of the machine uses
-//! it, and it uses none of them.
+//! Hosts reach it through [`crate::machine`]. It has a file of its own because every part of the machine uses it, and
+//! it uses none of them.
 
 pub use crate::control::Controlled;
 use crate::control::{Control, Home, Requests, Tag, take};
@@ -14,12 +14,12 @@ use runyard_engine::run_queue::{Enqueue, Resched, Switch};
 use runyard_engine::task::Task;
 use runyard_engine::time::VTime;
 
-/// The plain form of what a host gives a task: the control cell, and whatever else the host needs.
+/// The simplest payload of a task: the control cell, and the data of the host.
 #[derive(Debug)]
 pub struct Work<W> {
     /// The task's control cell.
     pub control: Arc<Control>,
-    /// The host's part.
+    /// The host's data.
     pub work: W,
 }
 
@@ -33,20 +33,20 @@ impl<W> Controlled for Work<W> {
     }
 }
 
-/// A task of a machine whose host needs `W` to run one.
+/// A task of a machine whose host needs `W` to run a task.
 pub type TaskOf<W> = Box<Task<W>>;
 
 /// A task on its way to a run queue.
 #[derive(Debug)]
 pub struct Moving<W> {
     pub(crate) task: TaskOf<W>,
-    /// Where it goes.
+    /// The destination CPU.
     pub to: CpuId,
-    /// Where it was.
+    /// The CPU that it left.
     pub from: CpuId,
     pub(crate) why: Enqueue,
     pub(crate) refusals: u8,
-    /// With which priority `to` pulled it, and so passed over others.
+    /// The priority with which `to` pulled the task. The pull passed over tasks of lower priority.
     pub(crate) pulled: Option<RtPrio>,
 }
 
@@ -55,57 +55,58 @@ impl<W> Moving<W> {
         Moving { task, to, from, why, refusals: 0, pulled: None }
     }
 
-    /// The task that is moved.
+    /// Returns the task that moves.
     #[must_use]
     pub fn task(&self) -> &Task<W> {
         &self.task
     }
 }
 
-/// What a call asks of its host, in the order in which it must be done.
+/// The effects that a call has on the outside, in the order in which the host must perform them.
 pub trait Effects<W> {
-    /// `cpu` must call [`Machine::schedule`](crate::machine::Machine::schedule) as soon as it can.
+    /// Makes `cpu` call [`Machine::schedule`](crate::machine::Machine::schedule) as soon as it can.
     fn kick(&mut self, cpu: CpuId);
 
-    /// A task is on its way. A host on which that takes no time gives it back; one that keeps it
-    /// must bring it to [`Machine::arrive`](crate::machine::Machine::arrive) later.
+    /// Carries a task to another CPU. A host without a delay for migrations returns the task. A host that keeps it must
+    /// bring it to [`Machine::arrive`](crate::machine::Machine::arrive) later.
     fn carry(&mut self, moving: Moving<W>) -> Option<Moving<W>> {
         Some(moving)
     }
 
-    /// `cpu` compared itself with others, or searched them for tasks. For accounts; nothing is to be done.
+    /// Reports that `cpu` compared itself with other CPUs, or searched them for tasks. It serves accounting only.
     fn balanced(&mut self, cpu: CpuId, balanced: Balanced) {
         let _ = (cpu, balanced);
     }
 
-    /// A task group is throttled on `cpu` from now on, or all real-time tasks are; or they are not any
-    /// more. For accounts; nothing is to be done, and the run queue's lock is held.
+    /// Reports that a task group, or all real-time tasks, became throttled or unthrottled on `cpu`. It serves
+    /// accounting only. The run queue's lock is held during the call.
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         let _ = (cpu, throttling);
     }
 
-    /// `cpu` idles from now on though tasks wait there, as its core runs tasks of this cookie, or such without one. It
-    /// may be said again with another cookie. That it ends is seen by what `cpu` schedules next. For accounts; nothing is to
-    /// be done, and a lock of the core is held.
+    /// Reports that `cpu` idles although tasks wait there, because its core runs tasks with this cookie, or tasks
+    /// without a cookie. It may be repeated with another cookie. The next task that `cpu` schedules ends the forced
+    /// idle time. It serves accounting only. The lock of the core is held during the call.
     fn forced_idle(&mut self, cpu: CpuId, by: Option<Cookie>) {
         let _ = (cpu, by);
     }
 
-    /// Where the first newcomer that waits for `cpu` with the host has its
-    /// [place](crate::machine::Machine::place_newcomer). Takes no lock: a run-queue lock is held.
+    /// Returns the [place](crate::machine::Machine::place_newcomer) of the first newcomer that waits for `cpu` with the
+    /// host. The implementation must not take a lock, since a run-queue lock is held.
     fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
         let _ = cpu;
         None
     }
 
-    /// The run queue of `cpu` changed, or may have; its lock is held. Only for who checks what changed.
+    /// Reports that the run queue of `cpu` may have changed. Its lock is held during the call. Only checkers of changed
+    /// run queues need it.
     fn touched(&mut self, cpu: CpuId) {
         let _ = cpu;
     }
 
-    /// Whether `cpu` publishes nothing now: the host will call
-    /// [`Machine::publish_held_back`](crate::machine::Machine::publish_held_back) later. Only simulators
-    /// do that, to make others decide on stale hints.
+    /// Returns whether `cpu` must delay the publication of its state. The host then calls
+    /// [`Machine::publish_held_back`](crate::machine::Machine::publish_held_back) later. Only simulators do so, to make
+    /// other CPUs decide on stale hints.
     fn hold_back(&mut self, cpu: CpuId) -> bool {
         let _ = cpu;
         false
@@ -119,17 +120,18 @@ pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>)
     }
 }
 
-/// The task's tag; a running task's is with its host.
+/// Returns the task's tag. A running task's payload, and so its tag, is with its host.
 pub(crate) fn tag<W: Controlled>(task: &Task<W>) -> Option<&Tag> {
     task.payload.as_ref().map(Controlled::tag)
 }
 
-/// The task is in no run queue from now on. The caller holds the lock of the one it left.
+/// Marks that the task is in no run queue from now on. The caller holds the lock of the run queue that it left.
 pub(crate) fn mark_away<W: Controlled>(task: &TaskOf<W>) {
     tag(task).expect("a task that leaves has its payload").set_home(Home::Away);
 }
 
-/// What a switch released is in no run queue from now on. The caller holds the lock of the one it left.
+/// Marks that the task that a switch released is in no run queue from now on. The caller holds the lock of the run
+/// queue that it left.
 #[inline(always)]
 pub(crate) fn mark_released<W: Controlled>(switch: &Switch<W>) {
     if let Some((task, _)) = &switch.released {
@@ -137,7 +139,8 @@ pub(crate) fn mark_released<W: Controlled>(switch: &Switch<W>) {
     }
 }
 
-/// Carries out what was asked while the task was with its host, which may do so before it brings it.
+/// Applies the requests that arrived while the task was with its host. A host may call it before it brings the task
+/// back.
 pub fn apply_pending<W: Controlled>(task: &mut TaskOf<W>) {
     let cell = task.payload.as_ref().expect("a task that is with its host has its payload");
     if cell.tag().was_asked()

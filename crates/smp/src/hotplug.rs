@@ -1,4 +1,4 @@
-//! CPUs that leave service, and come back into it.
+//! CPU hotplug: CPUs leave service and return to it.
 
 use crate::host::{Controlled, Effects, kick_if, mark_away};
 use crate::machine::Machine;
@@ -7,8 +7,8 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
-    /// Takes `cpu` out of service: its tasks go elsewhere, its timers stay and are served.
-    /// The machine must keep another CPU.
+    /// Takes `cpu` out of service. Its tasks move to other CPUs, and its timers stay and are still served. The machine
+    /// must keep another CPU online.
     pub fn offline(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         self.hints.online.set(cpu, false);
         let (resched, _) = self.with(cpu, fx, |rq| rq.set_online(now, false));
@@ -24,15 +24,16 @@ impl<W: Controlled> Machine<W> {
     /// Takes `cpu` into service again.
     pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let (_, delta) = self.with(cpu, fx, |rq| rq.set_online(now, true));
-        // Not before: who reads this and is refused all the same would try for ever.
+        // The mask follows the run queue. In the other order, a CPU that reads the mask and is still refused would
+        // retry for ever.
         self.hints.online.set(cpu, true);
         self.react(now, cpu, delta, fx);
         fx.kick(cpu);
         self.rescale(now, fx);
     }
 
-    /// The fair class's spans, with them the offsets of latency nice, and the parts of limits follow the
-    /// CPUs that are online. Of two of these at a time the last to come looks at all CPUs again.
+    /// Adapts the fair class's spans, the offsets of latency nice, and the parts of limits to the number of online
+    /// CPUs. Of two concurrent calls, the last one compares all CPUs again.
     fn rescale(&self, now: Time, fx: &mut impl Effects<W>) {
         self.groups.rescale(now, || self.nr_online());
         let config = self.config.with_online(self.nr_online());

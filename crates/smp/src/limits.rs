@@ -1,10 +1,10 @@
-//! Task groups that come and go, and their limits, over all CPUs.
+//! Task groups that are added and removed, and their limits, over all CPUs.
 //!
-//! The pools tell who waits for budget ([`crate::groups`]); a run queue asks them when it picks and
-//! gives back what it does not need. What must reach other CPUs goes through here, one run-queue lock
-//! at a time: budget that was given back goes to a CPU that waits for it, and a limit that changes is
-//! told to each CPU in turn. Until a CPU has heard of it, what it holds of the old limit is not worth
-//! anything in the new pool, and it draws from that.
+//! A pool knows the CPUs that wait for budget ([`crate::groups`]). A run queue draws from it when it picks a task, and
+//! gives back the budget that it does not need. Effects on other CPUs go through this file, with one run-queue lock at
+//! a time. Budget that is given back goes to a CPU that waits for it. A change of a limit visits each CPU in turn.
+//! Until that visit, the budget that a CPU holds under the old limit does not count in the new pool, and the CPU draws
+//! from the new pool.
 
 use crate::groups::TooManyGroups;
 use crate::host::{Controlled, Effects, kick_if};
@@ -22,18 +22,18 @@ impl<W: Controlled> Machine<W> {
     /// Adds a group.
     ///
     /// # Errors
-    /// If there are as many as the machine has room for.
+    /// If the machine has no room for another group.
     pub fn add_group(&self, now: Time, spec: GroupSpec) -> Result<GroupId, TooManyGroups> {
         let group = self.groups.add(spec)?;
         if spec.limit.is_some() {
-            // Nobody is in it yet.
+            // The new group has no task yet, so no run queue needs a visit.
             self.groups.set_limit(now, group, spec.limit, || self.nr_online());
         }
         Ok(group)
     }
 
-    /// Gives a group another limit, or none. It has the whole budget at once, and who was throttled
-    /// runs.
+    /// Sets or removes the limit of a group. The group has the whole budget at once, and its throttled tasks become
+    /// runnable.
     pub fn set_limit(
         &self,
         now: Time,
@@ -48,7 +48,7 @@ impl<W: Controlled> Machine<W> {
             let (_, delta) = self.with(cpu, fx, |rq| rq.renew_limit(now, group));
             let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
             if at(self.next_expiry(cpu)) < at(before) {
-                // It must set its timer anew.
+                // The CPU must set its timer again.
                 fx.kick(cpu);
             }
             kick_if(delta.resched, cpu, fx);
@@ -56,8 +56,9 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Gives a group another weight. An idle group keeps that of its kind. Where tasks of the group are queued it
-    /// goes on to count as SCHED_IDLE ([`Groups::counts_as_idle`]) as before, until the last of them has gone.
+    /// Sets the weight of a group. An idle group keeps the weight of its kind. A queue with tasks of the group
+    /// continues to count as SCHED_IDLE or not, as before ([`Groups::counts_as_idle`]), until the last of them has
+    /// left.
     ///
     /// [`Groups::counts_as_idle`]: runyard_engine::group::Groups::counts_as_idle
     pub fn set_weight(&self, now: Time, group: GroupId, weight: Weight, fx: &mut impl Effects<W>) {
@@ -70,28 +71,28 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Takes the limits of all groups away: the host ends, and nobody is to be waited for.
+    /// Removes the limits of all groups. A host that ends calls it so that no throttled task delays the end.
     pub fn lift_limits(&self, now: Time, fx: &mut impl Effects<W>) {
         for group in self.groups.ids().filter(|&group| self.groups.has_limit(group)) {
             self.set_limit(now, group, None, fx);
         }
     }
 
-    /// The limit of a group, if it has one that is heeded.
+    /// Returns the limit of a group, if it has one that is enforced.
     #[must_use]
     pub fn limit(&self, group: GroupId) -> Option<Limit> {
         self.groups.limit(group)
     }
 
-    /// Whether a group has a limit that is heeded, or had one.
+    /// Returns whether a group has or had a limit that is enforced.
     #[must_use]
     pub fn was_limited(&self, group: GroupId) -> bool {
         self.groups.was_limited(group)
     }
 
-    /// Charges a group for what its tasks used without being picked, after they had lost `cpu`. Whether it has
-    /// nothing left now. The last of these tasks may have gone to another group meanwhile, and this one be removed: then
-    /// nobody pays.
+    /// Charges a group for CPU time that its tasks used without being picked, after they had lost `cpu`. Returns
+    /// whether the group has no budget left. If the last of these tasks has left the group and the group was removed,
+    /// no group is charged.
     pub fn charge_unpicked(&self, now: Time, cpu: CpuId, group: GroupId, span: Nanos) -> bool {
         if group == GroupId::ROOT {
             return false;
@@ -100,23 +101,23 @@ impl<W: Controlled> Machine<W> {
         self.groups.is_there(group) && queue.rq.charge_unpicked(now, group, span)
     }
 
-    /// The groups, as run queues see them.
+    /// Returns the groups, as run queues see them.
     #[must_use]
     pub fn groups(&self) -> &impl Pools {
         &*self.groups
     }
 
-    /// Whether groups have this one as their parent.
+    /// Returns whether the group has children.
     #[must_use]
     pub fn has_children(&self, group: GroupId) -> bool {
         self.groups.has_children(group)
     }
 
-    /// Removes a group other than the root without children, in which no task is: neither in a run
-    /// queue nor with the host.
+    /// Removes a group that is not the root and has neither children nor tasks. No task of it may be in a run queue or
+    /// with the host.
     ///
     /// # Panics
-    /// If one is in a run queue.
+    /// If a task of the group is in a run queue.
     pub fn remove_group(&self, now: Time, group: GroupId, fx: &mut impl Effects<W>) {
         assert!(group != GroupId::ROOT && !self.has_children(group), "{group:?} is a leaf");
         self.set_limit(now, group, None, fx);
@@ -127,7 +128,7 @@ impl<W: Controlled> Machine<W> {
         self.groups.remove(group);
     }
 
-    /// What its limit did to a group until `now`.
+    /// Returns the effects of a group's limit until `now`.
     #[must_use]
     pub fn usage(&self, now: Time, group: GroupId) -> Usage {
         let mut usage = self.groups.usage(now, group);
@@ -139,15 +140,15 @@ impl<W: Controlled> Machine<W> {
         usage
     }
 
-    /// What a group with a limit used on a CPU, and how it was throttled there; nothing if it never was
-    /// there.
+    /// Returns the CPU time that a group with a limit used on a CPU, and its throttling there. It is zero if the group
+    /// never had a task on that CPU.
     #[must_use]
     pub fn usage_on(&self, now: Time, group: GroupId, cpu: CpuId) -> Option<UsageOnCpu> {
         self.inspect(cpu, |rq| rq.usage(now, group))
     }
 
-    /// A CPU that waits for budget of a group of which its pool has some that no CPU is about to draw,
-    /// for checks.
+    /// Returns a CPU that waits for budget of a group although the pool has budget that no CPU is about to draw. For
+    /// checks.
     #[must_use]
     pub fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
         let cpus = || self.config.topology.iter();
@@ -155,7 +156,7 @@ impl<W: Controlled> Machine<W> {
         self.groups.waits_in_vain(now, group, || cpus().filter(has_claim).count() as u32)
     }
 
-    /// Passes on what `cpu` gave back, to those that wait for it.
+    /// Passes the budget that `cpu` gave back to the CPUs that wait for it.
     #[inline(never)]
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         while let (Some((waiting, group)), _) = self.with(cpu, fx, RunQueue::take_refilled) {
@@ -170,7 +171,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Asserts that what was granted is somewhere.
+    /// Asserts that all granted budget is accounted for.
     pub(crate) fn check_limits(&self) {
         for group in self.groups.ids().skip(1).filter(|&group| self.groups.has_limit(group)) {
             let (mut held, mut used) = (Vec::new(), Nanos::ZERO);

@@ -1,28 +1,27 @@
-//! The machine: one lock for each CPU's run queue, and what CPUs tell each other without locks.
+//! The machine: one lock for each CPU's run queue, and published state that CPUs read without locks.
 //!
-//! One run-queue lock is held at a time, always. Under it at most one other is taken, a leaf: that of
-//! a task's control cell, of a group's pools, or of the host's in an effect that says so. In machines with cookies the
-//! lock of a core is taken around a switch, before any of these (`beside`). So there is
-//! no order between CPUs to get wrong, and a host may be preempted between any two. A task that changes
-//! CPU is between queues for a moment, owned by the call that carries it, seen by nobody; and what a
-//! CPU knows of another is stale. The rules that make this enough:
+//! At most one run-queue lock is held at a time. Under it, at most one leaf lock is taken: that of a task's control
+//! cell, of a group's pools, or of the host in an effect that says so. In machines with cookies, the lock of a core is
+//! taken around a switch, before any of these (`beside`). So there is no lock order between CPUs to violate, and a host
+//! may be preempted between any two calls. A task that changes CPU is between queues for a moment. The call that
+//! carries it owns it, and no other thread sees it. Each CPU's knowledge of other CPUs is stale. Three rules make this
+//! sufficient:
 //!
-//! - **Publish, then look.** A CPU that has a real-time task to give away publishes that, fences, and
-//!   looks for a CPU that runs something less important (`Machine::push`). A CPU that comes to run
-//!   something less important publishes that, fences, and looks for CPUs that have something to give
-//!   away (`Machine::pull`). Of two fences the second sees the other CPU; both may act. So every change
-//!   of a run queue is published before its lock is released (`Machine::with`), and its caller reacts
-//!   after that (`Machine::react`).
-//! - **Offer, may be refused.** A choice made on stale hints is checked under the lock of the CPU
-//!   that was chosen. A task that is refused is sent elsewhere, at most `MAX_REFUSALS` times;
-//!   then it goes back to where it came from, which looks once more.
-//! - **Hints never decide alone.** They choose whom to ask.
+//! - **Publish, then look.** A CPU that has a real-time task to push publishes that, fences, and looks for a CPU that
+//!   runs a less important task (`Machine::push`). A CPU that comes to run a less important task publishes that,
+//!   fences, and looks for CPUs with tasks to pull (`Machine::pull`). Of the two, the CPU with the second fence sees
+//!   the other; both may act. So every change of a run queue is published before its lock is released
+//!   (`Machine::with`), and its caller reacts after that (`Machine::react`).
+//! - **Offer, may be refused.** A choice made on stale hints is checked under the lock of the chosen CPU. A refused
+//!   task is sent to another CPU, at most `MAX_REFUSALS` times. Then it returns to the CPU that it came from, which
+//!   looks once more.
+//! - **Hints never decide alone.** They only select the CPUs to examine.
 //!
-//! What a call wants of other CPUs goes to the host through [`Effects`], in order.
+//! Effects on other CPUs go to the host through [`Effects`], in order.
 //!
-//! In this file are the locks, and the publishing under them. What the machine does is in files above
-//! it, each with methods of [`Machine`]: `schedule`, `beside`, `expire`, `select`, `carry`, `change`, `react`, `rt`,
-//! `balance`, `relieve`, `limits`, `hotplug`, `check`.
+//! This file has the locks, and the publication under them. The operations are in files above it, each with methods of
+//! [`Machine`]: `schedule`, `beside`, `expire`, `select`, `carry`, `change`, `react`, `rt`, `balance`, `relieve`,
+//! `limits`, `hotplug`, `check`.
 //!
 //! Legend of access: `(l)` under the lock.
 
@@ -51,59 +50,60 @@ use runyard_engine::topology::Level;
 /// The run queue of a machine.
 pub(crate) type Queue<W> = RunQueue<W, GroupTable>;
 
-/// All CPUs. See the module's documentation.
+/// The machine, with all its CPUs. See the module's documentation.
 #[derive(Debug)]
 pub struct Machine<W> {
     pub(crate) config: Arc<Config>,
     pub(crate) cpus: Box<[Cpu<W>]>,
     pub(crate) all: CpuSet,
     pub(crate) hints: Hints,
-    /// The levels at which there is somebody to balance with, from small to large.
+    /// The levels with more than one CPU group to balance between, from small to large.
     pub(crate) domains: Box<[(Level, Domain)]>,
     pub(crate) groups: Arc<GroupTable>,
-    /// Where newcomers start on each CPU, if the host may have them wait itself.
+    /// The start of newcomers on each CPU, if the host may keep newcomers waiting itself.
     pub(crate) starts: Box<[Start]>,
-    /// The cores, if their threads decide together.
+    /// The cores, in machines with core scheduling.
     pub(crate) cores: Option<Cores>,
 }
 
-/// One CPU, away from its neighbours' cache lines.
+/// One CPU, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Cpu<W> {
     pub(crate) queue: Mutex<Locked<W>>,
 }
 
-/// (l) What a run-queue lock protects.
+/// (l) The state that a run-queue lock protects.
 #[derive(Debug)]
 pub(crate) struct Locked<W> {
     pub(crate) rq: Queue<W>,
-    /// What this CPU published last.
+    /// The state that this CPU published last.
     pub(crate) published: Snapshot,
     published_expiries: NextExpiries,
-    /// It publishes nothing until [`Machine::publish_held_back`]: the most important thing that it had
-    /// since it last did.
+    /// The CPU publishes nothing until [`Machine::publish_held_back`]. The value is the highest importance that it has
+    /// had since its last publication.
     pub(crate) held_back: Option<Importance>,
     pub(crate) balance: Balance,
 }
 
-/// What a change of a run queue means for its CPU and the others.
+/// The consequence of a change of a run queue for its CPU and for other CPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delta {
     pub(crate) resched: Resched,
     pub(crate) importance: Importance,
-    /// It is not published yet.
+    /// The change is not published yet.
     pub(crate) held_back: bool,
-    /// The most important thing here is less important than before, or than it was meanwhile.
+    /// The importance of the CPU is lower than before, or than it was in between.
     pub(crate) lowered: bool,
-    /// There are real-time tasks to give away.
+    /// There are real-time tasks to push.
     pub(crate) pushable: bool,
     /// Budget was given back for which another CPU waits.
     pub(crate) refilled: bool,
 }
 
 impl Delta {
-    /// Of a CPU that is as important as when it last published, and has nothing to give away.
+    /// Returns the consequence for a CPU with the same importance as at its last publication, and without pushable
+    /// tasks.
     #[inline]
     fn nothing_new<W>(rq: &Queue<W>, importance: Importance) -> Delta {
         let (resched, refilled) = (rq.resched(), rq.has_news());
@@ -113,18 +113,18 @@ impl Delta {
 }
 
 impl<W: Controlled> Machine<W> {
-    /// Idle CPUs, all online.
+    /// Returns a machine of idle CPUs, all online.
     ///
     /// # Errors
     /// If `config` contradicts itself.
     ///
     /// # Panics
-    /// If `groups` does not start with the root or a parent does not come before its children.
+    /// If `groups` does not start with the root or a parent does not precede its children.
     pub fn new(config: Config, groups: &[GroupSpec]) -> Result<Machine<W>, BadConfig> {
         Machine::with_room(config, groups, 0)
     }
 
-    /// As [`Machine::new`], with room for so many groups to be added later.
+    /// Does the same as [`Machine::new`], with room for groups to be added later.
     ///
     /// # Errors
     /// If `config` contradicts itself.
@@ -174,26 +174,26 @@ impl<W: Controlled> Machine<W> {
         Ok(machine)
     }
 
-    /// From now on tasks are charged for no more than the CPU time that `meter` knows of.
+    /// Limits the charge of tasks to the CPU time that `meter` reports, from now on.
     pub fn charge_by(&self, meter: &Arc<dyn Meter>) {
         for cpu in &self.cpus {
             lock(&cpu.queue).rq.charge_by(meter.clone());
         }
     }
 
-    /// What the machine was told.
+    /// Returns the configuration of the machine.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The CPUs of the machine.
+    /// Returns the CPUs of the machine.
     #[must_use]
     pub fn all(&self) -> &CpuSet {
         &self.all
     }
 
-    /// Makes room on each CPU for `len` tasks and group queues. Up to that, [`Machine::wake`],
+    /// Reserves memory on each CPU for `len` tasks and group queues. Up to that number, [`Machine::wake`],
     /// [`Machine::schedule`] and [`Machine::expire`] do not allocate.
     pub fn reserve(&self, len: usize) {
         for cpu in &self.cpus {
@@ -203,20 +203,20 @@ impl<W: Controlled> Machine<W> {
         self.cores.iter().for_each(|cores| cores.reserve(depth));
     }
 
-    /// Memory with which there is room on one CPU for `len` tasks and group queues.
+    /// Returns memory for `len` tasks and group queues on one CPU.
     #[must_use]
     pub fn room(&self, len: usize) -> Room<W> {
         Room::new(len, self.has(Feature::Eevdf), self.cores.is_some())
     }
 
-    /// As [`Machine::reserve`] on one CPU, with memory that was taken before, without a lock; the old memory
-    /// is left in `room`.
+    /// Does the same as [`Machine::reserve`] on one CPU, with memory that the caller allocated before, outside the
+    /// lock. The old memory is left in `room`.
     pub fn reserve_in(&self, cpu: CpuId, room: &mut Room<W>) {
         lock(&self.cpus[cpu.index()].queue).rq.reserve_in(room);
     }
 
-    /// Reads what an event of `cpu` needs and is `hops` pointers away from its run queue
-    /// ([`RunQueue::read_ahead`]). For simulators of machines that are larger than the caches.
+    /// Prefetches the data that an event of `cpu` needs and that is `hops` pointers away from its run queue
+    /// ([`RunQueue::read_ahead`]). It serves simulators of machines that are larger than the caches.
     pub fn read_ahead(&mut self, cpu: CpuId, hops: u32) -> u64 {
         let Ok(locked) = self.cpus[cpu.index()].queue.get_mut() else { return 0 };
         let read = locked.rq.read_ahead(hops);
@@ -229,23 +229,23 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// As [`Machine::read_ahead`], of what the timers of `cpu` need.
+    /// Does the same as [`Machine::read_ahead`] for the data that the timers of `cpu` need.
     pub fn read_timers(&mut self, cpu: CpuId, hops: u32) -> u64 {
         let locked = self.cpus[cpu.index()].queue.get_mut();
         locked.map_or(0, |locked| locked.rq.timers().read_ahead(hops))
     }
 
-    /// Whose timer expires first on `cpu`.
+    /// Returns the token of the timer that expires first on `cpu`.
     pub fn first_timer_of(&mut self, cpu: CpuId) -> Option<Token> {
         self.cpus[cpu.index()].queue.get_mut().ok()?.rq.timers().first_token()
     }
 
-    /// Calls `ask` with the run queue of `cpu`.
+    /// Calls `ask` with the run queue of `cpu`, under its lock.
     pub fn inspect<R>(&self, cpu: CpuId, ask: impl FnOnce(&Queue<W>) -> R) -> R {
         ask(&lock(&self.cpus[cpu.index()].queue).rq)
     }
 
-    /// The averages of the fair tasks of `cpu`, as far as they are known without its lock (`PELT`).
+    /// Returns the averages of the fair tasks of `cpu`, as a hint (`PELT`).
     #[must_use]
     pub fn averages(&self, now: Time, cpu: CpuId) -> LoadAverages {
         self.hints.averages(now, cpu)
@@ -259,8 +259,7 @@ impl<W: Controlled> Machine<W> {
         f(&mut lock(&self.cpus[cpu.index()].queue).balance)
     }
 
-    /// Does something to a run queue under its lock, and publishes what that changed. The caller is to
-    /// [react](Machine::react).
+    /// Changes a run queue under its lock, and publishes the change. The caller must [react](Machine::react).
     pub(crate) fn with<R>(
         &self,
         cpu: CpuId,
@@ -273,7 +272,7 @@ impl<W: Controlled> Machine<W> {
         (result, self.publish_after(cpu, &mut locked, fx))
     }
 
-    /// After a change of a run queue: publishes it, unless the host will have that done later.
+    /// Publishes a change of a run queue, unless the host delays publication.
     #[inline(always)]
     pub(crate) fn publish_after(
         &self,
@@ -297,7 +296,7 @@ impl<W: Controlled> Machine<W> {
         Delta { held_back: true, ..Delta::nothing_new(&locked.rq, importance) }
     }
 
-    /// As [`Machine::with`], for what takes a task out.
+    /// Does the same as [`Machine::with`] for operations that take a task out.
     pub(crate) fn detach<R>(
         &self,
         cpu: CpuId,
@@ -308,7 +307,7 @@ impl<W: Controlled> Machine<W> {
         (result, delta.resched)
     }
 
-    /// Publishes what has changed since this CPU last did.
+    /// Publishes the changes since this CPU's last publication.
     #[inline(always)]
     pub(crate) fn publish(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(cpu, locked);
@@ -334,7 +333,7 @@ impl<W: Controlled> Machine<W> {
             self.hints.publish_times(cpu, &locked.rq);
         }
         let (load, was) = (new.load, old.load);
-        // For what it had meanwhile it may have passed over others.
+        // The CPU may have passed over other tasks for a task that it had in the meantime.
         let highest = locked.held_back.take().max(Some(was.importance));
         Delta {
             lowered: Some(load.importance) < highest,
@@ -351,7 +350,7 @@ impl<W: Controlled> Machine<W> {
     }
 }
 
-/// Tells the host what is throttled on `cpu` since it was last told, or not any more.
+/// Reports to the host each change of throttling on `cpu` since the last report.
 pub(crate) fn tell_throttlings<W: Controlled>(
     cpu: CpuId,
     rq: &mut Queue<W>,

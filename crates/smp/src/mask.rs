@@ -1,7 +1,7 @@
-//! Sets of CPUs that everybody reads and that each CPU writes its own bit of.
+//! Sets of CPUs in which each CPU writes its own bit, and which all CPUs read.
 //!
-//! A reader may see a bit late. Where that matters, writer and reader follow *publish, then look*
-//! (see [`crate::machine`]); elsewhere a stale bit costs a refused offer or a missed idle CPU.
+//! A reader may see a bit late. Where that matters, writer and reader follow *publish, then look* (see
+//! [`crate::machine`]). Elsewhere a stale bit costs a refused offer or a missed idle CPU.
 
 use crate::sync::{AtomicU64, Ordering};
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 const WORD: usize = u64::BITS as usize;
 
-/// One bit for each CPU. A bit is written with its CPU's run-queue lock held, read without.
+/// A set with one bit for each CPU. A bit is written with its CPU's run-queue lock held, and read without it.
 #[derive(Debug)]
 pub(crate) struct Mask(Box<[AtomicU64]>);
 
@@ -32,18 +32,18 @@ impl Mask {
         self.word(cpu.index() / WORD) >> (cpu.index() % WORD) & 1 == 1
     }
 
-    /// Whether no CPU is in it, as far as one look at each word tells.
+    /// Returns whether the set is empty. Each word is read once.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| word.load(Ordering::Acquire) == 0)
     }
 
-    /// The next CPU after `cpu` that is in it, in ring order, other than `cpu`.
+    /// Returns the next member after `cpu` in ring order, other than `cpu`.
     #[inline]
     pub(crate) fn next_beside(&self, cpu: CpuId) -> Option<CpuId> {
         let (own, bit) = (cpu.index() / WORD, cpu.index() % WORD);
         let above = |word: u64| word & (u64::MAX << bit << 1);
         let words = self.0.len();
-        // The own word is looked at twice: above the own bit, and at last below it.
+        // The word of `cpu` is read twice: first the bits above its own, and at the end the bits below.
         (0..=words).find_map(|nth| {
             let at = (own + nth) % words;
             let word = self.word(at);
@@ -61,7 +61,7 @@ impl Mask {
         self.0[index].load(Ordering::Acquire)
     }
 
-    /// How many CPUs of `range` are in both sets, each word read once.
+    /// Returns the number of CPUs of `range` that are in both sets. Each word is read once.
     pub(crate) fn count(&self, with: &CpuSet, range: Range<usize>) -> usize {
         let (first, last) = (range.start / WORD, range.end.div_ceil(WORD));
         let in_range = |at: usize| {
@@ -76,8 +76,8 @@ impl Mask {
         both.map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The CPUs of `range` that are in both sets, in ring order from `start`, each word read once
-    /// (that of `start` twice).
+    /// Returns the CPUs of `range` that are in both sets, in ring order from `start`. Each word is read once, and that
+    /// of `start` twice.
     pub(crate) fn ring<'a>(
         &'a self,
         with: &'a CpuSet,
@@ -90,12 +90,12 @@ impl Mask {
     }
 }
 
-/// The CPUs of a range that are in both sets, in order.
+/// An iterator over the CPUs of a range that are in both sets, in order.
 struct Bits<'a> {
     mask: &'a Mask,
     with: &'a CpuSet,
     range: Range<usize>,
-    /// What is left of the word in which `range` starts; read when the iteration comes to it.
+    /// The remaining bits of the word in which `range` starts. The word is read when the iteration reaches it.
     left: Option<u64>,
 }
 

@@ -1,7 +1,6 @@
-//! When a CPU balances next, and how that went at each level until now.
+//! The balance state of a CPU: the times of its next passes, and their success at each level.
 //!
-//! It is part of what a run-queue lock protects ([`crate::machine`]); what is done with it is in
-//! [`crate::balance`].
+//! A run-queue lock protects it ([`crate::machine`]); [`crate::balance`] uses it.
 
 use runyard_engine::balance::{Domain, Found, MAX_PINNED_INTERVAL, Measure};
 use runyard_engine::cpu::CpuId;
@@ -9,53 +8,54 @@ use runyard_engine::features::Features;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::{Level, Topology};
 
-/// How many levels there are at most.
+/// The largest number of levels.
 pub(crate) const LEVELS: usize = 3;
 
-/// (l) When a CPU balances next.
+/// (l) The balance state of a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Balance {
     levels: [Progress; LEVELS],
-    /// When a level may be due for a busy CPU, at a tick.
+    /// The earliest time at which a level may be due for a busy CPU, at a tick.
     pub(crate) next_balance: Time,
-    /// When a CPU tries again to give tasks away that wait.
+    /// The time from which the CPU tries again to give waiting tasks away.
     pub(crate) next_give_away: Time,
-    /// When a CPU that becomes idle searches again.
+    /// The time from which a newly idle CPU searches again.
     pub(crate) next_search: Time,
-    /// What its draws follow from.
+    /// The state of the random draws.
     draws: u32,
 }
 
-/// How a level goes for one CPU.
+/// The progress of a CPU at one level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) last: Time,
     pub(crate) interval: Nanos,
-    /// Passes without success in sequence.
+    /// The number of passes in sequence without success.
     pub(crate) failed: u32,
     newly_idle: NewlyIdle,
 }
 
-/// How often a CPU that was about to idle found something at a level (`update_newidle_stats`).
+/// The success rate of a newly idle CPU at a level (`update_newidle_stats`).
 #[derive(Clone, Copy, Debug)]
 struct NewlyIdle {
     tries: u32,
     successes: u32,
-    /// Of the last [`TRIES`] tries so many had success.
+    /// The number of successes in the last [`TRIES`] tries.
     ratio: u32,
 }
 
-/// After so many tries the ratio is counted anew, and half of the tries are forgotten.
+/// The number of tries after which the ratio is computed again and the counts are halved.
 const TRIES: u32 = 1_024;
 
-/// What came of a pass.
+/// The outcome of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Balanced,
     Moved(u32),
-    /// What should be moved may not run here.
+    /// The tasks to move may not run on this CPU.
     Pinned,
-    /// Something should be moved and could not, from this CPU; a running task of this measure may be taken instead.
+    /// A task should move from this CPU and could not. With a measure, a running task of that measure may be taken
+    /// instead.
     Failed(CpuId, Option<Measure>),
 }
 
@@ -83,10 +83,10 @@ impl Balance {
         Balance { levels, next_balance, next_give_away, next_search, draws }
     }
 
-    /// Whether a CPU that is about to idle balances at a level, by a draw (`NI_RANDOM`). If so, for how many tries that
-    /// stands.
+    /// Draws whether a newly idle CPU balances at a level (`NI_RANDOM`). If it does, returns the number of tries that
+    /// this pass stands for.
     pub(crate) fn draws_to_balance(&mut self, level: Level) -> Option<u32> {
-        // The numbers of Numerical Recipes for 32 bits, of which the upper ones are used.
+        // The constants of Numerical Recipes for 32 bits, of which the upper bits are used.
         self.draws = self.draws.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let (draw, weight) = (self.draws >> 22, 1 + self.of(level).newly_idle.ratio);
         if draw > weight {
@@ -96,7 +96,7 @@ impl Balance {
         Some((TRIES + weight / 2) / weight)
     }
 
-    /// Whether something may be due at this tick of a busy CPU.
+    /// Returns whether a pass may be due at this tick of a busy CPU.
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.next_balance <= now
     }
@@ -107,7 +107,7 @@ impl Balance {
 }
 
 impl Progress {
-    /// What a CPU that was about to idle found counts as so many successes.
+    /// Counts a try of a newly idle CPU with this number of successes.
     pub(crate) fn note_newly_idle(&mut self, successes: u32) {
         let seen = &mut self.newly_idle;
         seen.tries += 1;
@@ -118,7 +118,7 @@ impl Progress {
         }
     }
 
-    /// What a pass means for the next ones; whether a running task is to be taken.
+    /// Records the outcome of a pass for the next ones. Returns whether a running task should be taken.
     pub(crate) fn note(&mut self, outcome: Outcome, domain: Domain) -> bool {
         let longer = Nanos(self.interval.0 * 2);
         match outcome {

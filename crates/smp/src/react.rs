@@ -1,5 +1,4 @@
-//! What follows from a change of a run queue, after it is published: the second half of *publish, then
-//! look* in [`crate::machine`].
+//! The reaction to a published change of a run queue: the second half of *publish, then look* in [`crate::machine`].
 
 use crate::host::{Controlled, Effects, kick_if};
 use crate::machine::{Delta, Machine};
@@ -9,7 +8,7 @@ use runyard_engine::features::Feature;
 use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
-    /// Publishes what `cpu` held back, and reacts to it.
+    /// Publishes the state that `cpu` held back, and reacts to it.
     pub fn publish_held_back(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let delta = {
             let mut locked = lock(&self.cpus[cpu.index()].queue);
@@ -19,8 +18,8 @@ impl<W: Controlled> Machine<W> {
         kick_if(delta.resched, cpu, fx);
     }
 
-    /// After what `delta` says was published: acts on what the other side of publish-then-look may have
-    /// missed. Tells whether there was a cause to push or pull.
+    /// Reacts to the published change `delta`: acts on changes that the other side of *publish, then look* may have
+    /// missed. Returns whether there was a cause to push or pull.
     #[inline]
     pub(crate) fn react(
         &self,

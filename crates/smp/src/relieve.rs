@@ -1,10 +1,10 @@
-//! Tasks that wait on a CPU that stands still are taken by others.
+//! Relief of a stalled CPU: other CPUs take the tasks that wait on it.
 //!
-//! To the engine a CPU always runs. That of a live host is a thread, and its kernel may run somebody else where that
-//! thread would be. Only the host can know; simulators never call this.
+//! The engine assumes that a CPU always runs. The CPU of a live host is a thread, and its kernel may run another thread
+//! in its place. Only the host can detect that; simulators never call this file.
 //!
-//! Tasks that wait there are worth nothing to that CPU, whatever the loads are: so nothing is compared. The running
-//! task stays where it is, as it is in the middle of something.
+//! Tasks that wait on such a CPU make no progress there, whatever the loads are, so no loads are compared. The running
+//! task stays, because it is in the middle of its work.
 
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
 use crate::machine::Machine;
@@ -14,17 +14,18 @@ use runyard_engine::run_queue::{Enqueue, FairPull, Importance};
 use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
-    /// Brings a task that waits on `from`, which stands still, to `to`, where it may run: a real-time one that is more
-    /// important than what `to` has, or a fair one. None that a limit holds back. Whether there is one.
+    /// Moves a waiting task from the stalled CPU `from` to `to`, where it may run. It is either a real-time task that
+    /// is more important than the running task of `to`, or a fair task. A throttled task does not move. Returns whether
+    /// a task moved.
     pub fn relieve(&self, now: Time, from: CpuId, to: CpuId, fx: &mut impl Effects<W>) -> bool {
-        // One that is forced idle has looked for what fits there, and would keep the rest waiting.
+        // A CPU that is forced idle has already looked for matching tasks. Any other task would only wait there.
         let may_run = || self.hints.online.contains(to) && self.forced_idle(to).is_none();
         from != to
             && may_run()
             && (self.relieve_of_rt(now, from, to, fx) || self.relieve_of_fair(now, from, to, fx))
     }
 
-    /// Whether any task is on `cpu`, as far as is known without its lock.
+    /// Returns whether any task is on `cpu`, as a hint.
     #[must_use]
     pub fn has_tasks(&self, cpu: CpuId) -> bool {
         let seen = self.hints.counts(cpu);
@@ -46,7 +47,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn relieve_of_fair(&self, now: Time, from: CpuId, to: CpuId, fx: &mut impl Effects<W>) -> bool {
-        // Behind a real-time task it would wait longer than here.
+        // A fair task would wait longer behind a real-time task of `to` than on `from`.
         if self.runs_rt(to) {
             return false;
         }

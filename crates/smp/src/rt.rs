@@ -1,9 +1,9 @@
 //! Active balancing of real-time tasks: push, pull, and the choice of a CPU.
 //!
-//! The aim: at any instant the most important runnable real-time tasks run, as far as affinities
-//! allow. A CPU that cannot run a task at once pushes it to the least important CPU; a CPU that
-//! becomes less important pulls. Both are needed, since either may decide on hints that the other
-//! is just changing: see *publish, then look* in [`crate::machine`].
+//! The aim is that the most important runnable real-time tasks run at any instant, as far as affinities allow. A CPU
+//! that cannot run a task at once pushes it to the least important CPU. A CPU that becomes less important pulls. Both
+//! are needed, because each side may decide on hints that the other side is just changing: see *publish, then look* in
+//! [`crate::machine`].
 
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
 use crate::machine::Machine;
@@ -16,8 +16,8 @@ use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
-    /// The least important CPU on which a task of priority `prio` could start, near its last one,
-    /// or near `from`, who asks (`find_lowest_rq`).
+    /// Returns the least important CPU on which a task of priority `prio` could start at once. It prefers a CPU near
+    /// the task's last one, or near `from`, the CPU that searches (`find_lowest_rq`).
     pub(crate) fn find_lowest(&self, task: &Task<W>, prio: RtPrio, from: CpuId) -> Option<CpuId> {
         let (affinity, last) = (&task.attr().affinity, task.cpu());
         let topology = self.config.topology;
@@ -37,16 +37,15 @@ impl<W: Controlled> Machine<W> {
             }
             None
         };
-        // A CPU may leave the mask in which it was seen; those of the next are still there.
+        // A CPU may leave its mask between two reads of it. The search then continues with the next mask.
         self.hints.cpupri.below(prio, affinity).find_map(nearest)
     }
 
-    /// Gives away the waiting real-time tasks of `cpu` that could run elsewhere now.
+    /// Pushes the waiting real-time tasks of `cpu` that could run on other CPUs now.
     ///
-    /// Each turn of the loop is one task that left. A task that was refused everywhere comes back
-    /// and is looked at again, since a CPU may have become less important meanwhile; each refusal
-    /// means that somebody else made progress. Should that go on for long, the rest is left to the
-    /// next switch of this CPU.
+    /// Each iteration of the loop is one task that left. A task that was refused everywhere comes back and is examined
+    /// again, since a CPU may have become less important. Each refusal means that another CPU made progress. After a
+    /// bounded number of rounds, the rest is left to the next switch of this CPU.
     pub(crate) fn push(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let rounds = 2 * self.cpus.len() + 8;
         for _ in 0..rounds {
@@ -77,8 +76,8 @@ impl<W: Controlled> Machine<W> {
         fx.kick(cpu);
     }
 
-    /// Fetches waiting real-time tasks that are more important than what `cpu` is about to run:
-    /// from each CPU that has any the best, if it is better than the last.
+    /// Pulls waiting real-time tasks that are more important than the task that `cpu` is about to run. It takes the
+    /// best task of each CPU that has any, if that task is better than the last one pulled.
     pub(crate) fn pull(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         fence(Ordering::SeqCst);
         let mut best = match self.hints.cpupri.of(cpu).importance {

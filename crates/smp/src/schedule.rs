@@ -1,7 +1,7 @@
-//! What a CPU runs next.
+//! The choice of the next task of a CPU.
 //!
-//! Its run queue decides that. What is here sees to what leaves the queue meanwhile, and to work for a CPU
-//! that would be idle, until nothing more changes.
+//! The run queue makes the choice. This file handles the tasks that leave the queue in the meantime, and finds work for
+//! a CPU that would be idle. It repeats both until the choice is stable.
 
 use crate::host::{Controlled, Effects, Moving, mark_released};
 use crate::machine::{Delta, Machine};
@@ -12,8 +12,8 @@ use runyard_engine::run_queue::{Enqueue, Prev, Released, Resched, Switch};
 use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
-    /// Decides what `cpu` runs next and hands over what left it for good; a task that may not stay
-    /// on this CPU is sent on. An idle CPU looks for work before it goes idle.
+    /// Chooses the next task of `cpu`, and returns the task that left it for good. A task that may not stay on this CPU
+    /// is sent to another. An idle CPU looks for work before it goes idle.
     pub fn schedule(
         &self,
         now: Time,
@@ -47,7 +47,7 @@ impl<W: Controlled> Machine<W> {
                     false => self.balance_without_work(now, cpu, newly, fx),
                 };
             }
-            // That may have brought a task here that goes first.
+            // The reaction may have brought a task here that must run first.
             if reacted && self.resched(cpu) == Resched::Yes {
                 prev = next.map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
                 continue;
@@ -74,7 +74,7 @@ impl<W: Controlled> Machine<W> {
         })
     }
 
-    /// Whether `cpu` should call [`Machine::schedule`].
+    /// Returns whether `cpu` should call [`Machine::schedule`].
     pub fn resched(&self, cpu: CpuId) -> Resched {
         lock(&self.cpus[cpu.index()].queue).rq.resched()
     }

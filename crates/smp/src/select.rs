@@ -1,11 +1,10 @@
-//! Waking and starting tasks, and on which CPU: pure choices over hints, repaired by refusal and
-//! balancing.
+//! The choice of a CPU for tasks that wake or start. It is a pure choice over hints; refusals and balancing correct it.
 //!
-//! A fair task that wakes up goes to where it was or to its waker (`wake_affine`), or to a *free*
-//! CPU near that (`select_idle_sibling`); a new one to where most is free (`find_idlest_group`).
-//! Free is what is idle; and, under `IDLE_LOAD_BALANCE`, to a task that does not count as
-//! SCHED_IDLE itself, what has nothing but such tasks (`sched_idle_cpu`). To one that does it is
-//! not: it would wait there while others idle (`fd54d81c2c0e` of Linux, Feb 2026).
+//! A fair task that wakes goes to its last CPU or to its waker's CPU (`wake_affine`), or to a *free* CPU near that
+//! (`select_idle_sibling`). A new fair task goes to the node with the most free CPUs (`find_idlest_group`). An idle CPU
+//! is free. Under `IDLE_LOAD_BALANCE`, a CPU with only SCHED_IDLE tasks is free, too, for a task that does not count as
+//! SCHED_IDLE itself (`sched_idle_cpu`). It is not free for a SCHED_IDLE task, which would wait there while other CPUs
+//! are idle (`fd54d81c2c0e` of Linux, Feb 2026).
 
 use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending};
 use crate::machine::Machine;
@@ -23,31 +22,31 @@ use runyard_engine::topology::Level;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// At how many CPUs one by one, and at how many nodes, a choice looks at most: what it costs does
-/// not grow with the machine.
+/// The largest number of CPUs, and of nodes, that a choice examines one by one. It keeps the cost of a choice from
+/// growing with the machine.
 const CPUS_LOOKED_AT: usize = 64;
 
-/// A fair task that looks for a CPU.
+/// A fair task that needs a CPU.
 #[derive(Clone, Copy, Debug)]
 struct Seeker<'a> {
     now: Time,
     affinity: &'a CpuSet,
     weight: u64,
-    /// Whether it counts as SCHED_IDLE, by its policy or by a group above it.
+    /// The task counts as SCHED_IDLE, by its policy or by a group above it.
     sched_idle: bool,
-    /// The CPU on which it is woken, which is awake whatever it published last.
+    /// The CPU that wakes the task. It is awake whatever it published last.
     waker: Option<CpuId>,
-    /// How much it did lately, if that is known (`PELT`).
+    /// The task's recent load, if it is known (`PELT`).
     averages: Option<TaskAverages>,
-    /// Its waker has many wakees, and does not draw it to its CPU.
+    /// The waker has many wakees and does not draw the task to its CPU.
     wide: bool,
     cookie: Option<Cookie>,
 }
 
 impl<W: Controlled> Machine<W> {
-    /// Makes a blocked task runnable, and tells on which CPU unless that refuses it. Its affinity
-    /// has a CPU of this machine. `waker` is the CPU on which that happens, of a timer the one that
-    /// it interrupts; `None` if it happens on no CPU of the machine.
+    /// Makes a blocked task runnable. Returns the chosen CPU, which may still refuse the task. The task's affinity must
+    /// contain a CPU of this machine. `waker` is the CPU on which the wake-up happens; for a timer, the CPU that it
+    /// interrupts. It is `None` if the wake-up happens on no CPU of the machine.
     pub fn wake(
         &self,
         now: Time,
@@ -58,10 +57,9 @@ impl<W: Controlled> Machine<W> {
         self.wake_where(now, task, |task| self.select_cpu(now, task, waker), fx)
     }
 
-    /// As [`Machine::wake`], by a task that runs on `waker` and is about to block (`WF_SYNC` of the
-    /// kernel): if it is alone there, the woken task goes there too, where what they share is near,
-    /// and no other CPU has to be woken. Its host must see to it that both do not stay there for
-    /// long while another CPU is idle.
+    /// Does the same as [`Machine::wake`] for a waker that runs on `waker` and is about to block (`WF_SYNC` of the
+    /// kernel). If the waker is alone there, the woken task goes there too: the data that both share is close, and no
+    /// other CPU has to wake. The host must make sure that both do not stay there for long while another CPU is idle.
     pub fn wake_sync(
         &self,
         now: Time,
@@ -76,8 +74,8 @@ impl<W: Controlled> Machine<W> {
         self.wake_where(now, task, select, fx)
     }
 
-    /// As [`Machine::wake`], on a CPU that is awake for want of work: the task goes there, if it is fair and that CPU has
-    /// nobody yet. No other CPU has to be woken.
+    /// Does the same as [`Machine::wake`] on a CPU that is awake without work. The woken task goes there if it is fair
+    /// and that CPU has no task yet. No other CPU has to wake.
     pub fn wake_here(
         &self,
         now: Time,
@@ -107,7 +105,7 @@ impl<W: Controlled> Machine<W> {
         self.place(now, task, to, fx)
     }
 
-    /// The CPU in whose queue a sleeping task still has its place (`ttwu_runnable`).
+    /// Returns the CPU whose queue still has the place of a sleeping task (`ttwu_runnable`).
     fn where_it_sleeps(&self, task: &Task<W>) -> Option<CpuId> {
         let cpu = task.sleeps_on()?;
         self.inspect(cpu, |rq| rq.has_ghost_of(task)).then_some(cpu)
@@ -120,9 +118,9 @@ impl<W: Controlled> Machine<W> {
         to
     }
 
-    /// Makes a new task runnable, and tells on which CPU unless that refuses it. `parent` is the CPU
-    /// on which the task runs that forks it: the new task starts near that. `None` if no task of the
-    /// machine forks it: then it starts near the CPU that its [`Task::set_cpu`] names.
+    /// Makes a new task runnable. Returns the chosen CPU, which may still refuse the task. `parent` is the CPU of the
+    /// running task that forks it, and the new task starts near that CPU. With `None`, no task of the machine forks it,
+    /// and it starts near the CPU that its [`Task::set_cpu`] names.
     pub fn spawn(
         &self,
         now: Time,
@@ -136,7 +134,7 @@ impl<W: Controlled> Machine<W> {
         }
         let from = self.usable_or_any(&task, task.cpu());
         if task.rt_prio().is_some() {
-            // From there it goes on as if it woke up.
+            // From there, the task continues like a woken task.
             task.set_cpu(self.least_crowded(&task, from));
             return self.wake(now, task, None, fx);
         }
@@ -145,9 +143,9 @@ impl<W: Controlled> Machine<W> {
         self.place(now, task, to, fx)
     }
 
-    /// As [`Machine::spawn`], by a task that runs on `parent` and is about to block: to a free CPU if
-    /// there is one and tasks wait on `parent` already, else near its parent. An idle CPU takes its
-    /// part later.
+    /// Does the same as [`Machine::spawn`] for a parent that runs on `parent` and is about to block. The new task goes
+    /// to its parent's CPU if the parent is alone there, else to a free CPU, else near its parent. An idle CPU pulls
+    /// its share of the tasks later.
     pub fn spawn_sync(
         &self,
         now: Time,
@@ -171,8 +169,8 @@ impl<W: Controlled> Machine<W> {
         self.place(now, task, to, fx)
     }
 
-    /// The task that runs on `parent` forks a new one. How far the parent is ahead of the others is
-    /// [held against](runyard_engine::run_queue::RunQueue::fork) a latency-sensitive child.
+    /// Forks a new task from the task that runs on `parent`. A latency-sensitive child
+    /// [inherits](runyard_engine::run_queue::RunQueue::fork) the parent's lead over other tasks as a disadvantage.
     fn fork(&self, now: Time, child: &mut TaskOf<W>, parent: CpuId) {
         child.set_cpu(parent);
         if child.attr().latency_nice < LatencyNice::ZERO {
@@ -180,7 +178,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Whether somebody waits for `cpu`, as far as is known without its lock.
+    /// Returns whether a task waits for `cpu`, as a hint.
     #[must_use]
     pub fn is_wanted(&self, cpu: CpuId) -> bool {
         let seen = self.hints.counts(cpu);
@@ -192,19 +190,19 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Whether a real-time task runs on `cpu`, as far as is known without its lock.
+    /// Returns whether a real-time task runs on `cpu`, as a hint.
     #[must_use]
     pub fn runs_rt(&self, cpu: CpuId) -> bool {
         matches!(self.hints.cpupri.of(cpu).importance, Importance::Rt(_))
     }
 
-    /// Whether a real-time task is on `cpu`, or waits there, as far as is known without its lock.
+    /// Returns whether a real-time task runs or waits on `cpu`, as a hint.
     #[must_use]
     pub fn has_rt(&self, cpu: CpuId) -> bool {
         self.hints.counts(cpu).nr_rt > 0
     }
 
-    /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.
+    /// Returns an idle CPU that could take a task from `cpu`, as a hint.
     #[must_use]
     pub fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
         let hints = &self.hints;
@@ -212,23 +210,23 @@ impl<W: Controlled> Machine<W> {
         hints.idle.ring(&self.all, 0..self.cpus.len(), cpu).next().filter(|_| gives)
     }
 
-    /// Where a woken task goes, or one that may not stay where it is.
+    /// Chooses the CPU of a woken task, or of a task that may not stay on its CPU.
     pub(crate) fn select_cpu(&self, now: Time, task: &Task<W>, waker: Option<CpuId>) -> CpuId {
         let last = self.usable_or_any(task, task.cpu());
         if let Some(prio) = task.rt_prio() {
             return self.select_cpu_rt(task, prio, last);
         }
         let wide = waker.is_some_and(|cpu| self.is_wide(now, task, cpu));
-        // An idle last CPU is the best there is (`wake_affine_idle`), and the usual case.
+        // An idle last CPU is the best choice (`wake_affine_idle`), and the usual case.
         if self.hints.idle.contains(last) && !self.has(Feature::PowerSavings) {
             return last;
         }
         self.select_cpu_fair(Seeker { wide, ..self.seeker(now, task, waker) }, last)
     }
 
-    /// Whether the task that runs on `waker`, or the woken one, wakes so many different tasks that the two are not better off
-    /// near each other (`wake_wide` of 6.12), after this wake-up is noted: the one with fewer flips has as many as the node has CPUs, and the other one as many
-    /// times more.
+    /// Notes the wake-up, and returns whether the waker or the woken task wakes so many different tasks that the two
+    /// gain nothing from a common node (`wake_wide` of 6.12). This holds if the smaller flip count is at least the
+    /// number of CPUs of the node, and the larger one is at least that many times the smaller.
     fn is_wide(&self, now: Time, task: &Task<W>, waker: CpuId) -> bool {
         if !self.config.rules.wake_wide {
             return false;
@@ -240,13 +238,15 @@ impl<W: Controlled> Machine<W> {
         fewer >= size && more >= fewer * size
     }
 
-    /// With `RT_PUSH`: the last CPU, unless what runs there is real-time and either as important or
-    /// cannot leave; then the least important CPU, if there is one below it (`select_task_rq_rt` of
-    /// 6.12). A normal task that is preempted waits with a warm cache; a real-time one that is
-    /// preempted goes elsewhere at once.
+    /// Chooses a CPU for a real-time task.
     ///
-    /// Without, as if all were equal: the last CPU if it is idle, else an idle one of its node, else
-    /// the last.
+    /// With `RT_PUSH` this is the last CPU, unless a real-time task runs there that is at least as important or cannot
+    /// leave. In that case it is the least important CPU, if there is one below the task's priority
+    /// (`select_task_rq_rt` of 6.12). A normal task that is preempted waits with a warm cache. A real-time task that is
+    /// preempted goes to another CPU at once.
+    ///
+    /// Without `RT_PUSH`, all tasks count as equal: the last CPU if it is idle, else an idle CPU of its node, else the
+    /// last CPU.
     fn select_cpu_rt(&self, task: &Task<W>, prio: RtPrio, last: CpuId) -> CpuId {
         if !self.has(Feature::RtPush) {
             let node = self.config.topology.span(last, Level::Node);
@@ -262,8 +262,9 @@ impl<W: Controlled> Machine<W> {
         Some(last).filter(|_| !busy).or_else(|| self.find_lowest(task, prio, last)).unwrap_or(last)
     }
 
-    /// The target, which is its waker's CPU or its last, if that is free; the last if that is free
-    /// and near; a free one near the target; else the target (`select_task_rq_fair`).
+    /// Chooses a CPU for a fair task (`select_task_rq_fair`). The target is the waker's CPU or the task's last CPU. The
+    /// first free CPU wins: the target, the last CPU if it is near, another CPU near the target. If none is free, the
+    /// choice is the target.
     fn select_cpu_fair(&self, seeker: Seeker<'_>, last: CpuId) -> CpuId {
         let usable = |&cpu: &CpuId| {
             cpu != last && seeker.affinity.contains(cpu) && self.hints.online.contains(cpu)
@@ -290,8 +291,9 @@ impl<W: Controlled> Machine<W> {
         found.unwrap_or(target)
     }
 
-    /// A free CPU near a busy target: of cores with several threads one whose whole core is idle, or a sibling of the last CPU;
-    /// else the next of so many CPUs as are looked at (`select_idle_smt`, `select_idle_cpu`).
+    /// Returns a free CPU near a busy target (`select_idle_smt`, `select_idle_cpu`). With several threads a core, it
+    /// prefers a wholly idle core, then a free sibling of the last CPU. Otherwise it scans the next CPUs, as many as
+    /// `SIS_UTIL` allows.
     fn scan(
         &self,
         seeker: Seeker<'_>,
@@ -327,12 +329,12 @@ impl<W: Controlled> Machine<W> {
         (distance(&nearest) < most || looked_at().any(|cpu| cpu == nearest)).then_some(nearest)
     }
 
-    /// Whether a task is better off at its waker's CPU than at its last (`wake_affine` of 6.12). What
-    /// is idle decides, then the loads as if it were there already; at the last CPU there must be
-    /// more by half of the imbalance that balance would act on.
+    /// Returns whether a task is better off on its waker's CPU than on its last CPU (`wake_affine` of 6.12). Idle CPUs
+    /// decide first. Then the loads are compared as if the task were on the waker's CPU. The load of the last CPU must
+    /// exceed that by half of the imbalance that the balancer acts on.
     ///
-    /// Averages of loads, where they are asked for (`PELT` and `BALANCE_BY_ROOM`), have the sleeper's own on its last CPU. Loads of the moment have not,
-    /// and its own is its weight then, in a task group too.
+    /// Averaged loads (`PELT` and `BALANCE_BY_ROOM`) still contain the sleeper's own load on its last CPU. Momentary
+    /// loads do not, and then the task's own load is its weight, also inside a task group.
     fn is_affine(&self, seeker: Seeker<'_>, waker: CpuId, last: CpuId) -> bool {
         if self.is_idle_for(seeker, last) {
             return false;
@@ -355,29 +357,29 @@ impl<W: Controlled> Machine<W> {
         (here.load + own) * 100 * there.power < there_without * bias * here.power
     }
 
-    /// Whether a busy CPU has room for the task by the patch of some guests' kernels (`sched_vcpu_pack`), which wakes a
-    /// virtual CPU only if the tasks of the busy one use much of it.
+    /// Returns whether a busy CPU has room for the task, by the patch of some guests' kernels (`sched_vcpu_pack`). That
+    /// patch wakes another virtual CPU only if the tasks of the busy one use much of it.
     fn packs(&self, seeker: Seeker<'_>, busy: CpuId, last: CpuId) -> bool {
         let Some((most, averages)) = self.config.packs_below.zip(seeker.averages) else {
             return false;
         };
         let there = self.hints.averages(seeker.now, busy).util;
-        // What it used on its last CPU is still counted there.
+        // The averages of the last CPU still contain the task's own utilization.
         let joining = if busy == last { 0 } else { averages.util };
         there + joining < most
     }
 
-    /// Whether a fair task may wait on `waker`, where nobody is but the fair task that wakes it.
+    /// Returns whether a fair task may wait on `waker`, where only the fair task that wakes it runs.
     pub(crate) fn suits(&self, task: &Task<W>, waker: CpuId) -> bool {
         let alone = || self.hints.counts(waker).nr_fair == 1;
         let normal = || self.hints.cpupri.of(waker).importance == Importance::Normal;
         task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
     }
 
-    /// Where a new fair task goes that is forked on `from`: to the node with most free CPUs, of equals
-    /// to its own; there to a free CPU, rather to one that need not be woken for it, having
-    /// SCHED_IDLE tasks; if none is free, to the least loaded CPU of the least loaded node
-    /// (`find_idlest_group`, `find_idlest_cpu`).
+    /// Chooses a CPU for a new fair task that is forked on `from` (`find_idlest_group`, `find_idlest_cpu`). The node
+    /// with the most free CPUs wins; among equals, the parent's node. Within it, a CPU with only SCHED_IDLE tasks is
+    /// preferred to an idle one, since it need not wake. If no CPU is free, the choice is the least loaded CPU of the
+    /// least loaded node.
     fn select_cpu_for_new(&self, seeker: Seeker<'_>, from: CpuId) -> CpuId {
         if seeker.sched_idle && self.has(Feature::PowerSavings) {
             let levels = [Level::Node, Level::Machine];
@@ -396,8 +398,8 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Where a new real-time task starts: on the nearest idle CPU, else on that of some with the
-    /// fewest fair tasks.
+    /// Chooses a CPU for a new real-time task: the nearest idle CPU, else the CPU with the fewest fair tasks among a
+    /// sample.
     fn least_crowded(&self, task: &Task<W>, from: CpuId) -> CpuId {
         let affinity = &task.attr().affinity;
         let n = self.cpus.len();
@@ -411,7 +413,7 @@ impl<W: Controlled> Machine<W> {
         })
     }
 
-    /// The node with most free CPUs for this task, if any is free; of equals the nearest.
+    /// Returns the node with the most CPUs that are free for this task, if any is free. Among equals it is the nearest.
     fn roomiest_node(&self, seeker: Seeker<'_>, from: CpuId) -> Option<Range<usize>> {
         let hints = &self.hints;
         let sched_idle = self.takes_sched_idle(seeker);
@@ -426,15 +428,15 @@ impl<W: Controlled> Machine<W> {
         let counted = counted.map(|(nth, node)| (free(node.clone()), Reverse(nth), node));
         let most = counted.max_by_key(|&(free, nth, _)| (free, nth));
         most.filter(|&(free, ..)| free > 0).map(|(.., node)| node).or_else(|| {
-            // Of so many nodes not all were looked at.
+            // With more nodes than the bound allows, not all were examined.
             let all = 0..self.cpus.len();
             let idle = hints.idle.ring(seeker.affinity, all, from).next()?;
             Some(self.config.topology.span(idle, Level::Node))
         })
     }
 
-    /// The node with the least load by power, as some CPUs of each tell; the own one, unless it has
-    /// so much more that balance would act on it.
+    /// Returns the node with the lowest load relative to power, measured on a sample of its CPUs. The own node wins
+    /// unless the difference would make the balancer act.
     fn least_loaded_node(&self, seeker: Seeker<'_>, from: CpuId) -> Range<usize> {
         let each = (CPUS_LOOKED_AT / self.nodes(from).count()).max(1);
         let load =
@@ -461,7 +463,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Of some CPUs of the node that with the least load by power.
+    /// Returns the CPU with the lowest load relative to power among a sample of the node.
     fn least_loaded(&self, seeker: Seeker<'_>, node: Range<usize>, from: CpuId) -> CpuId {
         let next = after(&node, from);
         let some = self.hints.online.ring(seeker.affinity, node, next).take(CPUS_LOOKED_AT);
@@ -472,7 +474,7 @@ impl<W: Controlled> Machine<W> {
         some.min_by_key(|&cpu| load(cpu)).unwrap_or(from)
     }
 
-    /// Some nodes, as the places of their CPUs, that of `from` first.
+    /// Returns some nodes, as the places of their CPUs. The node of `from` comes first.
     fn nodes(&self, from: CpuId) -> impl Iterator<Item = Range<usize>> + use<W> {
         let (topology, n) = (self.config.topology, self.cpus.len());
         let own = topology.span(from, Level::Node);
@@ -480,8 +482,7 @@ impl<W: Controlled> Machine<W> {
         firsts.take(CPUS_LOOKED_AT).map(move |first| first..first + own.len())
     }
 
-    /// Whether a task of which this is asked counts as SCHED_IDLE, by its policy or by a group above
-    /// it.
+    /// Returns whether a task with these attributes counts as SCHED_IDLE, by its policy or by a group above it.
     #[must_use]
     pub fn counts_as_idle(&self, attr: &Attr) -> bool {
         attr.policy == Policy::Idle || self.groups.is_below_idle(attr.group)
@@ -497,13 +498,13 @@ impl<W: Controlled> Machine<W> {
         Seeker { now, affinity, weight, sched_idle, waker, averages, wide: false, cookie }
     }
 
-    /// Whether `cpu` is free for the task.
+    /// Returns whether `cpu` is free for the task.
     fn is_free(&self, seeker: Seeker<'_>, cpu: CpuId) -> bool {
         let sched_idle = || self.hints.sched_idle.contains(cpu) && self.takes_sched_idle(seeker);
         self.is_idle_for(seeker, cpu) || sched_idle()
     }
 
-    /// Whether `cpu` is idle, and not in a sleep from which this task is not to wake it.
+    /// Returns whether `cpu` is idle and not in a sleep that this task must not disturb.
     fn is_idle_for(&self, seeker: Seeker<'_>, cpu: CpuId) -> bool {
         self.hints.idle.contains(cpu) && self.is_awake_for(seeker, cpu)
     }
@@ -512,7 +513,7 @@ impl<W: Controlled> Machine<W> {
         !seeker.sched_idle || seeker.waker == Some(cpu) || !self.sleeps_deep(seeker.now, cpu)
     }
 
-    /// Whether CPUs with nothing but SCHED_IDLE tasks are free to this one.
+    /// Returns whether CPUs with only SCHED_IDLE tasks are free for this task.
     fn takes_sched_idle(&self, seeker: Seeker<'_>) -> bool {
         match self.has(Feature::IdleLoadBalance) {
             true => !seeker.sched_idle,
@@ -520,8 +521,8 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// The next idle CPU of a range, of those of cores with several threads one whose whole core is
-    /// idle (`select_idle_core`), else one of whose core the task has the cookie.
+    /// Returns an idle CPU of a range. With several threads a core, it prefers a wholly idle core (`select_idle_core`).
+    /// Otherwise it is the next idle CPU whose core matches the task's cookie.
     fn find_idle(&self, seeker: Seeker<'_>, range: Range<usize>, near: CpuId) -> Option<CpuId> {
         let hints = &self.hints;
         let spares = seeker.sched_idle && self.has(Feature::PowerSavings);
@@ -538,7 +539,7 @@ impl<W: Controlled> Machine<W> {
         whole.or_else(|| idle().next())
     }
 
-    /// The next idle CPU of a range of which the whole core is idle (`select_idle_core`).
+    /// Returns the next idle CPU of a range whose whole core is idle (`select_idle_core`).
     fn find_whole_core(
         &self,
         seeker: Seeker<'_>,
@@ -554,7 +555,7 @@ impl<W: Controlled> Machine<W> {
         awake.take(CPUS_LOOKED_AT).find(is_whole)
     }
 
-    /// The next CPU of a range with nothing but SCHED_IDLE tasks, if that is free to this one.
+    /// Returns the next CPU of a range with only SCHED_IDLE tasks, if such CPUs are free for this task.
     fn find_sched_idle(
         &self,
         seeker: Seeker<'_>,
@@ -565,7 +566,7 @@ impl<W: Controlled> Machine<W> {
         if self.takes_sched_idle(seeker) { some.next() } else { None }
     }
 
-    /// `cpu` if the task may run there now, else the next such CPU, else `cpu` all the same.
+    /// Returns `cpu` if the task may run there now, else the next CPU where it may run, else `cpu`.
     fn usable_or_any(&self, task: &Task<W>, cpu: CpuId) -> CpuId {
         let affinity = &task.attr().affinity;
         if affinity.contains(cpu) && self.hints.online.contains(cpu) {
@@ -575,18 +576,18 @@ impl<W: Controlled> Machine<W> {
     }
 }
 
-/// `cpu` if it is in the range, else its first.
+/// Returns `cpu` if it is in the range, else the first CPU of the range.
 fn near(range: &Range<usize>, cpu: CpuId) -> CpuId {
     if range.contains(&cpu.index()) { cpu } else { CpuId::at(range.start) }
 }
 
-/// The one after `cpu` if it is in the range, else its first.
+/// Returns the CPU after `cpu` if it is in the range, else the first CPU of the range.
 fn after(range: &Range<usize>, cpu: CpuId) -> CpuId {
     let next = cpu.index() + 1;
     CpuId::at(if range.contains(&next) { next } else { range.start })
 }
 
-/// Loads of CPUs of full power.
+/// Returns the load relative to power.
 fn by_power(seen: Seen) -> u64 {
     seen.load * FULL_POWER / seen.power.max(1)
 }

@@ -1,9 +1,9 @@
-//! The only place that names a synchronisation primitive: std's, or a model checker's.
+//! The only place that names a synchronization primitive: that of std, or that of a model checker.
 //!
-//! Chosen by `--cfg loom` or `--cfg shuttle`, never by a cargo feature: features add up over a
-//! build, and no build may mix the two.
+//! `--cfg loom` or `--cfg shuttle` selects it, not a cargo feature. Features are united over a build, and no build may
+//! mix the two.
 
-/// Shared ownership is std's everywhere: nothing is decided by it.
+/// Shared ownership uses std's `Arc` everywhere, because no protocol depends on it.
 pub(crate) use std::sync::Arc;
 
 #[cfg(loom)]
@@ -22,7 +22,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence},
 };
 
-/// Takes a lock. A panic under a lock is a broken invariant: whoever comes next panics too.
+/// Takes a lock. A panic under a lock means a broken invariant, so the next owner panics too.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panicked with this lock held")
+    mutex.lock().expect("no thread panicked with this lock held")
 }

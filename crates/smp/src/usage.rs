@@ -1,4 +1,4 @@
-//! What CPU time tasks and groups used, over all CPUs.
+//! The CPU time that tasks and groups used, over all CPUs.
 
 use crate::control::Home;
 use crate::host::{Controlled, Effects, kick_if};
@@ -8,8 +8,8 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 
 impl<W: Controlled> Machine<W> {
-    /// CPU time that the tasks of a group other than the root, and those of the groups below, used on a CPU until
-    /// `now`, in the group's life; also that of groups below which are gone.
+    /// Returns the CPU time that the tasks of a group other than the root used on a CPU until `now`, during the group's
+    /// life. It includes the groups below, also those that were removed.
     pub fn used_in(
         &self,
         now: Time,
@@ -22,8 +22,8 @@ impl<W: Controlled> Machine<W> {
         used
     }
 
-    /// CPU time that the task was charged which `cell` belongs to, until `now`; `None` if it is in no run
-    /// queue.
+    /// Returns the CPU time charged until `now` to the task with the control cell `cell`. Returns `None` if it is in no
+    /// run queue.
     pub fn used_by(
         &self,
         now: Time,
@@ -44,7 +44,7 @@ impl<W: Controlled> Machine<W> {
         None
     }
 
-    /// The running task of a CPU was charged: it may have nothing left of some budget.
+    /// Reacts to a charge of a CPU's running task, which may have used up a budget.
     fn after_charge(&self, now: Time, cpu: CpuId, delta: Delta, fx: &mut impl Effects<W>) {
         kick_if(delta.resched, cpu, fx);
         self.react(now, cpu, delta, fx);

@@ -1,4 +1,4 @@
-//! What who watches a machine asks of it.
+//! The calls through which an observer reads the state of a machine.
 
 use crate::control::Home;
 use crate::host::{Controlled, Effects, kick_if};
@@ -8,7 +8,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
-    /// Calls `ask` with the run queue of `cpu`, of which the running task is charged until `now`.
+    /// Charges the running task of `cpu` until `now`, and calls `ask` with its run queue.
     pub fn watch<R>(
         &self,
         now: Time,
@@ -20,14 +20,14 @@ impl<W: Controlled> Machine<W> {
             rq.charge_until(now);
             ask(rq)
         });
-        // A budget may be used up by now.
+        // The charge may have used up a budget.
         kick_if(delta.resched, cpu, fx);
         self.react(now, cpu, delta, fx);
         answer
     }
 
-    /// The CPU on which the task with this control cell waits for one that comes after it in the order
-    /// ([`RunQueue::is_passed_over`](runyard_engine::run_queue::RunQueue::is_passed_over)), if it does.
+    /// Returns the CPU on which the task with this control cell waits while a task that follows it in the order runs,
+    /// if there is one ([`RunQueue::is_passed_over`](runyard_engine::run_queue::RunQueue::is_passed_over)).
     #[must_use]
     pub fn passed_over_on(&self, cell: &(impl Controlled + ?Sized)) -> Option<CpuId> {
         let Home::At(cpu, slot) = cell.tag().home() else { return None };

@@ -1,5 +1,5 @@
-//! Once there is room, the hot calls allocate nothing: a preempted task may hold the allocator's
-//! lock, and a scheduler that waits for it waits for ever.
+//! With enough room, the hot calls do not allocate. A preempted task may hold the allocator's lock, and a scheduler
+//! that waited for it would wait for ever.
 #![cfg(not(any(loom, shuttle)))]
 
 use allocation_counter::measure;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const CPUS: usize = 4;
 const TASKS: u32 = 24;
 
-/// Serves no kick, since each CPU has its turn soon; counts the tasks that change CPU.
+/// Effects that serve no kick, since each CPU has its turn soon, and that count the migrated tasks.
 #[derive(Default)]
 struct Carrier {
     carried: usize,
@@ -35,7 +35,7 @@ impl Effects<Work<()>> for Carrier {
     }
 }
 
-/// A machine with tasks of every policy, in groups and out of them, and its host.
+/// A machine with tasks of every policy, inside and outside of groups, and its host.
 struct Bench {
     machine: Machine<Work<()>>,
     now: Time,
@@ -129,7 +129,7 @@ fn nor_do_they_where_threads_of_a_core_decide_together() {
     }
 }
 
-/// The room is made with memory that was there before.
+/// Memory that was allocated before makes the room.
 #[test]
 fn room_for_more_tasks_is_room_for_their_cookies() {
     let config = Config { cookies: true, ..Config::new(Topology::new(1, 2, 2).unwrap()) };
@@ -142,8 +142,8 @@ fn room_for_more_tasks_is_room_for_their_cookies() {
 }
 
 fn play(mut bench: Bench) {
-    // Each CPU turns at its own pace, and sleeps and wake-ups do not keep step with them, so that
-    // tasks are pushed, pulled and balanced.
+    // Each CPU takes turns at its own pace. Sleeps and wake-ups have other periods, so tasks are pushed, pulled and
+    // balanced.
     let mut forced = 0;
     for turn in 0..20_000 {
         bench.now = bench.now + Nanos::from_micros(130);

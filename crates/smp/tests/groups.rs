@@ -1,4 +1,4 @@
-//! Task groups that come and go while a machine runs, and their limits.
+//! Task groups that are added and removed while a machine runs, and their limits.
 #![cfg(not(any(loom, shuttle)))]
 
 use runyard_engine::attr::{Attr, GroupId, Weight};
@@ -17,7 +17,7 @@ use runyard_smp::machine::{Effects, Machine, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Kicks are served by the next turn.
+/// Effects that ignore kicks, since the next turn serves them.
 struct Deaf;
 
 impl<W> Effects<W> for Deaf {
@@ -34,7 +34,7 @@ struct Yard {
 }
 
 impl Yard {
-    /// Room for two groups.
+    /// Returns a machine with room for two groups.
     fn new() -> Yard {
         let config = Config::new(Topology::flat(1).unwrap());
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], 2).unwrap();
@@ -56,7 +56,7 @@ impl Yard {
         self.running = next;
     }
 
-    /// For so many milliseconds, all interrupts in time.
+    /// Runs for so many milliseconds, with all interrupts in time.
     fn run(&mut self, millis: u64) {
         let end = self.now + Nanos::from_millis(millis);
         self.switch(Prev::Preempted);
@@ -69,7 +69,7 @@ impl Yard {
         self.now = end;
     }
 
-    /// What a group with a limit used so far, in milliseconds.
+    /// Returns the CPU time in milliseconds that a group with a limit has used.
     fn used(&self, group: GroupId) -> u64 {
         let on = self.machine.usage_on(self.now, group, CPU);
         on.map_or(0, |usage| usage.used.0) / 1_000_000
@@ -101,7 +101,7 @@ fn a_group_that_is_added_is_held_to_its_limit() {
     yard.run(100);
 }
 
-/// A CPU that ran until a moment and has stood still since, as its process was stopped.
+/// A CPU that ran until a moment and has been stalled since, because its process was stopped.
 #[derive(Debug)]
 struct Stopped {
     at: Time,
@@ -115,7 +115,7 @@ impl Meter for Stopped {
     }
 }
 
-/// Seen failing: the group had used a second.
+/// Before the fix, the group had used a second.
 #[test]
 fn a_group_does_not_pay_while_its_cpu_stands_still() {
     let mut yard = Yard::new();
@@ -130,7 +130,7 @@ fn a_group_does_not_pay_while_its_cpu_stands_still() {
     assert_eq!((yard.used(web), yard.machine.usage(yard.now, web).nr_throttled), (10, 0));
 }
 
-/// What tasks used without being picked counts for the group and for those above it.
+/// The CPU time that tasks used without being picked counts for the group and for those above it.
 #[test]
 fn a_group_pays_for_what_it_used_without_being_picked() {
     let mut yard = Yard::new();
@@ -142,7 +142,7 @@ fn a_group_pays_for_what_it_used_without_being_picked() {
     assert!(!yard.machine.charge_unpicked(yard.now, CPU, api, ms(20)));
     assert_eq!(yard.used(web), 30);
     yard.run(70);
-    assert_eq!(yard.used(web), 50, "what was left of the period's budget");
+    assert_eq!(yard.used(web), 50, "the rest of the period's budget");
     assert!(
         yard.machine.charge_unpicked(yard.now, CPU, api, ms(70)),
         "a debt of more than a period"
@@ -162,7 +162,7 @@ fn the_place_of_a_group_that_is_removed_is_used_again() {
     let third = yard.machine.add_group(yard.now, group(GroupId::ROOT, None));
     assert_eq!(third, Err(TooManyGroups));
     let task = yard.spawn(0, first);
-    // In the middle of being throttled it goes elsewhere.
+    // The task leaves the group while the group is throttled.
     yard.run(55);
     let change = Change { group: Some(second), ..Change::default() };
     yard.machine.change(yard.now, &*task, change, &mut Deaf);
@@ -176,7 +176,7 @@ fn the_place_of_a_group_that_is_removed_is_used_again() {
     assert_eq!(yard.used(again), 20);
 }
 
-/// With a limit or without, and what those below used that are gone.
+/// The account holds with and without a limit, and includes removed groups below.
 #[test]
 fn every_group_has_an_account() {
     let mut yard = Yard::new();
@@ -200,7 +200,7 @@ fn every_group_has_an_account() {
     yard.machine.change(yard.now, &*task, elsewhere, &mut Deaf);
     yard.machine.charge_unpicked(yard.now, CPU, api, Nanos::from_millis(7));
     yard.run(10);
-    assert_eq!(used_in(&yard, api), used + 7, "what it used after that is not the group's");
+    assert_eq!(used_in(&yard, api), used + 7, "its later use is not the group's");
     yard.machine.remove_group(yard.now, api, &mut Deaf);
     assert_eq!(used_in(&yard, web), used + 7);
     let again = yard.machine.add_group(yard.now, group(GroupId::ROOT, None)).unwrap();
@@ -209,7 +209,7 @@ fn every_group_has_an_account() {
     yard.machine.check();
 }
 
-/// A host may know that a task has left a group later than that the group is gone.
+/// A host may learn that a task has left a group after the group was removed.
 #[test]
 fn a_group_that_is_gone_pays_for_nothing() {
     let mut yard = Yard::new();
@@ -226,7 +226,7 @@ fn a_group_that_is_gone_pays_for_nothing() {
     yard.machine.check();
 }
 
-/// One thread charges a group for what was used without being picked, again and again, while another one removes it.
+/// One thread charges a group repeatedly for unpicked use, while another removes it.
 #[test]
 fn who_charges_a_group_and_who_removes_it_agree() {
     const CHARGES: u32 = 20_000;

@@ -1,7 +1,7 @@
-//! Random programs on eight CPUs in many random interleavings: what the exhaustive models are too
-//! small for. The laws are theirs.
+//! Random programs on eight CPUs in many random interleavings, which are too large for the exhaustive models. The laws
+//! are the same.
 //!
-//! Here a kick is answered by the CPU that it is for, at its next step, unless that has none left.
+//! Each CPU answers a kick at its next step, unless it has no step left.
 #![cfg(shuttle)]
 
 mod host;
@@ -20,7 +20,7 @@ const CPUS: usize = 8;
 const TASKS: usize = 24;
 const STEPS: u64 = 12;
 
-/// The CPU that goes offline and comes back, by its own doing alone.
+/// The CPU that goes offline and comes back, by its own action only.
 const FLAPPING: u16 = 7;
 
 type Board = Arc<[AtomicBool; CPUS]>;
@@ -33,7 +33,7 @@ fn random_policy() -> Policy {
     }
 }
 
-/// One CPU, two or all.
+/// Returns one CPU, two, or all.
 fn random_affinity() -> Vec<u16> {
     let mut rng = thread_rng();
     let one = rng.gen_range(0..CPUS as u16);
@@ -44,7 +44,7 @@ fn random_affinity() -> Vec<u16> {
     }
 }
 
-/// One step of a CPU's program.
+/// Performs one step of a CPU's program.
 fn step(cpu: &mut Cpu, id: u16, now: u64, tasks: &[Handle]) {
     let mut rng = thread_rng();
     let task = &tasks[rng.gen_range(0..tasks.len())];
@@ -66,7 +66,7 @@ fn step(cpu: &mut Cpu, id: u16, now: u64, tasks: &[Handle]) {
     }
 }
 
-/// A machine with cookies in half of the lives.
+/// Runs one life of a machine. Half of the machines have cookies.
 fn life_of_a_machine() {
     let topology = Topology::new(2, 2, 2).unwrap();
     let mut bench = match thread_rng().r#gen() {

@@ -1,53 +1,52 @@
-//! Where a task stands in its program, and what comes next: the part of running a scenario that is
-//! the same on every machine.
+//! The place of a task in its program, and the walk to its next step. This part of running a scenario is the same on
+//! every host.
 //!
-//! A [`Cursor`] walks through the rounds of a thread object, of its phases and of their steps. What
-//! a step does is the host's, or that of [`Sharing`](crate::objects::Sharing) if it concerns others.
+//! A [`Cursor`] walks through the rounds of a thread object, of its phases and of their steps. The host performs the
+//! step, or [`Sharing`](crate::objects::Sharing) if the step concerns other tasks.
 
 use crate::scenario::{Phase, Step, TaskSpec, TimerMode};
 use runyard_engine::time::{Nanos, Time};
 
-/// The step that a task is at, or comes to next.
+/// The step that a task is at, or reaches next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     round: u32,
-    /// Which phase of the program.
+    /// The number of the phase in the program.
     pub phase: usize,
     phase_round: u32,
-    /// Which step of the phase.
+    /// The number of the step in the phase.
     pub step: usize,
 }
 
-/// What comes next in a program.
+/// The next part of a program.
 #[derive(Debug)]
 pub enum Next<'s> {
-    /// A phase begins, whose properties hold from now on, and are not those that hold already.
+    /// A phase begins with properties that differ from the current ones. They hold from now on.
     Phase(&'s Phase),
-    /// A step is due.
+    /// A step begins.
     Step(Step),
-    /// The program is over.
+    /// The program ends.
     End,
 }
 
-/// A position in a program. It begins before the first step, with the properties of the first
-/// phase in force.
+/// A position in a program. It begins before the first step, with the properties of the first phase in force.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     place: Place,
     /// Whether the phase at `place` has begun.
     begun: bool,
-    /// The phase whose properties hold.
+    /// The phase with the properties in force.
     applied: usize,
 }
 
 impl Cursor {
-    /// Where the step is that the task is at, or comes to next.
+    /// Returns the place of the step that the task is at, or reaches next.
     #[must_use]
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// Goes on in the program of `spec` by one step, or to the beginning of a phase.
+    /// Advances in the program of `spec` by one step, or to the begin of a phase.
     pub fn go_on<'s>(&mut self, spec: &'s TaskSpec) -> Next<'s> {
         loop {
             if spec.loops.is_some_and(|loops| self.place.round >= loops) {
@@ -79,19 +78,19 @@ impl Cursor {
     }
 }
 
-/// What a `timer` event comes to.
+/// The result of a `timer` event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// When the period that is waited for begins.
+    /// The begin of the period that the task waits for.
     pub due: Time,
-    /// Whether that is over: there is nothing to wait for.
+    /// Whether that time has passed, so that there is no wait.
     pub missed: bool,
-    /// From when the next period counts.
+    /// The time from which the next period counts.
     pub kept: Time,
 }
 
 impl Period {
-    /// The period after the one that began at `last`, seen at `now`.
+    /// Returns the period after the one that began at `last`, as of `now`.
     #[must_use]
     pub fn after(last: Time, period: Nanos, mode: TimerMode, now: Time) -> Period {
         let due = last + period;

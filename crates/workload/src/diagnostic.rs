@@ -1,24 +1,23 @@
-//! What is wrong with a scenario, and where.
+//! Errors and warnings about a scenario, with their places.
 //!
-//! Reading code knows places as byte offsets ([`Fault`]), which are cheap to carry; users know
-//! them as lines and columns ([`Diagnostic`]). [`locate`] turns the one into the other, in one
-//! pass over the text however many there are.
+//! The reading code records places as byte offsets ([`Fault`]), which are cheap to carry. Users need lines and columns
+//! ([`Diagnostic`]). [`locate`] converts any number of faults in one pass over the text.
 
 use std::fmt;
 
-/// An error or a warning about a scenario. Displays as its place and what is wrong there, with a colon between them.
+/// An error or a warning about a scenario. Displays as its place and its message, with a colon between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Where it is.
+    /// The place.
     pub place: Place,
-    /// What is wrong there.
+    /// The message.
     pub what: String,
 }
 
 /// The place of a [`Diagnostic`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the text. Displays as `FILE:LINE:COLUMN`.
+    /// A place in the text. Displays as `FILE:LINE:COLUMN`.
     Text {
         /// The file, as the user named it.
         file: String,
@@ -27,7 +26,7 @@ pub enum Place {
         /// The column in characters, counted from 1.
         column: usize,
     },
-    /// In a setting, which displays as the command takes it, `--set PATH=VALUE`.
+    /// A setting, which displays as an option of the command, `--set PATH=VALUE`.
     Setting(String),
 }
 
@@ -48,7 +47,7 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// Something wrong at a byte offset of the text.
+/// An error at a byte offset of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: usize,
@@ -56,7 +55,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// The place of what has none: the beginning of the text.
+    /// The place of an error about the text as a whole: its beginning.
     pub(crate) const NOWHERE: usize = 0;
 
     pub(crate) fn new(at: usize, what: impl Into<String>) -> Fault {
@@ -64,8 +63,8 @@ impl Fault {
     }
 }
 
-/// The faults in the order of their places. A place beyond the text or within a character is moved
-/// back to a character's beginning, or to the text's end.
+/// Returns the diagnostics of the faults in the order of their places. A place inside a character moves back to the
+/// character's beginning, and a place beyond the text to its end.
 pub(crate) fn locate(file: &str, text: &str, mut faults: Vec<Fault>) -> Vec<Diagnostic> {
     faults.sort_by_key(|fault| fault.at);
     let (mut line, mut column) = (1, 1);
@@ -79,7 +78,7 @@ pub(crate) fn locate(file: &str, text: &str, mut faults: Vec<Fault>) -> Vec<Diag
     faults.into_iter().map(place).collect()
 }
 
-/// A user's own words within a message: in quotes, escaped, and not too long.
+/// Returns a user's words for a message: in quotes, escaped, and cut if they are long.
 pub(crate) fn quoted(words: &str) -> String {
     const SHOWN: usize = 60;
     match words.char_indices().nth(SHOWN) {

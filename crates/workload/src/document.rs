@@ -1,5 +1,5 @@
-//! JSON as scenarios are written, for other files of the same kind: comments, trailing commas and single quotes are
-//! fine, and whatever is wrong has its place.
+//! A reader for files in the JSON dialect of scenarios: comments, trailing commas and single quotes are allowed, and
+//! each error has its place.
 //!
 //! ```
 //! use runyard_workload::document::Value;
@@ -16,7 +16,7 @@ use crate::json::{self, Node};
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
-/// A value of a text that is sound.
+/// A value of a valid text.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<'t> {
     file: &'t str,
@@ -29,107 +29,107 @@ pub struct Value<'t> {
 pub struct Member<'t> {
     key: Cow<'t, str>,
     at: usize,
-    /// Its value; that of a key that stands alone is null.
+    /// The value; null for a key without a value.
     pub value: Value<'t>,
 }
 
 impl<'t> Value<'t> {
-    /// The one value that `text` is. `file` is what diagnostics call it.
+    /// Reads the one value of `text`. `file` is its name in diagnostics.
     ///
     /// # Errors
-    /// The first thing that is wrong with the form of the text.
+    /// The first syntax error of the text.
     pub fn read(file: &'t str, text: &'t str) -> Result<Value<'t>, Diagnostic> {
         let (text, node) = crate::read(file, text)?;
         Ok(Value { file, text, node })
     }
 
-    /// That something is wrong with the value.
+    /// Returns an error about the value.
     pub fn wrong(self, what: impl Into<String>) -> Diagnostic {
         located(self.file, self.text, Fault::new(self.node.at(), what))
     }
 
-    /// Where in the text it is, in bytes.
+    /// Returns the byte offset of the value in the text.
     #[must_use]
     pub fn place(self) -> Range<usize> {
         self.node.at()..self.node.at() + self.node.source().len()
     }
 
-    /// The value as it is written.
+    /// Returns the text of the value.
     #[must_use]
     pub fn source(self) -> &'t str {
         self.node.source()
     }
 
-    /// The same on one line.
+    /// Returns the text of the value on one line.
     #[must_use]
     pub fn one_line(self) -> String {
         self.source().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether it is an object.
+    /// Returns whether the value is an object.
     #[must_use]
     pub fn is_object(self) -> bool {
         self.node.is_object()
     }
 
-    /// Whether it is a list.
+    /// Returns whether the value is a list.
     #[must_use]
     pub fn is_list(self) -> bool {
         self.node.is_list()
     }
 
-    /// Whether it is a string.
+    /// Returns whether the value is a string.
     #[must_use]
     pub fn is_text(self) -> bool {
         self.node.is_text()
     }
 
-    /// The string that it is.
+    /// Returns the string.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the value is not a string.
     pub fn text(self) -> Result<Cow<'t, str>, Diagnostic> {
         self.node.text().map_err(|fault| self.located(fault))
     }
 
-    /// The integer that it is, of `range`; `what` names it: "a number of seeds".
+    /// Returns the integer, which must be in `range`. `what` names it in the error: "a number of seeds".
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the value is not such an integer.
     pub fn integer(self, what: &str, range: RangeInclusive<i64>) -> Result<i64, Diagnostic> {
         self.node.integer(what, range).map_err(|fault| self.located(fault))
     }
 
-    /// The same for a `range` with nothing below zero.
+    /// Returns the integer, which must be in a `range` without negative numbers.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the value is not such an integer.
     pub fn natural(self, what: &str, range: RangeInclusive<u32>) -> Result<u32, Diagnostic> {
         self.node.natural(what, range).map_err(|fault| self.located(fault))
     }
 
-    /// The elements of the list that it is.
+    /// Returns the elements of the list.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the value is not a list.
     pub fn elements(self) -> Result<impl Iterator<Item = Value<'t>>, Diagnostic> {
         let elements = self.node.list().map_err(|fault| self.located(fault))?;
         Ok(elements.map(move |node| Value { node, ..self }))
     }
 
-    /// The members of the object that it is, in their order.
+    /// Returns the members of the object, in their order.
     ///
     /// # Errors
-    /// If it is something else, or a key repeats.
+    /// If the value is not an object, or a key repeats.
     pub fn members(self) -> Result<impl Iterator<Item = Member<'t>>, Diagnostic> {
         let members = self.node.object().map_err(|fault| self.located(fault))?;
         Ok(members.map(move |member| self.member(member)))
     }
 
-    /// The members of the object that it is, in their order, whether or not a key repeats.
+    /// Returns the members of the object, in their order. Keys may repeat.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the value is not an object.
     pub fn all_members(self) -> Result<impl Iterator<Item = Member<'t>>, Diagnostic> {
         let members = self.node.object_with(|_| true).map_err(|fault| self.located(fault))?;
         Ok(members.map(move |member| self.member(member)))
@@ -145,13 +145,13 @@ impl<'t> Value<'t> {
 }
 
 impl Member<'_> {
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// That something is wrong with the key.
+    /// Returns an error about the key.
     pub fn wrong(&self, what: impl Into<String>) -> Diagnostic {
         self.value.located(Fault::new(self.at, what))
     }

@@ -6,16 +6,16 @@ use rand_pcg::Pcg64Mcg;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 
-/// How long something takes, drawn anew each time.
+/// A duration that is drawn for each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// Always the same.
+    /// A constant.
     Fixed(Nanos),
-    /// Each value from the first to the second, both included, equally often.
+    /// A uniform distribution from the first value to the second, both included.
     Uniform(Nanos, Nanos),
-    /// Memoryless, with this mean.
+    /// An exponential distribution with this mean.
     Exponential(Nanos),
-    /// The bell curve; what would be negative is zero.
+    /// A normal distribution; a negative value becomes zero.
     Normal {
         /// The mean.
         mean: Nanos,
@@ -25,8 +25,8 @@ pub enum Draw {
 }
 
 impl Draw {
-    /// One value. The random bits come from `rng` alone and the arithmetic is that of a software
-    /// library, so that the result is the same on every machine.
+    /// Draws one value. The random bits come from `rng` alone and the arithmetic from a software library, so the result
+    /// is the same on every machine.
     pub fn sample(self, rng: &mut impl Rng) -> Nanos {
         match self {
             Draw::Fixed(span) => span,
@@ -41,7 +41,7 @@ impl Draw {
     }
 }
 
-/// An integer of `0..bound`, by multiplication: the bias is below `bound` / 2^64.
+/// Draws an integer of `0..bound`, by multiplication: the bias is below `bound` / 2^64.
 ///
 /// # Panics
 /// If `bound` is zero.
@@ -50,7 +50,7 @@ pub fn below(rng: &mut impl Rng, bound: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 
-/// A number of [0, 1) with 53 random bits.
+/// Draws a number of [0, 1) with 53 random bits.
 fn unit(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -59,25 +59,25 @@ fn scaled(mean: Nanos, factor: f64) -> Nanos {
     nanos(mean.0 as f64 * factor)
 }
 
-/// The nearest span; negative and NaN give zero, the rest saturates.
+/// Returns the nearest span. A negative value and NaN become zero, and a large value saturates.
 fn nanos(value: f64) -> Nanos {
     Nanos(libm::round(value) as u64)
 }
 
-/// Whose random draws a generator makes.
+/// The purpose of a generator of random draws.
 #[derive(Clone, Copy, Debug)]
 pub enum Stream {
-    /// The order of what happens at the same instant, in the simulator.
+    /// The order of simultaneous events in the simulator.
     Order,
     /// The costs of a simulated CPU.
     Cost(CpuId),
     /// An instance of a thread object.
     Task(SpecId, u32),
-    /// A task that was forked from a thread object: which of those it is.
+    /// A task forked from a thread object, by its number among those forks.
     Fork(SpecId, u32),
 }
 
-/// The generator for one purpose: no draw for one moves the draws for another.
+/// Returns the generator for one purpose. A draw for one purpose does not change the draws for another.
 #[must_use]
 pub fn stream(seed: u64, stream: Stream) -> Pcg64Mcg {
     let pair = |kind: u64, a: u32, b: u32| kind << 62 | u64::from(a) << 32 ^ u64::from(b) << 1;
@@ -90,7 +90,7 @@ pub fn stream(seed: u64, stream: Stream) -> Pcg64Mcg {
     Pcg64Mcg::new(u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ mix(name))))
 }
 
-/// Spreads every bit of `x` over all 64 (the finaliser of SplitMix64).
+/// Spreads every bit of `x` over all 64 (the finalizer of SplitMix64).
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -116,7 +116,7 @@ mod tests {
         assert!(near(mean(normal), 1_000_000));
     }
 
-    /// The values are those of the first machine that ran this.
+    /// The expected values are those of the first machine that ran this test.
     #[test]
     fn a_draw_is_the_same_on_every_machine() {
         let mut rng = Pcg64Mcg::new(1);

@@ -1,12 +1,12 @@
-//! Settings put into the text of a scenario.
+//! The application of settings to the text of a scenario.
 //!
-//! A setting is an edit: its value is put where the old one stood, or a key is added in front of the others of its
-//! object, and the new text is read like any other. So a setting means what the same edit of the file would mean, by
-//! construction. What is wrong with it is told where it came from: [`Edited`] knows of each byte whether that is the
-//! file, and where, or which setting.
+//! A setting is an edit of the text. Its value replaces the old one, or a key is added before the other members of its
+//! object. The new text is then read like any other. So a setting has the same meaning as an edit of the file by
+//! construction. An error in it is reported at its origin: [`Edited`] knows for each byte its place in the file, or the
+//! setting that it comes from.
 //!
-//! Each edit goes over the text as far as its place, and moves the rest of it: little beside the check that the text is
-//! JSON, which the file has had, and which edits of whole values keep. Objects of many members are gone over
+//! Each edit scans the text up to its place, and moves the rest. That is cheap compared with the check that the text is
+//! JSON. The file has passed that check, and an edit of whole values preserves the result. Large objects are scanned
 //! once for all settings ([`Index`]).
 
 use crate::Overrides;
@@ -20,56 +20,56 @@ use runyard_engine::topology::Topology;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A text with settings in it.
+/// A text with settings applied to it.
 #[derive(Debug)]
 pub(crate) struct Edited<'t> {
     file: &'t str,
     original: &'t str,
     settings: &'t [Setting],
     text: Cow<'t, str>,
-    /// Where the parts of the text come from, in order.
+    /// The origins of the parts of the text, in order.
     parts: Vec<Part>,
-    /// A setting says how large the machine is.
+    /// A setting gives the size of the machine.
     sizes: bool,
     index: Index<'t>,
 }
 
-/// The keys of objects of the file that have many, by where the objects begin there. An edit takes no single key away and adds none
-/// that is there, so these stay right wherever the file is left.
+/// The keys of large objects of the file, by the places where the objects begin. An edit removes no single key and adds
+/// no existing one, so the index stays valid for the unchanged parts of the file.
 #[derive(Debug, Default)]
 struct Index<'t>(BTreeMap<usize, Keys<'t>>);
 
-/// So many members of an object are looked at before its keys are put into the index.
+/// The number of members of an object that are examined before its keys are put into the index.
 const FEW: usize = 64;
 
-/// A part of a text: where it begins, and where it comes from.
+/// A part of a text: its begin and its origin.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     at: usize,
     from: Origin,
 }
 
-/// Where a byte comes from.
+/// The origin of a byte.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
-    /// From this place of the file.
+    /// This place of the file.
     File(usize),
-    /// From the setting of this number.
+    /// The setting with this number.
     Setting(usize),
 }
 
-/// What is done to a text.
+/// A change of a text.
 struct Edit {
-    /// What is replaced.
+    /// The range that is replaced.
     at: usize,
     end: usize,
-    /// What stands before the new value, and behind it.
+    /// The text before the new value and after it.
     before: String,
     after: String,
 }
 
 impl Edit {
-    /// In the place of a value, which may be absent.
+    /// Returns an edit that replaces a value, which may be absent.
     fn replacing(old: Node<'_>) -> Edit {
         let (at, after) = (old.at(), String::new());
         match old.is_absent() {
@@ -78,7 +78,7 @@ impl Edit {
         }
     }
 
-    /// In front of all members of an object, with `keys` on the way to the value.
+    /// Returns an edit that adds a value before all members of an object, with `keys` on the way to the value.
     fn adding(object: Node<'_>, keys: &[Segment]) -> Edit {
         let at = object.at() + 1;
         let keys: Vec<_> = keys.iter().map(|segment| json::text_of(&segment.key)).collect();
@@ -88,7 +88,7 @@ impl Edit {
 }
 
 impl<'t> Edited<'t> {
-    /// The text as it is.
+    /// Returns the text without any setting.
     pub(crate) fn not(file: &'t str, text: &'t str) -> Edited<'t> {
         let parts = vec![Part { at: 0, from: Origin::File(0) }];
         let (original, text) = (text, Cow::Borrowed(text));
@@ -96,7 +96,7 @@ impl<'t> Edited<'t> {
         Edited { file, original, settings: &[], text, parts, sizes: false, index }
     }
 
-    /// The text with `settings`, from the first to the last.
+    /// Applies `settings` to the text, from the first to the last.
     pub(crate) fn new(
         file: &'t str,
         text: &'t str,
@@ -113,7 +113,8 @@ impl<'t> Edited<'t> {
         &self.text
     }
 
-    /// What the command line says besides. Settings come after the size that it says of a simulated machine.
+    /// Returns the other overrides of the command line. A size of the machine given there is applied before the
+    /// settings.
     pub(crate) fn overrides(&self, over: &Overrides) -> Overrides {
         match self.sizes && !over.real_cores {
             true => Overrides { cpus: None, topology: None, ..over.clone() },
@@ -121,7 +122,7 @@ impl<'t> Edited<'t> {
         }
     }
 
-    /// What is wrong with the text, in the order of the places in the file, and then of the settings.
+    /// Returns the diagnostics of the faults, in the order of their places in the file, and then of the settings.
     pub(crate) fn locate(&self, faults: Vec<Fault>) -> Vec<Diagnostic> {
         let (mut of_file, mut of_settings) = (Vec::new(), Vec::new());
         for fault in faults {
@@ -139,19 +140,20 @@ impl<'t> Edited<'t> {
         located
     }
 
-    /// What is said of settings that nothing follows from: those of a machine where it is a real one.
+    /// Returns the warnings about settings without an effect: those of the simulated machine in a run on a real one.
     pub(crate) fn without_effect(&self, real_machine: bool) -> impl Iterator<Item = Diagnostic> {
         let of_machine = |setting: &&Setting| match setting.path().segments() {
             [section] => section.key == "machine",
             [section, key, ..] => section.key == "machine" && key.key != "kernel",
             [] => false,
         };
-        let what = "has no effect: the run is on this machine, and --cpus says how much of it";
+        let what =
+            "has no effect: the run is on this machine, and --cpus sets how many CPUs it uses";
         let settings = self.settings.iter().filter(move |_| real_machine).filter(of_machine);
         settings.map(|setting| Diagnostic { place: place(setting), what: what.to_owned() })
     }
 
-    /// An error that the text does not have without the settings, with these.
+    /// Adds the settings to an error that the text does not have without them.
     pub(crate) fn blamed_on_settings(&self, error: Diagnostic) -> Diagnostic {
         const SHOWN: usize = 3;
         let shown = self.settings.iter().take(SHOWN);
@@ -160,7 +162,7 @@ impl<'t> Edited<'t> {
         Diagnostic { what: format!("{} (with {}{more})", error.what, shown.join(" ")), ..error }
     }
 
-    /// Where the byte at `at` comes from.
+    /// Returns the origin of the byte at `at`.
     fn origin(&self, at: usize) -> Origin {
         let part = self.parts[self.parts.partition_point(|part| part.at <= at) - 1];
         match part.from {
@@ -169,7 +171,7 @@ impl<'t> Edited<'t> {
         }
     }
 
-    /// Puts in one of the settings.
+    /// Applies one of the settings.
     fn set(&mut self, nth: usize) -> Result<(), String> {
         let setting = &self.settings[nth];
         let edit = self.edit(setting.path())?;
@@ -196,7 +198,7 @@ impl<'t> Edited<'t> {
         Ok(())
     }
 
-    /// What puts a value where `path` leads to.
+    /// Returns the edit that puts a value at `path`.
     fn edit(&mut self, path: &Path) -> Result<Edit, String> {
         let segments = path.segments();
         let (mut at, mut shape) = (json::beginning(&self.text).at(), shape::ROOT);
@@ -212,7 +214,7 @@ impl<'t> Edited<'t> {
         Ok(Edit::replacing(json::value_at(&self.text, at)))
     }
 
-    /// The value of the member of an object at `at` that `segment` names, if there is one.
+    /// Returns the place of the value that `segment` names in the object at `at`, if there is one.
     fn found(&mut self, at: usize, segment: &Segment) -> Option<usize> {
         let nth = segment.nth as usize - 1;
         let object = Some(json::value_at(&self.text, at)).filter(|node| node.is_object())?;
@@ -234,7 +236,7 @@ impl<'t> Edited<'t> {
         Some(json::value_of_key_at(&self.text, key)?.at())
     }
 
-    /// Where the byte at `from` of the file is now.
+    /// Returns the current place of the byte at `from` of the file.
     fn placed(&self, from: usize) -> Option<usize> {
         let ends = self.parts.iter().skip(1).map(|part| part.at).chain([self.text.len()]);
         self.parts.iter().zip(ends).find_map(|(part, end)| match part.from {
@@ -245,8 +247,8 @@ impl<'t> Edited<'t> {
         })
     }
 
-    /// A setting says how many CPUs there are, or their shape: the machine's `other` key of the two is made to fit by what `new`
-    /// makes of both.
+    /// Adapts the machine's `other` key after a setting of the number of CPUs, or of their shape. `new` computes the
+    /// value of that key from both.
     fn fit(&mut self, other: &str, nth: usize, new: impl Fn(Node<'_>, Node<'_>) -> Option<String>) {
         self.sizes = true;
         let set = if other == "cpus" { "topology" } else { "cpus" };
@@ -276,7 +278,7 @@ impl<'t> Edited<'t> {
     }
 }
 
-/// What the place of a setting is called.
+/// Returns the place of a setting in diagnostics.
 fn place(setting: &Setting) -> Place {
     Place::Setting(setting.shown())
 }
@@ -286,12 +288,12 @@ fn member<'v>(object: Node<'v>, key: &str) -> Option<Node<'v>> {
     members.find(|member| member.key() == key).map(|member| member.value)
 }
 
-/// A step on the way of a path.
+/// A step along a path.
 struct Step<'v, 'p> {
     path: &'p [Segment],
-    /// Which segment is next.
+    /// The number of the next segment.
     depth: usize,
-    /// The value that has been reached, and what is known of it.
+    /// The value reached so far, and its shape.
     node: Node<'v>,
     shape: Shape,
 }
@@ -301,7 +303,7 @@ impl Step<'_, '_> {
         &self.path[self.depth]
     }
 
-    /// The path until here.
+    /// Returns the path so far.
     fn here(&self) -> String {
         match self.depth {
             0 => "the scenario".to_owned(),
@@ -309,7 +311,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// What the next segment leads to in a list; none in an object.
+    /// Returns the place of the item that the next segment names in a list; `None` in an object.
     fn item(&self) -> Result<Option<usize>, String> {
         let Segment { key, nth } = self.segment();
         if self.node.is_object() {
@@ -331,7 +333,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Adds what the next segment leads to, and is not there.
+    /// Returns the edit that adds the absent value that the next segment names.
     fn add(&self) -> Result<Edit, String> {
         let rest = &self.path[self.depth..];
         let mut shape = self.shape;
@@ -346,7 +348,7 @@ impl Step<'_, '_> {
         Ok(Edit::adding(self.node, rest))
     }
 
-    /// Why there is nothing where the next segment leads to.
+    /// Returns the error that the next segment names no value.
     fn unknown(&self) -> String {
         let Segment { key, nth } = self.segment();
         let alike = self.node.members().filter(|member| member.key() == *key).count();
@@ -370,7 +372,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// The nearest right path, or what is known.
+    /// Returns a hint: the nearest right path, or the known keys.
     fn advice(&self, key: &str, known: &[&str]) -> String {
         let Some(near) = nearest(key, known.iter().copied()) else { return advice(key, known) };
         let mut path = self.path.to_vec();
@@ -378,7 +380,7 @@ impl Step<'_, '_> {
         format!("; did you mean {}?", shown(&path))
     }
 
-    /// The path of what has this name at another place.
+    /// Returns the path of a key with this name in another section.
     fn elsewhere(&self) -> Option<String> {
         let key = &self.segment().key;
         if let Shape::Program(_) = self.shape {
@@ -405,7 +407,8 @@ impl Step<'_, '_> {
     }
 }
 
-/// Why nothing is added at the end of `path`, of which no object is there yet. Its last segment is not known in `shape`.
+/// Returns the error that nothing can be added at the end of `path`, where no object exists yet. The last segment is
+/// not known in `shape`.
 fn unknown_below(path: &[Segment], shape: Shape) -> String {
     let (last, before) = path.split_last().expect("a path has a segment");
     if let Shape::Named(names) = shape {
@@ -426,7 +429,7 @@ fn times(alike: usize, nth: u32) -> String {
     }
 }
 
-/// A path as it is written.
+/// Returns a path as it is written.
 fn shown(path: &[Segment]) -> String {
     path.iter().map(ToString::to_string).collect::<Vec<_>>().join(".")
 }

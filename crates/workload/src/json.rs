@@ -1,19 +1,20 @@
-//! Reading JSON as rt-app's own reader (json-c, not strict) takes it: comments, trailing commas
-//! and single quotes are fine; missing commas, bare words, hexadecimal and the like are not.
+//! A reader of JSON in the dialect of rt-app's own reader (json-c, not strict). Comments, trailing commas and single
+//! quotes are allowed. Missing commas, bare words, hexadecimal numbers and the like are not.
 //!
-//! [`document`] checks the whole text once and builds nothing: a [`Node`] is a place in the text, and its members
-//! and elements are found by reading on from there. A tree of values took 23 times the text. The end of a value
-//! is found by going over it, so each level that is read costs one more pass over what it holds. The language has six.
+//! [`document`] checks the whole text once and builds no tree: a [`Node`] is a place in the text, and its members and
+//! elements are found by reading on from there. A tree of values took 23 times the memory of the text. The end of a
+//! value is found by a scan over it, so each level that is read costs one more pass over its content. The language has
+//! six levels.
 //!
-//! Every value and key knows its place. Keys keep their order and may repeat; whether they do so
-//! rightly is for [`Node::object`]'s caller to say. Integers are integers: `1.0` and `1e3` are
-//! refused where a number of something is expected, as rt-app does.
+//! Every value and key has its place. Keys keep their order and may repeat; the caller of [`Node::object`] decides
+//! whether a repetition is allowed. Integers are integers: as in rt-app, `1.0` and `1e3` are refused where a number is
+//! expected.
 //!
-//! A key without a value, `"suspend",`, is no JSON; two of rt-app's own examples have it, for events
-//! whose value means nothing. Those have the value null, behind their keys.
+//! A key without a value, `"suspend",`, is not JSON. Two of rt-app's own examples have it, for events with a
+//! meaningless value. Such a key has the value null, at the place after it.
 //!
-//! Invariant: no text overflows the stack. [`too_deep`] refuses what is nested deeper than
-//! [`MAX_DEPTH`] before the recursive check sees it.
+//! Invariant: no text overflows the stack. [`too_deep`] refuses a text nested deeper than [`MAX_DEPTH`] before the
+//! recursive check reads it.
 
 use crate::diagnostic::{Fault, quoted};
 use crate::tunables::{Takes, Tunable};
@@ -24,7 +25,7 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 
-/// How deep objects and lists may be nested.
+/// The largest nesting depth of objects and lists.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 const OPTIONS: ScannerOptions = ScannerOptions {
@@ -36,7 +37,8 @@ const OPTIONS: ScannerOptions = ScannerOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The one value that `text` is. Keys of which `needs_no_value` says so may stand alone; it sees them as they are written.
+/// Reads the one value of `text`. Keys for which `needs_no_value` returns true may stand alone; it receives them as
+/// they are written.
 pub(crate) fn document(
     text: &str,
     needs_no_value: impl Fn(&str) -> bool,
@@ -59,7 +61,7 @@ pub(crate) fn document(
     }
 }
 
-/// The one value of a text that is known to be sound but for how deep it is nested.
+/// Returns the one value of a text that is known to be valid, except for its depth.
 pub(crate) fn sound(text: &str) -> Result<Node<'_>, Fault> {
     match too_deep(text.as_bytes()) {
         Some(at) => Err(Fault::new(at, format!("nested deeper than {MAX_DEPTH}"))),
@@ -67,17 +69,17 @@ pub(crate) fn sound(text: &str) -> Result<Node<'_>, Fault> {
     }
 }
 
-/// The value behind the key that is at `at` in a text that is known to be sound.
+/// Returns the value of the key at `at` in a valid text.
 pub(crate) fn value_of_key_at(text: &str, at: usize) -> Option<Node<'_>> {
     Members { text, at, last: None }.next().map(|member| member.value)
 }
 
-/// The value at `at` in a text that is known to be sound.
+/// Returns the value at `at` in a valid text.
 pub(crate) fn value_at(text: &str, at: usize) -> Node<'_> {
     Node { text, at }
 }
 
-/// The one value of a text that is known to be sound.
+/// Returns the one value of a valid text.
 pub(crate) fn beginning(text: &str) -> Node<'_> {
     Node { text, at: token(text.as_bytes(), 0) }
 }
@@ -90,7 +92,7 @@ struct Check<'t, F> {
 }
 
 impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
-    /// The next token that is no comment.
+    /// Returns the next token that is not a comment.
     fn next(&mut self) -> Result<Option<Token<'t>>, Fault> {
         loop {
             match self.scanner.scan().map_err(|error| refused(&error))? {
@@ -100,12 +102,12 @@ impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
         }
     }
 
-    /// The error that the token at hand is.
+    /// Returns the error of the current token.
     fn wrong(&self, kind: &ParseErrorKind) -> Fault {
         fault(self.scanner.token_start(), kind)
     }
 
-    /// The value that begins with the token at hand.
+    /// Checks the value that begins with the current token.
     fn value(&mut self, first: &Token<'t>) -> Result<(), Fault> {
         Err(self.wrong(&match first {
             Token::OpenBrace => return self.object(),
@@ -137,7 +139,7 @@ impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
         }
     }
 
-    /// A member of an object, from its key on, and the comma behind it. The token after that.
+    /// Checks a member of an object, from its key on, with the comma after it. Returns the next token.
     fn member(&mut self) -> Result<Option<Token<'t>>, Fault> {
         let key = &self.text[self.scanner.token_start() + 1..self.scanner.token_end() - 1];
         let behind = match self.next()? {
@@ -202,7 +204,7 @@ fn fault(at: usize, kind: &ParseErrorKind) -> Fault {
     Fault::new(at, first.to_lowercase() + rest)
 }
 
-/// `words` as a JSON string.
+/// Returns `words` as a JSON string.
 pub(crate) fn text_of(words: &str) -> String {
     let mut text = String::with_capacity(words.len() + 2);
     text.push('"');
@@ -218,7 +220,7 @@ pub(crate) fn text_of(words: &str) -> String {
     text
 }
 
-/// The string with which `text` begins, and how many bytes of it that takes.
+/// Returns the string at the beginning of `text`, and its length in bytes.
 pub(crate) fn leading_text(text: &str) -> Option<(String, usize)> {
     let mut scanner = Scanner::new(text, &OPTIONS);
     match scanner.scan() {
@@ -227,7 +229,7 @@ pub(crate) fn leading_text(text: &str) -> Option<(String, usize)> {
     }
 }
 
-/// Where `text` opens an object or a list inside [`MAX_DEPTH`] others.
+/// Returns the place at which `text` opens an object or a list inside [`MAX_DEPTH`] others.
 fn too_deep(text: &[u8]) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -242,7 +244,7 @@ fn too_deep(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// The first bracket at or behind `at` that is in no string and no comment.
+/// Returns the first bracket at or after `at` that is outside of strings and comments.
 fn bracket(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += text.get(at..)?.iter().position(|&byte| MARKS[usize::from(byte)])?;
@@ -253,7 +255,7 @@ fn bracket(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Which bytes are brackets, or begin what may have some inside.
+/// The bytes that are brackets, or that begin a string or a comment.
 const MARKS: [bool; 256] = {
     let (mut marks, mut at) = ([false; 256], 0);
     let all = b"{}[]\"'/";
@@ -264,7 +266,7 @@ const MARKS: [bool; 256] = {
     marks
 };
 
-/// The offset behind the comment, string or byte that begins at `at`.
+/// Returns the offset after the comment, string or byte that begins at `at`.
 fn after(text: &[u8], at: usize) -> usize {
     let rest = &text[at..];
     let length = match (rest[0], rest.get(1)) {
@@ -276,7 +278,7 @@ fn after(text: &[u8], at: usize) -> usize {
     length.map_or(text.len(), |length| at + length)
 }
 
-/// Where in `text` the string ends that began with `quote`.
+/// Returns the end in `text` of the string that began with `quote`.
 fn closing(quote: u8, text: &[u8]) -> Option<usize> {
     let mut escaped = false;
     text.iter().position(|&byte| {
@@ -286,19 +288,19 @@ fn closing(quote: u8, text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Where the next token is at or behind `at`, in a text that is sound.
+/// Returns the place of the next token at or after `at` in a valid text.
 fn token(text: &[u8], mut at: usize) -> usize {
     loop {
         match text.get(at) {
             Some(b'/') => at = after(text, at),
-            // Outside of strings and comments only white space is not ASCII.
+            // Outside of strings and comments, only white space is not ASCII.
             Some(0..=b' ' | 0x80..) => at += 1,
             _ => return at,
         }
     }
 }
 
-/// A value in a text that is sound: where it begins.
+/// A value in a valid text: the place where it begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'v> {
     text: &'v str,
@@ -323,7 +325,7 @@ impl<'v> Member<'v> {
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'v> {
     text: &'v str,
-    /// Where to read on, or in which value: the end of that is found when it is asked for the next one.
+    /// The place to continue at, or the current value. Its end is found when the next member is requested.
     at: usize,
     last: Option<Node<'v>>,
 }
@@ -336,7 +338,7 @@ impl<'v> Iterator for Members<'v> {
         let at = element(bytes, self.last.map_or(self.at, Node::end))?;
         let end = after(bytes, at);
         let colon = token(bytes, end);
-        // A key that stands alone has a comma or a brace behind it, which is the beginning of no other value.
+        // A comma or a brace follows a key without a value, and neither begins a value.
         let value = if bytes[colon] == b':' { token(bytes, colon + 1) } else { end };
         let value = Node { text, at: value };
         self.last = Some(value);
@@ -344,12 +346,12 @@ impl<'v> Iterator for Members<'v> {
     }
 }
 
-/// The keys of an object, to be found by name. Each takes 12 bytes.
+/// An index of the keys of an object by name. Each key takes 12 bytes.
 #[derive(Debug)]
 pub(crate) struct Keys<'v> {
     text: &'v str,
     places: Vec<u32>,
-    /// Which key has which hash, by that.
+    /// The hash and the number of each key, sorted by hash.
     hashes: Vec<(u32, u32)>,
 }
 
@@ -367,12 +369,12 @@ impl<'v> Keys<'v> {
         self.places.len()
     }
 
-    /// Where those are that are `key`, in order.
+    /// Returns the places of the members with this `key`, in order.
     pub(crate) fn places(&self, key: &str) -> impl Iterator<Item = usize> {
         self.alike(key).map(|nth| self.places[nth as usize] as usize)
     }
 
-    /// Which one is `key`, counted from 0 in the order of the object.
+    /// Returns the number of the member with this `key`, counted from 0 in the order of the object.
     pub(crate) fn find(&self, key: &str) -> Option<u32> {
         self.alike(key).next()
     }
@@ -384,7 +386,7 @@ impl<'v> Keys<'v> {
         alike.map(|&(_, nth)| nth).filter(move |&nth| self.at(nth).unquoted() == key)
     }
 
-    /// All of them.
+    /// Returns all keys.
     pub(crate) fn names(&self) -> Vec<String> {
         (0..self.len() as u32).map(|nth| self.at(nth).unquoted().into_owned()).collect()
     }
@@ -394,7 +396,7 @@ impl<'v> Keys<'v> {
     }
 }
 
-/// A place in 32 bits.
+/// Returns a place in 32 bits.
 fn place(at: usize) -> u32 {
     u32::try_from(at).expect("the text has at most 100 MB")
 }
@@ -403,7 +405,7 @@ fn place(at: usize) -> u32 {
 #[derive(Clone, Debug)]
 pub(crate) struct Elements<'v> {
     text: &'v str,
-    /// Where to read on.
+    /// The place to continue at.
     at: usize,
 }
 
@@ -418,7 +420,7 @@ impl<'v> Iterator for Elements<'v> {
     }
 }
 
-/// Where the next element or member begins, behind the opening bracket or another one that ends at `at`.
+/// Returns the begin of the next element or member, after the opening bracket or after the one that ends at `at`.
 fn element(text: &[u8], at: usize) -> Option<usize> {
     let mut at = token(text, at);
     if text[at] == b',' {
@@ -428,7 +430,7 @@ fn element(text: &[u8], at: usize) -> Option<usize> {
 }
 
 impl<'v> Node<'v> {
-    /// Where the value begins; that of a key that stands alone begins behind it.
+    /// Returns the begin of the value. The value of a key that stands alone begins after the key.
     pub(crate) fn at(self) -> usize {
         self.at
     }
@@ -437,17 +439,17 @@ impl<'v> Node<'v> {
         self.text.as_bytes()[self.at]
     }
 
-    /// Whether this is the value of a key that stands alone.
+    /// Returns whether this is the value of a key that stands alone.
     pub(crate) fn is_absent(self) -> bool {
         b",}".contains(&self.first()) || !self.is_object() && self.end() == self.at
     }
 
-    /// The value as it is written.
+    /// Returns the text of the value.
     pub(crate) fn source(self) -> &'v str {
         &self.text[self.at..self.end()]
     }
 
-    /// Behind the value.
+    /// Returns the end of the value.
     fn end(self) -> usize {
         let text = self.text.as_bytes();
         match self.first() {
@@ -469,7 +471,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// The number or word that begins here; empty for the value of a key that stands alone.
+    /// Returns the number or word that begins here. It is empty for the value of a key that stands alone.
     fn word(self) -> &'v str {
         let rest = &self.text[self.at..];
         let within = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
@@ -477,7 +479,7 @@ impl<'v> Node<'v> {
         &rest[..end]
     }
 
-    /// What the string that begins here stands for.
+    /// Returns the string that begins here, with its escapes resolved.
     fn unquoted(self) -> Cow<'v, str> {
         let rest = &self.text[self.at..];
         let raw = &rest[1..after(rest.as_bytes(), 0) - 1];
@@ -490,7 +492,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// The error that this is not what it should be: "a string".
+    /// Returns the error that another kind of value is expected: "a string".
     pub(crate) fn expected(self, what: &str) -> Fault {
         Fault::new(self.at(), format!("expected {what}, found {}", self.shown()))
     }
@@ -523,18 +525,18 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// The integer that this is, if it is one of `range`; `what` names it: "a nice value".
+    /// Returns the integer, if it is in `range`. `what` names it in the error: "a nice value".
     pub(crate) fn integer(self, what: &str, range: RangeInclusive<i64>) -> Result<i64, Fault> {
         self.checked(what, range, Some)
     }
 
-    /// The integer that this is, if it is one of `range`, which has nothing below zero.
+    /// Returns the integer, if it is in `range`, which has no negative numbers.
     pub(crate) fn natural(self, what: &str, range: RangeInclusive<u32>) -> Result<u32, Fault> {
         let (low, high) = range.into_inner();
         self.checked(what, low.into()..=high.into(), |number| u32::try_from(number).ok())
     }
 
-    /// What `make` makes of the integer that this is, if it is one of the range of `tunable`.
+    /// Returns the integer converted by `make`, if it is in the range of `tunable`.
     pub(crate) fn checked_of<T>(
         self,
         tunable: &Tunable,
@@ -546,7 +548,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// What `make` makes of the integer that this is, if it is one of `range`.
+    /// Returns the integer converted by `make`, if it is in `range`.
     pub(crate) fn checked<T>(
         self,
         what: &str,
@@ -560,7 +562,8 @@ impl<'v> Node<'v> {
         })
     }
 
-    /// The number above 0 and up to 1 that this is, in millionths; `what` names it. It is exact: at most six decimals.
+    /// Returns a number above 0 and up to 1, in millionths. It is exact, with at most six decimals. `what` names it in
+    /// the error.
     pub(crate) fn millionths(self, what: &str) -> Result<u32, Fault> {
         let number = || {
             let (whole, decimals) = self.word().split_once('.').unwrap_or((self.word(), ""));
@@ -582,17 +585,17 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// The members in order of what was found to be an object.
+    /// Returns the members of a value that is known to be an object, in order.
     pub(crate) fn members(self) -> Members<'v> {
         Members { text: self.text, at: self.at + 1, last: None }
     }
 
-    /// The members in order; none may repeat.
+    /// Returns the members in order. No key may repeat.
     pub(crate) fn object(self) -> Result<Members<'v>, Fault> {
         self.object_with(|_| false)
     }
 
-    /// The members in order; those may repeat of which `may_repeat` says so.
+    /// Returns the members in order. The keys for which `may_repeat` returns true may repeat.
     pub(crate) fn object_with(
         self,
         may_repeat: impl Fn(&str) -> bool,
@@ -610,9 +613,9 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// Where the first key is that an earlier one is equal to, of those that may not be.
+    /// Returns the place of the first repeated key among those that may not repeat.
     ///
-    /// Keys are compared where they have the same hash, so that an object of millions takes 8 bytes a member.
+    /// Only keys with equal hashes are compared, so that an object of millions takes 8 bytes a member.
     fn repeated(self, members: Members<'v>, may_repeat: impl Fn(&str) -> bool) -> Option<usize> {
         let mut keys: Vec<(u32, u32)> = members
             .map(|member| (member.key(), member.at))
@@ -630,7 +633,7 @@ impl<'v> Node<'v> {
         alike.filter_map(later).min()
     }
 
-    /// What this is, in a message: "a list of 3", "the string ...".
+    /// Returns a description for messages: "a list of 3", "the string ...".
     pub(crate) fn shown(self) -> String {
         match self.first() {
             b'{' => "an object".to_owned(),

@@ -1,9 +1,9 @@
 //! The workload language of Runyard: rt-app's JSON with a few extensions.
 //!
-//! [`parse`] turns text into a [`Scenario`], in which every name is resolved and every value is in
-//! range, or into the first [`Diagnostic`] of what is wrong with it. Nothing is guessed at: what
-//! rt-app has and this program has not is warned about once, with what happens instead, and so is an
-//! unknown key, which rt-app ignores silently.
+//! [`parse`] turns a text into a [`Scenario`]: a machine, its task groups, and the programs of its tasks. In a scenario
+//! every name is resolved and every value is in range. For an invalid text, [`parse`] returns the first [`Diagnostic`]
+//! with its place. Nothing is guessed. A feature of rt-app that this crate lacks causes one warning, which names the
+//! effect instead. So does an unknown key, which rt-app ignores silently.
 //!
 //! ```
 //! use runyard_workload::{Overrides, parse};
@@ -24,13 +24,18 @@
 //! assert!(error.to_string().starts_with("-:1:25: expected "));
 //! ```
 //!
-//! What hosts need to run one, whatever their clock, is here too: the [`cursor`] of a task in its
-//! program, the [`objects`] that tasks share, the generators that durations are [drawn](draw) from,
-//! and rt-app's [`log`] of what a task did.
+//! The crate also has the parts that every host needs to run a scenario, for any clock:
 //!
-//! [`import`](mod@import) makes scenarios of recorded machines.
+//! * [`cursor`] walks a task through its program.
+//! * [`objects`] has the mutexes, pipes and other objects that tasks share.
+//! * [`draw`] has the random durations and their generators.
+//! * [`log`] writes rt-app's log of a task.
 //!
-//! `docs/reference/language.md` has the whole language and what was decided where rt-app leaves it open.
+//! [`import`](mod@import) turns recordings of real machines into scenarios.
+//!
+//! Start at [`scenario`], the types that hosts run. `json` reads the text, and `lower` checks each section and builds
+//! the scenario. `docs/reference/language.md` describes the whole language, and the decisions where rt-app leaves the meaning
+//! open.
 
 pub mod cursor;
 mod diagnostic;
@@ -64,56 +69,56 @@ use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use setting::Setting;
 
-/// What the command line says, which counts more than what the file says. It is applied before
-/// the scenario is checked: a task pinned to CPU 12 is an error only if the machine has no such CPU.
+/// The options of the command line, which take precedence over the file. They are applied before the scenario is
+/// checked. So a task pinned to CPU 12 is an error only if the resulting machine has no such CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// The number of CPUs. The topology stays if it has that size; else all are on one node.
+    /// The number of CPUs. A topology of that size stays. Otherwise all CPUs are on one node.
     pub cpus: Option<usize>,
     /// The shape of the machine, and with it the number of CPUs.
     pub topology: Option<Topology>,
-    /// What the machine is a model of, whatever the file says.
+    /// The model of the machine, which replaces that of the file.
     pub kernel: Option<Model>,
-    /// What the machine is a model of if nobody says it.
+    /// The model of the machine if neither the file nor the command line gives one.
     pub unless_said: Model,
-    /// Switches, applied after those of the file.
+    /// Feature switches, applied after those of the file.
     pub features: Vec<Switched>,
-    /// How long to run.
+    /// The duration of the run.
     pub duration: Option<Nanos>,
-    /// What becomes of SCHED_DEADLINE.
+    /// The treatment of SCHED_DEADLINE.
     pub deadline: DeadlinePolicy,
     /// Values that replace the file's, in this order, after [`Overrides::cpus`] and before the scenario is checked.
     pub settings: Vec<Setting>,
-    /// Whether the run has real cores, whatever the file says of its machine. It is not warned then that simulated ones
-    /// have too few threads for cookies.
+    /// Whether the run uses real cores, for any machine in the file. In that case there is no warning that the
+    /// simulated cores have too few threads for cookies.
     pub real_cores: bool,
 }
 
-/// What becomes of the policy SCHED_DEADLINE, which the engine does not have.
+/// The treatment of the policy SCHED_DEADLINE, which the engine does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeadlinePolicy {
-    /// A scenario that asks for it is refused.
+    /// A scenario with this policy is refused.
     #[default]
     Refused,
-    /// It is SCHED_FIFO of the highest priority, without a budget.
+    /// The policy becomes SCHED_FIFO of the highest priority, without a budget.
     AsFifo,
-    /// The host has it: its tasks have a [`Reservation`](scenario::Reservation).
+    /// The host has the policy. Its tasks have a [`Reservation`](scenario::Reservation).
     Native,
 }
 
-/// A scenario and what is odd about it.
+/// A scenario and its warnings.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The scenario.
     pub scenario: Scenario,
-    /// What the user should know, in the order of the places.
+    /// The warnings, in the order of their places.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads the scenario `text`. `file` is what the diagnostics call it.
+/// Reads the scenario `text`. `file` is its name in diagnostics.
 ///
 /// # Errors
-/// The first thing found that is wrong with the text.
+/// The first error found in the text.
 pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnostic> {
     let (text, root) = read(file, text)?;
     if over.settings.is_empty() {
@@ -129,7 +134,7 @@ pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnos
     });
     parsed.map_err(|error| {
         let is_in_file = matches!(error.place, Place::Text { .. });
-        // What is not wrong without the settings comes of them.
+        // An error that the text does not have without the settings comes from the settings.
         match is_in_file && lower::scenario(root, &over).is_ok() {
             true => edited.blamed_on_settings(error),
             false => error,
@@ -137,15 +142,14 @@ pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnos
     })
 }
 
-/// The one value that a text is, and the text without an editor's mark that it is UTF-8, which no editor counts as a
-/// column.
+/// Returns the one value of a text, and the text without a byte order mark, which no editor counts as a column.
 fn read<'t>(file: &str, text: &'t str) -> Result<(&'t str, json::Node<'t>), Diagnostic> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let root = within_limits(text).and_then(|()| json::document(text, shape::needs_no_value));
     Ok((text, root.map_err(|fault| locate(file, text, vec![fault]).remove(0))?))
 }
 
-/// The scenario at `root`, the value of a text.
+/// Returns the scenario at `root`, the value of a text.
 fn lowered(
     edited: &Edited<'_>,
     root: json::Node<'_>,
@@ -157,7 +161,7 @@ fn lowered(
     }
 }
 
-/// What reports call the scenario of a file: the file's name without the ending.
+/// Returns the name of a scenario in reports: the name of its file without the extension.
 ///
 /// ```
 /// assert_eq!(runyard_workload::name_of("scenarios/web.json"), "web");
@@ -172,10 +176,10 @@ pub fn name_of(file: &str) -> String {
 /// The longest text of a scenario, in bytes.
 pub const MAX_TEXT: usize = 100_000_000;
 
-/// That a text is longer than [`MAX_TEXT`].
+/// The error that a text is longer than [`MAX_TEXT`].
 pub const TOO_LONG: &str = "larger than 100 MB";
 
-/// Whatever is counted in a text of this size fits 32 bits.
+/// Refuses a text of which the counts might not fit into 32 bits.
 fn within_limits(text: &str) -> Result<(), Fault> {
     match text.len() <= MAX_TEXT {
         true => Ok(()),
@@ -195,7 +199,7 @@ mod tests {
         assert_eq!(said(&long[1..]), "-:1:1: the file is empty");
     }
 
-    /// Every key that a shape has is read: its value, null, is what is wrong, if anything is.
+    /// Asserts that every key of a shape is read: an error about the null value, or about the repeated key, proves it.
     #[test]
     fn every_known_key_is_read() {
         let program =

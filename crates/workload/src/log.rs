@@ -1,11 +1,11 @@
-//! rt-app's log: a row for each round of a phase, with what was asked for and what it took.
+//! rt-app's log: a row for each round of a phase, with the requested and the measured times.
 //!
-//! A host that is asked for it tells a task's [`Log`] where the task comes to, and gets a [`Row`]
-//! when a round is over. It follows rt-app's columns and their meaning, so that its users' scripts
-//! read both; the figures are kept in nanoseconds and rounded once.
+//! A host that writes the log reports each step of a task to the task's [`Log`], and receives a [`Row`] at the end of a
+//! round. The columns and their meaning are rt-app's, so that the scripts of its users read both. The figures are kept
+//! in nanoseconds and rounded once.
 //!
-//! A step lasts until the task comes to the next one. As in rt-app a round that the end of the run
-//! cuts off has no row; one that the task itself ends by `exit`, which rt-app has not, has one.
+//! A step lasts until the task reaches the next one. As in rt-app, a round that the end of the run cuts off has no row.
+//! A round that the task itself ends by `exit`, which rt-app does not have, has one.
 
 use crate::cursor::{Next, Period, Place};
 use crate::scenario::{Scenario, Step};
@@ -20,22 +20,22 @@ pub const HEADER: &str = "#idx     perf      run   period           start       
 /// A round of a phase. Displays as a line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Whose.
+    /// The task.
     pub task: TaskId,
-    /// How long its `run` and `runtime` events took, preemptions included.
+    /// The duration of its `run` and `runtime` events, preemptions included.
     pub run: Nanos,
-    /// When it began.
+    /// The begin of the round.
     pub start: Time,
-    /// When it ended.
+    /// The end of the round.
     pub end: Time,
-    /// How long before the beginning of its timer's next period it came to the timer, in
-    /// nanoseconds; below zero if that was over.
+    /// The time from the arrival at its timer to the begin of the timer's next period, in nanoseconds. It is negative
+    /// if the period had begun.
     pub slack: i64,
-    /// How long its `run` and `runtime` events were to take.
+    /// The requested duration of its `run` and `runtime` events.
     pub asked_run: Nanos,
-    /// How long the periods of its timers are.
+    /// The sum of its timers' periods.
     pub asked_period: Nanos,
-    /// How late its timers woke it, since the last one that was missed.
+    /// The wake-up delay of its timers, since the last one that was missed.
     pub wakeup_latency: Nanos,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Row {
         let [c_duration, c_period, wu_lat] =
             [*asked_run, *asked_period, *wakeup_latency].map(micros);
         let slack = (self.slack + self.slack.signum() * 500) / 1_000;
-        // No loops are counted here, and the run began at 0.
+        // `perf`, the number of calibrated loops, is 0 here, and the run began at 0.
         write!(
             f,
             "{:4} {:8} {run:8} {period:8} {start_us:15} {end_us:15} {start_us:15} {slack:10} \
@@ -57,18 +57,18 @@ impl fmt::Display for Row {
     }
 }
 
-/// Microseconds, rounded as rt-app rounds them.
+/// Returns microseconds, rounded as in rt-app.
 fn micros(span: Nanos) -> u64 {
     (span.0 + 500) / 1_000
 }
 
-/// What is known of the round that a task is in.
+/// The log of the round that a task is in.
 #[derive(Clone, Debug)]
 pub struct Log {
     cumulative_slack: bool,
-    /// When the task came to its step.
+    /// The time at which the task reached its step.
     now: Time,
-    /// What that step is, if it has a column.
+    /// The kind of that step, if it has a column.
     at: At,
     round: Option<Row>,
     task: TaskId,
@@ -79,20 +79,20 @@ pub struct Log {
 enum At {
     Other,
     Run,
-    /// A timer that was to wake the task then.
+    /// A timer that was to wake the task at this time.
     Timer(Time),
 }
 
 impl Log {
-    /// The log of a task of `scenario` that has not begun.
+    /// Returns the log of a task of `scenario` that has not begun.
     #[must_use]
     pub fn new(task: TaskId, scenario: &Scenario) -> Log {
         let cumulative_slack = scenario.log.cumulative_slack;
         Log { cumulative_slack, now: Time::ZERO, at: At::Other, round: None, task }
     }
 
-    /// The task comes to what is `next` in its program, where it is at `place` then. The round that
-    /// ended with that, if one did.
+    /// Records that the task reaches the `next` part of its program, at `place`. Returns the row of the round that this
+    /// ends, if it ends one.
     pub fn comes_to(&mut self, next: &Next<'_>, place: Place, now: Time) -> Option<Row> {
         self.leave_step(now);
         let leaves = matches!(next, Next::Step(Step::Exit) | Next::Phase(_) | Next::End);
@@ -104,7 +104,7 @@ impl Log {
         ended
     }
 
-    /// The step is a `run` or a `runtime` of `span`.
+    /// Records that the step is a `run` or a `runtime` of `span`.
     pub fn run(&mut self, span: Nanos) {
         self.at = At::Run;
         if let Some(round) = &mut self.round {
@@ -112,7 +112,7 @@ impl Log {
         }
     }
 
-    /// The step is a timer, for whose `period` the task waits if it is not missed.
+    /// Records that the step is a timer. The task waits for its `period` if that is not missed.
     pub fn timer(&mut self, span: Nanos, period: Period) {
         let Some(round) = &mut self.round else { return };
         round.asked_period += span;
@@ -149,7 +149,7 @@ impl Log {
         });
     }
 
-    /// Ends the round that the task is in.
+    /// Ends the current round of the task.
     fn end(&mut self) -> Option<Row> {
         let round = self.round.take()?;
         Some(Row { end: self.now, ..round })

@@ -1,11 +1,12 @@
-//! What somebody may have meant who wrote something that is not known.
+//! Suggestions for misspelt names.
 
 use crate::diagnostic::quoted;
 
-/// Longer words than this are no misspelt names.
+/// The length of the longest word that counts as a misspelt name.
 const LONGEST: usize = 60;
 
-/// The one of `known` that is nearest to `word`, if one is near: a third of the letters may be wrong, at the least one.
+/// Returns the one of `known` that is nearest to `word`, if one is near. A third of the letters may be wrong, and
+/// always one.
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let letters = word.chars().count();
     if letters > LONGEST {
@@ -15,7 +16,7 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
     let folded = word.to_lowercase();
     let near = known.into_iter().filter_map(|known| {
         let distance = strsim::osa_distance(&folded, &known.to_lowercase());
-        // What is contained, as `slice` in `base_slice_us`, is a good guess too, but a worse one.
+        // A contained word, as `slice` in `base_slice_us`, is a good suggestion, too, but a worse one.
         let lower = known.to_lowercase();
         let within =
             letters >= 4 && lower.contains(&folded) || lower.split('_').any(|part| part == folded);
@@ -25,16 +26,16 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
     near.min_by_key(|&(distance, _)| distance).map(|(_, known)| known)
 }
 
-/// What is to be said behind "... is unknown": the nearest of `known`, or nothing.
+/// Returns the rest of the message "... is unknown": the nearest of `known`, or nothing.
 pub(crate) fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let near = nearest(word, known);
     near.map_or_else(String::new, |near| format!("; did you mean {}?", quoted(near)))
 }
 
-/// How many names are listed where none is near.
+/// The largest number of names listed when none is near.
 const LISTED: usize = 12;
 
-/// What is to be said behind "... is not known": the nearest of `known`, else what there is.
+/// Returns the rest of the message "... is not known": the nearest of `known`, else a list.
 #[must_use]
 pub fn advice(word: &str, known: &[&str]) -> String {
     let near = did_you_mean(word, known.iter().copied());

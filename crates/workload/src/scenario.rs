@@ -1,7 +1,6 @@
-//! A scenario, checked: every name is resolved, every value is in range, every unit is known.
+//! A checked scenario: every name is resolved, every value is in range, every unit is known.
 //!
-//! This is what hosts run. The text that it comes from is rt-app's JSON with extensions, read by
-//! [`crate::parse`].
+//! Hosts run these types. [`crate::parse`] reads them from text, in rt-app's JSON with extensions.
 
 use crate::draw::Draw;
 pub use crate::shared::Asked;
@@ -18,41 +17,41 @@ use runyard_engine::topology::Topology;
 use runyard_engine::tuned::Tuned;
 use std::iter::successors;
 
-/// A whole workload and the machine that it wants.
+/// A whole workload and its machine.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// How long to run; `None` runs until every task has ended.
+    /// The duration of the run; `None` runs until every task has ended.
     pub duration: Option<Nanos>,
-    /// How rt-app's log is written, where one is asked for.
+    /// The format of rt-app's log, if a log is requested.
     pub log: LogSpec,
     /// The simulated machine.
     pub machine: MachineSpec,
-    /// What the machine is a model of: its numbers, and the features that were switched.
+    /// The model of the machine: its numbers, and the features that were switched.
     pub model: Model,
     /// The switches of the engine.
     pub features: Features,
-    /// Numbers of the scheduler that replace the model's.
+    /// The numbers of the scheduler that replace the model's.
     pub tuned: Tuned,
-    /// Task groups by [`GroupId`]; the first is `/`.
+    /// The task groups by [`GroupId`]; the first is `/`.
     pub groups: Vec<TaskGroup>,
-    /// The names of the cookies: `Cookie::new(n)` is that of `cookies[n - 1]`. They are numbered as they are first named, by
-    /// `groups` and then by `tasks`.
+    /// The names of the cookies: `Cookie::new(n)` has the name `cookies[n - 1]`. They are numbered in the order of
+    /// their first mention, by `groups` and then by `tasks`.
     pub cookies: Vec<String>,
-    /// Tasks in file order, those of `instance` 0 (templates for `fork`) included.
+    /// The thread objects in file order, those of `instance` 0 (templates for `fork`) included.
     pub tasks: Vec<TaskSpec>,
-    /// The names behind the ids in [`Step`], and what must be known about each object.
+    /// The names of the ids in [`Step`], and the attributes of each object.
     pub objects: Objects,
-    /// The chains of tasks whose latency is told from end to end, in file order.
+    /// The chains of tasks with a measured end-to-end latency, in file order.
     pub chains: Vec<ChainSpec>,
 }
 
 impl Scenario {
-    /// Makes the machine a model of something else, with the features that this has.
+    /// Changes the model of the machine, with the model's features.
     pub fn use_model(&mut self, model: Model) {
         (self.model, self.features) = (model, model.features());
     }
 
-    /// The numbers and switches of the simulated machine.
+    /// Returns the numbers and switches of the simulated machine.
     #[must_use]
     pub fn config(&self) -> Config {
         let mut config = self.untuned();
@@ -60,19 +59,19 @@ impl Scenario {
         config
     }
 
-    /// The same but for what is [tuned](Scenario::tuned).
+    /// Returns the same without the [tuned](Scenario::tuned) numbers.
     pub(crate) fn untuned(&self) -> Config {
         let cookies = !self.cookies.is_empty();
         Config { cookies, ..self.machine.config(self.model, self.features) }
     }
 
-    /// The name of a cookie.
+    /// Returns the name of a cookie.
     #[must_use]
     pub fn cookie_name(&self, cookie: Cookie) -> &str {
         &self.cookies[cookie.get() as usize - 1]
     }
 
-    /// The cookie of a task that has `own` and is in `group`: that, else that of the nearest group that has one.
+    /// Returns the cookie of a task in `group`: its `own`, else that of the nearest group that has one.
     #[must_use]
     pub fn cookie_of(&self, own: Option<Cookie>, group: GroupId) -> Option<Cookie> {
         let spec = |group: GroupId| &self.groups[group.index()].spec;
@@ -80,8 +79,8 @@ impl Scenario {
         own.or_else(|| successors(Some(group), parent).find_map(|group| spec(group).cookie))
     }
 
-    /// The tasks that exist from the start, in file order: the thread object of each, which of its
-    /// instances it is, and its name, which has that number behind it where there are several.
+    /// Returns the tasks that exist from the start, in file order. Each has its thread object, its instance number, and
+    /// its name. The name ends with that number if there are several instances.
     pub fn instances(&self) -> impl Iterator<Item = (SpecId, u32, String)> + '_ {
         (0..).map(SpecId).zip(&self.tasks).flat_map(|(id, task)| {
             (0..task.instances).map(move |nth| match task.instances {
@@ -92,16 +91,16 @@ impl Scenario {
     }
 }
 
-/// What a scenario says of rt-app's log.
+/// The options of rt-app's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSpec {
-    /// How the names of its files begin.
+    /// The prefix of the names of its files.
     pub basename: String,
-    /// Whether a round's `slack` is the sum of its timers', not that of the last.
+    /// Whether a round's `slack` is the sum over its timers, not the slack of the last one.
     pub cumulative_slack: bool,
 }
 
-/// As rt-app without its options.
+/// The defaults of rt-app.
 impl Default for LogSpec {
     fn default() -> LogSpec {
         LogSpec { basename: "rt-app".to_owned(), cumulative_slack: false }
@@ -109,7 +108,7 @@ impl Default for LogSpec {
 }
 
 impl Objects {
-    /// Whether a mutex inherits priorities.
+    /// Returns whether any mutex has priority inheritance.
     #[must_use]
     pub fn inherit(&self) -> bool {
         self.mutexes.iter().any(|&(_, kind)| kind == MutexKind::Inherit)
@@ -119,24 +118,25 @@ impl Objects {
 /// A simulated machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSpec {
-    /// CPUs, cores and nodes.
+    /// The CPUs, cores and nodes.
     pub topology: Topology,
-    /// Scheduler ticks a second on a busy CPU.
+    /// The number of scheduler ticks a second on a busy CPU.
     pub tick_hz: u32,
-    /// Its kernel schedules groups of real-time tasks (`CONFIG_RT_GROUP_SCHED`), and so throttles them in any release.
+    /// Whether its kernel schedules groups of real-time tasks (`CONFIG_RT_GROUP_SCHED`), and so throttles them in any
+    /// release.
     pub rt_group_sched: bool,
-    /// Its kernel leaves a waking task on a busy CPU of which fair tasks use less than so many per cent
-    /// (`sched_vcpu_pack` of some guests).
+    /// The utilization in per cent below which its kernel leaves a waking task on a busy CPU, counted over the fair
+    /// tasks of that CPU (`sched_vcpu_pack` of some guests).
     pub packs_below: Option<u32>,
-    /// The speed of a hardware thread of which one sibling is busy, in millionths of that of a whole core: two busy threads
-    /// have twice that. `None` if threads share nothing.
+    /// The speed of a hardware thread with one busy sibling, in millionths of the speed of a whole core: two busy
+    /// threads have twice that. `None` if threads share no resources.
     pub smt: Option<u32>,
-    /// What things cost.
+    /// The costs of the machine's own work.
     pub costs: Costs,
 }
 
 impl MachineSpec {
-    /// Its numbers and switches as a model of something.
+    /// Returns its numbers and switches under a model.
     pub(crate) fn config(&self, model: Model, features: Features) -> Config {
         let mut config = model.config(self.topology);
         config.features = features;
@@ -149,30 +149,30 @@ impl MachineSpec {
     }
 }
 
-/// What the machine's own work costs, in time; each is drawn from `cost..=cost + jitter`.
+/// The time that the machine's own work takes. Each cost is drawn from `cost..=cost + jitter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// From the decision to switch to the first instruction of the next task.
+    /// The time from the decision to switch to the first instruction of the next task.
     pub context_switch: Nanos,
-    /// How long a task is on its way from one run queue to another.
+    /// The time of a task's migration from one run queue to another.
     pub migration: Nanos,
-    /// From asking another CPU to reschedule to its doing so.
+    /// The time from a request to another CPU to reschedule to its arrival.
     pub ipi: Nanos,
-    /// What waking a task costs the CPU that does it.
+    /// The time that a wake-up takes on the waker's CPU.
     pub wakeup: Nanos,
-    /// What a timer interrupt costs the CPU that takes it.
+    /// The time that a timer interrupt takes.
     pub timer_interrupt: Nanos,
-    /// From the moment that a timer was set for to its interrupt; none if zero, jitter or not.
+    /// The delay from the time for which a timer was set to its interrupt; none if zero, with or without jitter.
     pub timer_latency: Nanos,
-    /// What an interrupt costs an idle CPU besides: leaving its idle state. None if zero, as above.
+    /// The additional time of an interrupt on an idle CPU, to leave its idle state; none if zero, with or without
+    /// jitter.
     pub idle_exit: Nanos,
-    /// The span above each cost from which it is drawn.
+    /// The width of the range from which each cost is drawn.
     pub jitter: Nanos,
 }
 
-/// Round numbers of the size that a 2-CPU KVM guest shows. No jitter, so that two policies differ
-/// by what they decide only. Anyone who simulates another machine measures there and says so in
-/// `machine.costs`.
+/// Round numbers of the size measured on a 2-CPU KVM guest. There is no jitter, so that two policies differ only by
+/// their decisions. To simulate another machine, measure there and set `machine.costs`.
 impl Default for Costs {
     fn default() -> Costs {
         Costs {
@@ -189,7 +189,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Nothing takes any time.
+    /// The costs of a machine on which nothing takes time.
     pub const FREE: Costs = Costs {
         context_switch: Nanos::ZERO,
         migration: Nanos::ZERO,
@@ -200,69 +200,67 @@ impl Costs {
         idle_exit: Nanos::ZERO,
         jitter: Nanos::ZERO,
     };
-    /// Between two kernel threads on one CPU; 1.2 to 1.6 us measured.
+    /// A switch between two kernel threads on one CPU; 1.2 to 1.6 us measured.
     pub const CONTEXT_SWITCH: Nanos = Nanos(1_500);
     /// Two run-queue locks and the first cache misses; less than a switch.
     pub const MIGRATION: Nanos = Nanos(1_000);
     /// A signal or an interrupt to another CPU, which makes a guest exit to its host.
     pub const IPI: Nanos = Nanos(2_500);
-    /// The waker's part of a wake-up: choosing a CPU and one run-queue lock.
+    /// The waker's part of a wake-up: the choice of a CPU and one run-queue lock.
     pub const WAKEUP: Nanos = Nanos(1_000);
-    /// Entry, one expired timer, setting the hardware anew.
+    /// The entry, one expired timer, and setting the hardware again.
     pub const TIMER_INTERRUPT: Nanos = Nanos(1_000);
 }
 
 /// A task group of the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskGroup {
-    /// Its path, `/web/api`.
+    /// The path, `/web/api`.
     pub path: String,
-    /// What is asked for it.
+    /// The attributes of the group.
     pub spec: GroupSpec,
 }
 
 /// Tasks that wake one another: a token goes from the first to the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainSpec {
-    /// Its key.
+    /// The key of the chain.
     pub name: String,
-    /// The thread objects in order, of which there is one at least. Each stands for all of its tasks, and may be there
-    /// several times.
+    /// The thread objects in order, at least one. Each stands for all of its tasks, and may appear several times.
     pub tasks: Vec<SpecId>,
-    /// How long a token may take; one that takes longer misses.
+    /// The longest time that a token may take; a longer one is a miss.
     pub deadline: Option<Nanos>,
 }
 
-/// A thread object of the scenario: a program and who runs it.
+/// A thread object of the scenario: a program and the tasks that run it.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    /// Its key.
+    /// The key of the object.
     pub name: String,
-    /// How many tasks run it from the start.
+    /// The number of tasks that run it from the start.
     pub instances: u32,
-    /// How long each waits before its first phase.
+    /// The wait of each task before its first phase.
     pub delay: Draw,
-    /// What holds until a phase says otherwise; the policy is always there.
+    /// The properties in force until a phase changes them. The policy is always present.
     pub properties: Asked,
-    /// Whether the tasks that it forks inherit nothing of how it is scheduled
-    /// ([`TaskSpec::forked_attr`]).
+    /// Whether the tasks that it forks inherit none of its scheduling attributes ([`TaskSpec::forked_attr`]).
     pub reset_on_fork: bool,
-    /// How often the phases are gone through; `None` is for ever.
+    /// The number of rounds over the phases; `None` is without an end.
     pub loops: Option<u32>,
     /// The phases in order; never empty.
     pub phases: Vec<Phase>,
 }
 
 impl TaskSpec {
-    /// What is asked for a task that begins, on a machine that has `all` CPUs.
+    /// Returns the attributes of a task at its begin, on a machine with `all` CPUs.
     #[must_use]
     pub fn first_attr(&self, all: &CpuSet) -> Attr {
         self.begun_with(Attr::normal(all.clone()))
     }
 
-    /// As [`TaskSpec::first_attr`], for a task that is forked by one of `parent`, for which `asked`
-    /// was asked last: its timer slack and its cookie are inherited, and its latency nice and its slice unless the
-    /// parent says otherwise.
+    /// Does the same as [`TaskSpec::first_attr`] for a task forked by a task of `parent` with the last attributes
+    /// `asked`. It inherits timer slack and cookie. It also inherits latency nice and slice, unless the parent has
+    /// `reset_on_fork`.
     #[must_use]
     pub fn forked_attr(&self, all: &CpuSet, parent: &TaskSpec, asked: &Attr) -> Attr {
         let mut attr =
@@ -273,26 +271,26 @@ impl TaskSpec {
         self.begun_with(attr)
     }
 
-    /// What its first phase makes of `attr`.
+    /// Returns `attr` with the changes of the first phase.
     fn begun_with(&self, mut attr: Attr) -> Attr {
         self.properties.replace(&mut attr);
         self.phases[0].properties.replace(&mut attr);
         attr
     }
 
-    /// What SCHED_DEADLINE is to give a task that begins.
+    /// Returns the SCHED_DEADLINE reservation of a task at its begin.
     #[must_use]
     pub fn first_reservation(&self) -> Option<Reservation> {
         TaskSpec::reservation_in(&self.phases[0], self.properties.reservation)
     }
 
-    /// The same from the beginning of `phase`, where it was `old` before.
+    /// Returns the reservation from the begin of `phase` on, after `old`.
     #[must_use]
     pub fn reservation_in(phase: &Phase, old: Option<Reservation>) -> Option<Reservation> {
         phase.properties.reserved(old)
     }
 
-    /// What is asked for a task from the beginning of `phase`, where it had `old` before.
+    /// Returns the attributes from the begin of `phase` on, after `old`.
     #[must_use]
     pub fn attr_in(&self, phase: &Phase, old: &Attr, all: &CpuSet) -> Attr {
         let affinity = self.properties.cpus.as_ref().unwrap_or(all).clone();
@@ -302,54 +300,55 @@ impl TaskSpec {
     }
 }
 
-/// A stretch of a task's life under the same properties.
+/// A stretch of a task's life with the same properties.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// Its key; empty for the thread object that is its own phase.
+    /// The key; empty for the thread object that is its own phase.
     pub name: String,
-    /// How often its steps are gone through; `None` is for ever.
+    /// The number of rounds over its steps; `None` is without an end.
     pub loops: Option<u32>,
-    /// Applied when the phase starts; what is absent is as before (CPUs: as the thread says).
+    /// The properties set at the begin of the phase. An absent property keeps its value; absent CPUs become those of
+    /// the thread.
     pub properties: Asked,
-    /// What the task does, in order.
+    /// The steps of the task, in order.
     pub steps: Steps,
 }
 
-/// What a thread or a phase asks of the scheduler.
+/// The scheduling properties that a thread or a phase requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
-    /// CPUs on which it may run.
+    /// The CPUs on which it may run.
     pub cpus: Option<CpuSet>,
-    /// Policy, complete with the priority or nice value that holds there.
+    /// The policy, with the priority or nice value in force there.
     pub policy: Option<runyard_engine::attr::Policy>,
-    /// Task group.
+    /// The task group.
     pub group: Option<GroupId>,
-    /// Timer slack; real-time tasks have none whatever it says.
+    /// The timer slack; real-time tasks have none in any case.
     pub slack: Option<Nanos>,
-    /// Latency nice, which matters while the task is fair.
+    /// The latency nice, which has an effect while the task is fair.
     pub latency_nice: Option<LatencyNice>,
-    /// Slice, which matters while the task is fair and the feature `EEVDF` is on.
+    /// The slice, which has an effect while the task is fair and the feature `EEVDF` is on.
     pub slice: Option<Slice>,
-    /// Cookie of its own.
+    /// A cookie of its own.
     pub cookie: Update<Cookie>,
-    /// What SCHED_DEADLINE is to give the task, for a host that has it. `policy` is then that of the tasks that
-    /// come nearest: SCHED_FIFO of the highest priority.
+    /// The SCHED_DEADLINE reservation, for a host that has the policy. `policy` is then the nearest one: SCHED_FIFO of
+    /// the highest priority.
     pub reservation: Option<Reservation>,
 }
 
-/// What SCHED_DEADLINE gives a task: so much CPU time in each period, within so long after its begin.
+/// The guarantee of SCHED_DEADLINE: an amount of CPU time in each period, within a deadline after the period's begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// The CPU time.
     pub runtime: Nanos,
-    /// How long after the period's begin it is to be had.
+    /// The time after the period's begin by which the task must have it.
     pub deadline: Nanos,
     /// The period.
     pub period: Nanos,
 }
 
 impl Properties {
-    /// What is asked for replaces what was.
+    /// Replaces the attributes that these properties give.
     fn replace(&self, attr: &mut Attr) {
         if let Some(cpus) = &self.cpus {
             attr.affinity = cpus.clone();
@@ -362,7 +361,7 @@ impl Properties {
         attr.cookie = self.cookie.applied_to(attr.cookie);
     }
 
-    /// The reservation of a task that had `old`: one goes with its policy.
+    /// Returns the reservation after these properties, where it was `old` before. A new policy replaces it.
     fn reserved(&self, old: Option<Reservation>) -> Option<Reservation> {
         if self.policy.is_some() { self.reservation } else { old }
     }
@@ -372,130 +371,130 @@ impl Properties {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecId(pub u32);
 
-/// An object that tasks share by name: its place among those of its kind in [`Objects`].
+/// The id of an object that tasks share by name: its place among those of its kind in [`Objects`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId(pub u32);
 
 /// One event of rt-app's language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A fixed amount of work: so much CPU time, however long it takes.
+    /// Executes a fixed amount of work: this much CPU time, for any duration.
     Run(Draw),
-    /// Work until so much time has passed, with the CPU or without.
+    /// Works until this much time has passed, with or without the CPU.
     Runtime(Draw),
-    /// Move bytes, in memory or to a device: so much CPU time, which rt-app counts as no run.
+    /// Moves bytes, in memory or to a device: this much CPU time, which rt-app does not count as a run.
     Memory(Nanos),
-    /// Block for a time.
+    /// Blocks for a time.
     Sleep(Draw),
-    /// Block until the next period of a timer begins.
+    /// Blocks until the next period of a timer begins.
     Timer {
-        /// Which timer.
+        /// The timer.
         timer: TimerRef,
-        /// Its period.
+        /// The period of the timer.
         period: Draw,
         /// Whether a missed period shifts all later ones.
         mode: TimerMode,
     },
-    /// Take a mutex.
+    /// Takes a mutex.
     Lock(ObjectId),
-    /// Give a mutex back.
+    /// Releases a mutex.
     Unlock(ObjectId),
-    /// Wait for a condition; the mutex is given back meanwhile.
+    /// Waits for a condition. The mutex is released during the wait.
     Wait {
         /// The condition.
         cond: ObjectId,
         /// The mutex, which the task holds.
         mutex: ObjectId,
     },
-    /// Wake one waiter of a condition.
+    /// Wakes one waiter of a condition.
     Signal(ObjectId),
-    /// Wake all waiters of a condition.
+    /// Wakes all waiters of a condition.
     Broadcast(ObjectId),
-    /// Signal a condition, then wait for it.
+    /// Signals a condition, then waits for it.
     Sync {
         /// The condition.
         cond: ObjectId,
         /// The mutex, which the task holds.
         mutex: ObjectId,
     },
-    /// Wait until all users of the barrier are here.
+    /// Waits until all users of the barrier have arrived.
     Barrier(ObjectId),
-    /// Raise a semaphore by one.
+    /// Raises a semaphore by one.
     SemPost(ObjectId),
-    /// Lower a semaphore by one, waiting until that is possible.
+    /// Lowers a semaphore by one, after a wait until that is possible.
     SemWait(ObjectId),
-    /// Wait to be resumed by name.
+    /// Waits for a resumption by name.
     Suspend(ObjectId),
-    /// Resume all who are suspended under the name.
+    /// Resumes all tasks that are suspended under the name.
     Resume(ObjectId),
-    /// Let others run.
+    /// Yields the CPU.
     Yield,
-    /// Start a new task that runs the named thread object.
+    /// Starts a new task that runs the named thread object.
     Fork(SpecId),
-    /// Put bytes into a pipe, waiting while it is full.
+    /// Puts bytes into a pipe, and waits while it is full.
     Send {
         /// The pipe.
         pipe: ObjectId,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// Take bytes out of a pipe, waiting until they are there.
+    /// Takes bytes out of a pipe, and waits until they are there.
     Recv {
         /// The pipe.
         pipe: ObjectId,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// End the task.
+    /// Ends the task.
     Exit,
 }
 
-/// Which timer a `timer` event means.
+/// The timer of a `timer` event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerRef {
-    /// One that all tasks share by name.
+    /// A timer that all tasks share by name.
     Shared(ObjectId),
-    /// One of the task's own (names that begin with `unique`): its place among those of the task.
+    /// A timer of the task's own (names that begin with `unique`): its place among those of the task.
     Unique(u32),
 }
 
-/// What happens to a timer whose period was missed.
+/// The treatment of a timer after a missed period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerMode {
     /// The next period begins now.
     #[default]
     Relative,
-    /// The next period begins where it would have.
+    /// The next period begins at its original time.
     Absolute,
 }
 
-/// How a mutex that is given back goes to those who wait for it.
+/// The way in which a released mutex goes to its waiters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MutexKind {
-    /// It is free for whoever comes first. One waiter is woken, and waits again if another was there before it.
+    /// The first task to arrive takes it. One waiter is woken, and waits again if another task was faster.
     #[default]
     Barge,
-    /// It belongs to the next waiter at once.
+    /// The next waiter owns it at once.
     HandOver,
-    /// The same, and its owner runs as importantly as the best of those who wait for it.
+    /// The next waiter owns it at once, and its owner inherits the highest priority of its waiters.
     Inherit,
 }
 
 /// The shared objects of a scenario, each kind numbered by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// Mutexes: name and kind.
+    /// The mutexes: name and kind.
     pub mutexes: Vec<(String, MutexKind)>,
-    /// Condition names.
+    /// The names of the conditions.
     pub conditions: Vec<String>,
-    /// Barriers: name and number of users (references times instances).
+    /// The barriers: name and number of users (references times instances).
     pub barriers: Vec<(String, u32)>,
-    /// Semaphore names.
+    /// The names of the semaphores.
     pub semaphores: Vec<String>,
-    /// Names under which tasks are suspended.
+    /// The names under which tasks are suspended.
     pub suspends: Vec<String>,
-    /// Names of shared timers.
+    /// The names of the shared timers.
     pub timers: Vec<String>,
-    /// Pipes: name and capacity in bytes.
+    /// The pipes: name and capacity in bytes.
     pub pipes: Vec<(String, u64)>,
 }

@@ -1,8 +1,9 @@
 //! Settings: values that replace those of a scenario, each by its path, as `tasks.web.run=300`.
 //!
-//! A path is what stands on the way to the value: `SEG(.SEG)*`. A segment of other characters than letters, digits,
-//! `_`, `/` and `-` is a JSON string: `tasks."a.b".run`. The items of a list are counted from 0. Where a key repeats, as
-//! events and phases may, `run#2` is the second one. A value is JSON, as a scenario's is; what is not, is a string.
+//! A path has the keys on the way to the value: `SEG(.SEG)*`. A segment with characters other than letters, digits,
+//! `_`, `/` and `-` is a JSON string: `tasks."a.b".run`. The items of a list are counted from 0. For a repeated key, as
+//! events and phases may have, `run#2` is the second one. A value is JSON, as in a scenario. A text that is not JSON is
+//! a string.
 //!
 //! ```
 //! use runyard_workload::setting::Setting;
@@ -27,28 +28,28 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Sets what is at `path` to `value`: JSON, else a string.
+    /// Returns a setting of `path` to `value`, which is JSON or else a string.
     ///
     /// # Errors
-    /// If `path` is none, in a sentence.
+    /// If `path` is not a path. The error is a sentence.
     pub fn new(path: &str, value: &str) -> Result<Setting, String> {
         let value = as_json(value);
         Ok(Setting { path: path.parse()?, value })
     }
 
-    /// The place.
+    /// Returns the place.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The value, as JSON text.
+    /// Returns the value, as JSON text.
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// As it is read, but a long one is cut.
+    /// Returns the setting as it is written, with a long one cut.
     pub(crate) fn shown(&self) -> String {
         const SHOWN: usize = 100;
         let all = self.to_string();
@@ -59,7 +60,7 @@ impl Setting {
     }
 }
 
-/// The JSON text of a value: of what is none, that of a string.
+/// Returns the JSON text of a value, or of a string if the text is not JSON.
 fn as_json(value: &str) -> String {
     match json::document(value, shape::needs_no_value) {
         Ok(root) => root.source().to_owned(),
@@ -67,7 +68,7 @@ fn as_json(value: &str) -> String {
     }
 }
 
-/// `PATH=VALUE`.
+/// Reads `PATH=VALUE`.
 impl FromStr for Setting {
     type Err = String;
 
@@ -82,7 +83,7 @@ impl FromStr for Setting {
     }
 }
 
-/// As it is read. A string has no quotes if it needs none.
+/// Writes the setting as it is read. A string has quotes only if it needs them.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = json::leading_text(&self.value).map(|(text, _)| text);
@@ -98,7 +99,7 @@ impl fmt::Display for Setting {
 pub struct Path(Vec<Segment>);
 
 impl Path {
-    /// The segments, from the top level of the scenario on.
+    /// Returns the segments, from the top level of the scenario on.
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.0
@@ -115,7 +116,7 @@ impl FromStr for Path {
     }
 }
 
-/// As it is read.
+/// Writes the path as it is read.
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (nth, segment) in self.0.iter().enumerate() {
@@ -129,13 +130,13 @@ impl fmt::Display for Path {
 /// A part of a path: a key, or the number of an item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Segment {
-    /// The key; of a list, the number of the item in decimal digits, from 0.
+    /// The key; for a list, the number of the item in decimal digits, from 0.
     pub key: String,
-    /// Which of the members that have this key, from 1.
+    /// The number of the member among those with this key, from 1.
     pub nth: u32,
 }
 
-/// As it is read: in quotes if it must be.
+/// Writes the segment as it is read, with quotes if it needs them.
 impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = !self.key.is_empty() && self.key.bytes().all(is_plain);
@@ -146,12 +147,12 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Whether a segment may have this byte outside of quotes.
+/// Returns whether a segment may have this byte outside of quotes.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_/-".contains(&byte)
 }
 
-/// A path that is being read.
+/// The reader of a path.
 struct Reading<'t> {
     text: &'t str,
     at: usize,
@@ -162,7 +163,7 @@ impl<'t> Reading<'t> {
         &self.text[self.at..]
     }
 
-    /// The error that something else stands here than a path has.
+    /// Returns the error that the text at this place does not belong to a path.
     fn wrong(&self) -> String {
         let shown = &self.text[..self.at];
         match self.rest().chars().next() {
@@ -178,7 +179,7 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// The segments from here to what is not a path.
+    /// Reads the segments up to the end of the path.
     fn segments(&mut self) -> Result<Vec<Segment>, String> {
         let mut segments = vec![self.segment()?];
         while self.rest().starts_with('.') {
@@ -206,7 +207,7 @@ impl<'t> Reading<'t> {
         Ok(Segment { key, nth: self.nth()? })
     }
 
-    /// The number behind a `#`.
+    /// Reads the number after a `#`.
     fn nth(&mut self) -> Result<u32, String> {
         let Some(rest) = self.rest().strip_prefix('#') else { return Ok(1) };
         let end = rest.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,38 +1,37 @@
-//! Which keys the objects of a scenario have: for settings, which may add one that is absent, and for what is said of an
-//! unknown key.
+//! The keys of a scenario's objects. Settings use them to add an absent key, and messages about unknown keys list them.
 //!
-//! What a key means stands where it is read, in `lower`. A reader of one of Runyard's own objects takes its keys from
-//! here ([`Shape::own`]), so that it knows none that this does not; that it knows all of these is a test
-//! of the crate (`every_known_key_is_read`).
+//! The meaning of a key is in its reader, in `lower`. A reader of one of Runyard's own objects takes its keys from here
+//! ([`Shape::own`]), so it knows no other key. A test of the crate asserts that it knows all of them
+//! (`every_known_key_is_read`).
 
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Member;
 use crate::nearest::advice;
 use crate::tunables;
 
-/// What may stand at a place.
+/// The values that a place may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
-    /// A value that is set as a whole. What it has may be replaced, and nothing added.
+    /// A value that is set as a whole. Its parts may be replaced, but none can be added.
     Value,
-    /// An object of known keys.
+    /// An object with known keys.
     Keys(&'static [(&'static str, Shape)]),
-    /// An object whose keys are those of the tunables below a path.
+    /// An object with the keys of the tunables below a path.
     Tunables(&'static str),
-    /// An object whose keys are names.
+    /// An object with names as keys.
     Named(&'static Names),
-    /// A thread object, or a phase: known keys, and events.
+    /// A thread object or a phase, with known keys and events.
     Program(&'static [(&'static str, Shape)]),
 }
 
-/// Names that a scenario gives.
+/// The names that a scenario gives.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// What has them: "task".
+    /// The word for a named thing: "task".
     pub(crate) what: &'static str,
-    /// What each stands for.
+    /// The shape of each named value.
     of: Shape,
-    /// Whether a setting may add one.
+    /// Whether a setting may add a name.
     open: bool,
 }
 
@@ -83,13 +82,13 @@ pub(crate) const GROUP: Shape = Shape::Keys(&[
     ("per_cpu", Shape::Value),
 ]);
 
-/// A chain with a deadline; without one it may be the list of its tasks.
+/// A chain with a deadline; without one, a chain may be the list of its tasks.
 pub(crate) const CHAIN: Shape =
     Shape::Keys(&[("tasks", Shape::Value), ("deadline_us", Shape::Value)]);
 
 pub(crate) const RESOURCE: Shape = Shape::Keys(&[("type", Shape::Value), ("target", Shape::Value)]);
 
-/// What a thread has besides what a phase has.
+/// The keys of a thread that a phase does not have.
 const OF_THREAD: Keys = &[
     ("instance", Shape::Value),
     ("delay", Shape::Value),
@@ -135,7 +134,7 @@ pub(crate) const MEMRUN: Shape = Shape::Keys(&[
     ("ref", Shape::Value),
 ]);
 
-/// Keys that are something else although they begin like an event.
+/// The keys that begin like an event and are not one.
 const NO_EVENTS: [&str; 1] = ["timer_slack"];
 
 /// The event names in the order in which rt-app tries them, then the extensions. A key is an event if it *begins* with
@@ -166,7 +165,7 @@ const EVENTS: [(&str, Event, Shape); 23] = [
     ("exit", Event::Exit, Shape::Value),
 ];
 
-/// What an event's key says that it is.
+/// The kind of event that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Runtime,
@@ -195,27 +194,27 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The event that `key` means, if it means one.
+    /// Returns the event that `key` names, if it names one.
     pub(crate) fn of(key: &str) -> Option<Event> {
         if NO_EVENTS.contains(&key) {
             return None;
         }
         EVENTS.iter().find(|(name, ..)| key.starts_with(name)).map(|&(_, event, _)| event)
     }
-    /// What its value is.
+    /// Returns the shape of the event's value.
     fn shape(self) -> Shape {
         let found = EVENTS.iter().find(|&&(_, event, _)| event == self);
         found.map_or(Shape::Value, |&(.., shape)| shape)
     }
 }
 
-/// Whether a key is one of an event that is complete without a value.
+/// Returns whether a key names an event that is complete without a value.
 pub(crate) fn needs_no_value(key: &str) -> bool {
     matches!(Event::of(key), Some(Event::Suspend | Event::Yield | Event::Exit))
 }
 
 impl Shape {
-    /// The keys that are known, in the order in which they are told.
+    /// Returns the known keys, in the order of the messages.
     pub(crate) fn keys(self) -> Vec<&'static str> {
         let of = |keys: Keys| keys.iter().map(|&(key, _)| key).collect::<Vec<_>>();
         match self {
@@ -226,7 +225,7 @@ impl Shape {
         }
     }
 
-    /// What an object may have besides, for those who misspelt it.
+    /// Returns the other keys that an object may have, for suggestions after a misspelling.
     pub(crate) fn words(self) -> Vec<&'static str> {
         let events = EVENTS.iter().map(|&(name, ..)| name);
         let mut words = self.keys();
@@ -234,7 +233,7 @@ impl Shape {
         words
     }
 
-    /// What is known to stand behind `key`, which a setting may add.
+    /// Returns the shape of the known `key`, which a setting may add.
     pub(crate) fn known(self, key: &str) -> Option<Shape> {
         let of = |keys: Keys| keys.iter().find(|(known, _)| *known == key).map(|&(_, shape)| shape);
         match self {
@@ -253,7 +252,7 @@ impl Shape {
         }
     }
 
-    /// What stands behind `key` where there is one.
+    /// Returns the shape of the value of an existing `key`.
     pub(crate) fn behind(self, key: &str) -> Shape {
         let known = self.known(key);
         known.unwrap_or_else(|| match self {
@@ -263,7 +262,7 @@ impl Shape {
         })
     }
 
-    /// The key of a member of one of Runyard's own objects, `object`, which may have no other.
+    /// Returns the key of a member of `object`, one of Runyard's own objects, and refuses an unknown one.
     pub(crate) fn own(self, object: &str, member: Member<'_>) -> Result<&'static str, Fault> {
         let (key, keys) = (member.key(), self.keys());
         keys.iter().copied().find(|&known| known == key).ok_or_else(|| {

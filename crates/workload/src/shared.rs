@@ -1,14 +1,15 @@
-//! Properties that tasks and phases have in common, kept once.
+//! Properties that tasks and phases have in common, stored once.
 
 use crate::scenario::Properties;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 
-/// What a thread or a phase asks of the scheduler. Many ask the same; a clone takes no memory until it is changed.
+/// The scheduling properties that a thread or a phase requests. Many request the same ones; a clone takes no memory
+/// until it is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked(Arc<Properties>);
 
-/// Nothing is asked for.
+/// No property is requested.
 impl Default for Asked {
     fn default() -> Asked {
         static NOTHING: LazyLock<Asked> = LazyLock::new(|| Properties::default().into());

@@ -1,11 +1,11 @@
-//! Spans of time and moments of a run as a command line and other files of Runyard's have them.
+//! Spans and times of a run, in the syntax of the command line and of other files of Runyard.
 
 use runyard_engine::time::Nanos;
 
 /// Reads `10s`, `250ms`, `5us`, `2m`.
 ///
 /// # Errors
-/// What a span is, in a sentence, if the text is none.
+/// A sentence with the syntax of a span, if the text is not one.
 pub fn span(text: &str) -> Result<Nanos, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match &text[digits..] {
@@ -23,8 +23,8 @@ pub fn span(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// Reads a moment of a run, counted from its beginning: as [`span`], but decimals are allowed where no minutes are meant, as
-/// `7.16s`, and it may be `0s`.
+/// Reads a time of a run, counted from its begin. It has the syntax of [`span`] with two additions: decimals are
+/// allowed except for minutes, as `7.16s`, and it may be `0s`.
 ///
 /// ```
 /// use runyard_engine::time::Nanos;
@@ -34,7 +34,7 @@ pub fn span(text: &str) -> Result<Nanos, String> {
 /// ```
 ///
 /// # Errors
-/// What a moment is, in a sentence, if the text is none.
+/// A sentence with the syntax, if the text is not a time.
 pub fn moment(text: &str) -> Result<Nanos, String> {
     let bad = || "a moment is a number and us, ms or s, as 7.16s".to_owned();
     let Some((whole, rest)) = text.split_once('.') else {

@@ -1,6 +1,7 @@
-//! The steps of a phase, in 8 bytes each where that is enough: a scenario can have millions.
+//! The steps of a phase, in 8 bytes each where that suffices, as a scenario can have millions.
 //!
-//! Invariant: what is put in comes out, step by step. Whether a step is kept small or whole is nobody else's matter.
+//! Invariant: the steps come out in the order and with the values in which they went in. No other file depends on the
+//! form in which a step is stored.
 
 use crate::draw::Draw;
 use crate::scenario::{ObjectId, SpecId, Step};
@@ -8,18 +9,18 @@ use runyard_engine::time::Nanos;
 use std::convert::Infallible;
 use std::fmt;
 
-/// What a task does in a phase, in order.
+/// The steps of a task in a phase, in order.
 #[derive(Clone, Default)]
 pub struct Steps {
     small: Box<[Small]>,
-    /// Those that do not fit there. The same one is kept once for those that follow each other.
+    /// The steps that do not fit into 8 bytes. Adjacent equal steps share one entry.
     whole: Box<[Step]>,
 }
 
 /// A step in 8 bytes.
 #[derive(Clone, Copy)]
 enum Small {
-    /// The fixed durations of these are whole microseconds.
+    /// The fixed durations of these steps are whole microseconds.
     Run(u32),
     Runtime(u32),
     Sleep(u32),
@@ -37,12 +38,12 @@ enum Small {
     Yield,
     Fork(SpecId),
     Exit,
-    /// Which one of [`Steps::whole`].
+    /// A place in [`Steps::whole`].
     Whole(u32),
 }
 
 impl Small {
-    /// The step, if it fits.
+    /// Returns the step in 8 bytes, if it fits.
     fn of(step: &Step) -> Option<Small> {
         Some(match *step {
             Step::Run(draw) => Small::Run(micros(draw)?),
@@ -90,7 +91,7 @@ impl Small {
     }
 }
 
-/// The whole microseconds of a fixed duration.
+/// Returns the whole microseconds of a fixed duration.
 fn micros(draw: Draw) -> Option<u32> {
     match draw {
         Draw::Fixed(span) if span.0.is_multiple_of(1_000) => u32::try_from(span.0 / 1_000).ok(),
@@ -99,7 +100,7 @@ fn micros(draw: Draw) -> Option<u32> {
 }
 
 impl Steps {
-    /// The steps, of which there are `count`, or the first error instead of one.
+    /// Stores `count` steps, or returns the first error instead of one.
     pub(crate) fn of<E>(
         count: usize,
         steps: impl Iterator<Item = Result<Step, E>>,
@@ -117,35 +118,35 @@ impl Steps {
         Ok(Steps { small: small.into(), whole: whole.into() })
     }
 
-    /// How many there are.
+    /// Returns the number of steps.
     #[must_use]
     pub fn len(&self) -> usize {
         self.small.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no step.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.small.is_empty()
     }
 
-    /// The step at that place, if there is one.
+    /// Returns the step at a place, if there is one.
     #[must_use]
     pub fn get(&self, at: usize) -> Option<Step> {
         self.small.get(at).map(|small| small.step(&self.whole))
     }
 
-    /// The steps in order.
+    /// Returns the steps in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Step> + DoubleEndedIterator + Clone + '_ {
         self.small.iter().map(|small| small.step(&self.whole))
     }
 
-    /// Replaces each step by what `change` makes of it.
+    /// Replaces each step by the result of `change`.
     pub fn change(&mut self, change: impl FnMut(Step) -> Step) {
         *self = self.iter().map(change).collect();
     }
 
-    /// The timers, which do not fit into 8 bytes.
+    /// Returns the timers, which do not fit into 8 bytes.
     pub(crate) fn timers_mut(&mut self) -> impl Iterator<Item = &mut Step> {
         self.whole.iter_mut().filter(|step| matches!(step, Step::Timer { .. }))
     }

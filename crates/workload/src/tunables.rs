@@ -1,8 +1,9 @@
-//! The numbers and switches of the machine and its scheduler, each with its range, its default, its meaning and its source:
-//! one table. The reader of scenarios takes keys and ranges from it, settings (`--set`) their paths,
-//! `runyard tunables` what it lists.
+//! The table of the machine's and the scheduler's numbers and switches, each with its range, its default, its meaning
+//! and its source. The reader of scenarios takes keys and ranges from it, settings (`--set`) take paths, and `runyard
+//! tunables` lists it.
 //!
-//! Invariant: a key of `scheduler`, of `machine`, and of the objects in that, is known if and only if the table has it.
+//! Invariant: a key of `scheduler`, of `machine`, and of the objects in `machine` is known if and only if the table has
+//! it.
 
 use crate::scenario::{Costs, Scenario};
 use runyard_engine::config::Config;
@@ -16,13 +17,13 @@ use runyard_engine::tuned::Set;
 /// A number or a switch that a scenario may set.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
-    /// Where it stands in a scenario: `scheduler.base_slice_us`.
+    /// The path in a scenario: `scheduler.base_slice_us`.
     pub path: &'static str,
-    /// Which values it takes.
+    /// The values that it takes.
     pub takes: Takes,
-    /// Its meaning, in a sentence.
+    /// The meaning, in a sentence.
     pub what: &'static str,
-    /// The kernel's file of that value, or another source of the default.
+    /// The kernel's file with that value, or another source of the default.
     pub source: &'static str,
     pub(crate) place: Place,
 }
@@ -32,16 +33,16 @@ pub struct Tunable {
 pub enum Takes {
     /// An integer of a range, both ends included.
     Integer {
-        /// What it counts: "microseconds".
+        /// The unit: "microseconds".
         unit: &'static str,
-        /// The least.
+        /// The lowest value.
         low: i64,
-        /// The most.
+        /// The highest value.
         high: i64,
     },
-    /// `true` or `false`.
+    /// A switch, `true` or `false`.
     Switch,
-    /// A number above 0 and at most 1, of at most six decimals.
+    /// A number above 0 and at most 1, with at most six decimals.
     Part,
     /// The shape of a machine, `"2x4"`.
     Shape,
@@ -49,18 +50,18 @@ pub enum Takes {
     Kernel,
 }
 
-/// Where the value of a tunable is kept.
+/// The place where the value of a tunable is stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// In the numbers of the scheduler.
+    /// A number of the scheduler.
     Scheduler { get: fn(&Config) -> i64, set: Set, of: Of, at_most: Option<&'static str> },
-    /// Among the costs.
+    /// A cost.
     Cost(fn(&mut Costs) -> &mut Nanos),
-    /// Anywhere else: its JSON text, if it has a value.
+    /// Any other place: a function that returns the JSON text of the value, if there is one.
     Machine(fn(&Scenario) -> Option<String>),
 }
 
-/// Which schedulers have a tunable.
+/// The schedulers that have a tunable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     Every,
@@ -71,7 +72,7 @@ pub(crate) enum Of {
 }
 
 impl Of {
-    /// Whether the scheduler is one of them that has these numbers, before anything is tuned.
+    /// Returns whether the scheduler has these numbers, before any tuning.
     pub(crate) fn has(self, config: &Config) -> bool {
         match self {
             Of::Every => true,
@@ -82,7 +83,7 @@ impl Of {
         }
     }
 
-    /// What a scheduler lacks that has no such tunable.
+    /// Returns the part that a scheduler without this tunable lacks.
     fn lacked(self) -> &'static str {
         match self {
             Of::Every => "nothing",
@@ -100,7 +101,7 @@ const fn integer(unit: &'static str, low: i64, high: i64) -> Takes {
     Takes::Integer { unit, low, high }
 }
 
-/// The most microseconds of a span of the fair class (`max_sched_granularity_ns`, `fair.c` through 5.12).
+/// The largest span of the fair class in microseconds (`max_sched_granularity_ns`, `fair.c` through 5.12).
 const SECOND_US: i64 = 1_000_000;
 
 /// The longest period of the fair server (`fair_server_period_max`, `debug.c`).
@@ -109,17 +110,17 @@ const LONGEST_SERVER_PERIOD_US: i64 = 1 << 22;
 /// The longest period of real-time tasks: that of a C `int`, in microseconds.
 const MAX_INT: i64 = i32::MAX as i64;
 
-/// The kernel takes 100 us (`fair_server_period_min`). With so short a period a simulated CPU was seen late for the server's
-/// interrupt.
+/// The shortest period of the fair server. The kernel allows 100 us (`fair_server_period_min`). With such a short
+/// period, a simulated CPU was observed to be late for the server's interrupt.
 const SHORTEST_SERVER_PERIOD_US: i64 = 1_000;
 
-/// The kernel takes less, and its CPUs would do nothing but begin periods.
+/// The shortest period of real-time tasks. The kernel allows less, and its CPUs would then only begin periods.
 const SHORTEST_RT_PERIOD_US: i64 = 1_000;
 
-/// A cost of more than a second is a mistake in the unit.
+/// The largest cost. More than a second is a mistake in the unit.
 const MAX_COST_NS: i64 = 1_000_000_000;
 
-/// More ticks a second than that would leave no time between them for the work of one.
+/// The largest number of ticks a second. More would leave no time between two ticks for the work of one.
 const MAX_TICK_HZ: i64 = 100_000;
 
 fn us(span: Nanos) -> i64 {
@@ -158,7 +159,7 @@ macro_rules! span {
     };
 }
 
-/// A switch of the scheduler that is no feature.
+/// A switch of the scheduler that is not a feature.
 macro_rules! switch {
     ($name:literal, $field:ident, $what:literal, $source:literal $(,)?) => {
         Tunable {
@@ -176,7 +177,7 @@ macro_rules! switch {
     };
 }
 
-/// All of them, in the order in which they are shown.
+/// All tunables, in the order of the listing.
 pub const ALL: &[Tunable] = &[
     span!(
         "base_slice_us",
@@ -185,7 +186,7 @@ pub const ALL: &[Tunable] = &[
         Of::Eevdf,
         base_slice,
         None,
-        "What a fair task wants to run at a time that asks for no slice.",
+        "The slice of a fair task that asks for none.",
         "/sys/kernel/debug/sched/base_slice_ns",
     ),
     span!(
@@ -195,7 +196,7 @@ pub const ALL: &[Tunable] = &[
         Of::Cfs,
         latency,
         None,
-        "In this span each of up to eight fair tasks runs once; a sleeper is credited half of it.",
+        "The span in which each of up to eight fair tasks runs once. A sleeper is credited half of it.",
         "/sys/kernel/debug/sched/latency_ns",
     ),
     span!(
@@ -205,7 +206,7 @@ pub const ALL: &[Tunable] = &[
         Of::Cfs,
         min_granularity,
         None,
-        "A fair task is not preempted by the tick before it ran so long.",
+        "The time that a fair task runs before a tick may preempt it.",
         "/sys/kernel/debug/sched/min_granularity_ns",
     ),
     span!(
@@ -215,7 +216,7 @@ pub const ALL: &[Tunable] = &[
         Of::Cfs,
         wakeup_granularity,
         None,
-        "A woken fair task of nice 0 preempts the running one if it is behind by more.",
+        "The lead beyond which a woken fair task of nice 0 preempts the running one.",
         "/sys/kernel/debug/sched/wakeup_granularity_ns",
     ),
     span!(
@@ -225,7 +226,7 @@ pub const ALL: &[Tunable] = &[
         Of::Every,
         migration_cost,
         None,
-        "A task that ran less than this ago is still in the caches of its CPU, and stays there if possible.",
+        "The time for which the caches of a CPU keep the data of a task, which then stays there if possible.",
         "/sys/kernel/debug/sched/migration_cost_ns",
     ),
     span!(
@@ -241,7 +242,7 @@ pub const ALL: &[Tunable] = &[
     Tunable {
         path: "scheduler.rt_runtime_us",
         takes: integer("microseconds, or -1 for no limit", -1, MAX_INT),
-        what: "How much of each `rt_period_us` real-time tasks may have on a CPU; -1 for all of it.",
+        what: "The part of each `rt_period_us` that real-time tasks may have on a CPU; -1 for all of it.",
         source: "/proc/sys/kernel/sched_rt_runtime_us",
         place: Place::Scheduler {
             get: |config| config.rt_runtime.map_or(-1, us),
@@ -253,7 +254,7 @@ pub const ALL: &[Tunable] = &[
     Tunable {
         path: "scheduler.rr_timeslice_ms",
         takes: integer("milliseconds", 1, MAX_INT),
-        what: "How long SCHED_RR tasks of one priority run in turn.",
+        what: "The turn of a SCHED_RR task among those of its priority.",
         source: "/proc/sys/kernel/sched_rr_timeslice_ms",
         place: Place::Scheduler {
             get: |config| us(config.rr_slice) / 1_000,
@@ -269,7 +270,7 @@ pub const ALL: &[Tunable] = &[
         Of::FairServer,
         server_runtime,
         Some("scheduler.fair_server_period_us"),
-        "How much of each `fair_server_period_us` fair tasks have on a CPU whatever real-time tasks want.",
+        "The part of each `fair_server_period_us` that a CPU guarantees to fair tasks beside real-time tasks.",
         "/sys/kernel/debug/sched/fair_server/cpuN/runtime",
     ),
     span!(
@@ -289,118 +290,118 @@ pub const ALL: &[Tunable] = &[
         Of::Every,
         deep_sleep,
         None,
-        "An idle CPU is in a deep sleep after this, from which POWER_SAVINGS keeps SCHED_IDLE work away.",
+        "The idle time after which a CPU sleeps deeply. POWER_SAVINGS does not wake it for SCHED_IDLE work.",
         "/sys/devices/system/cpu/cpuN/cpuidle/stateN/residency",
     ),
     switch!(
         "skew_tick",
         skew_tick,
-        "The CPUs tick at different moments, spread over half a tick.",
+        "Whether the CPUs tick at different times, spread over half a tick.",
         "kernel parameter skew_tick",
     ),
     Tunable {
         path: "machine.cpus",
         takes: integer("a number of CPUs", 1, MAX_CPUS as i64),
-        what: "How many CPUs the machine has.",
+        what: "The number of CPUs of the machine.",
         source: "/sys/devices/system/cpu/possible",
         place: Place::Machine(|scenario| Some(scenario.machine.topology.cpus().to_string())),
     },
     Tunable {
         path: "machine.topology",
         takes: Takes::Shape,
-        what: "How the CPUs are grouped: NODESxCORES or NODESxCORESxTHREADS.",
+        what: "The shape of the machine: NODESxCORES or NODESxCORESxTHREADS.",
         source: "/sys/devices/system/cpu/cpuN/topology",
         place: Place::Machine(|scenario| Some(format!("\"{}\"", scenario.machine.topology))),
     },
     Tunable {
         path: "machine.kernel",
         takes: Takes::Kernel,
-        what: "The kernel whose features, rules and numbers the machine has.",
+        what: "The kernel that gives the machine its features, rules and numbers.",
         source: "docs/design/kernels.md",
         place: Place::Machine(|scenario| Some(format!("\"{}\"", scenario.model))),
     },
     Tunable {
         path: "machine.tick_hz",
         takes: integer("ticks a second", 1, MAX_TICK_HZ),
-        what: "How often a busy CPU ticks a second.",
+        what: "The number of ticks a second on a busy CPU.",
         source: "CONFIG_HZ",
         place: Place::Machine(|scenario| Some(scenario.machine.tick_hz.to_string())),
     },
     Tunable {
         path: "machine.rt_group_sched",
         takes: Takes::Switch,
-        what: "The kernel schedules groups of real-time tasks, and so throttles them in any release.",
+        what: "Whether the kernel schedules groups of real-time tasks, and so throttles them in any release.",
         source: "CONFIG_RT_GROUP_SCHED",
         place: Place::Machine(|scenario| Some(scenario.machine.rt_group_sched.to_string())),
     },
     Tunable {
         path: "machine.packs_below",
         takes: integer("per cent of a CPU", 1, 100),
-        what: "A waking task stays on a busy CPU of which fair tasks use less than this, on kernels with PELT.",
+        what: "The use by fair tasks below which a waking task stays on a busy CPU, on kernels with PELT.",
         source: "kernel parameter sched_vcpu_pack of some guests",
         place: Place::Machine(|scenario| scenario.machine.packs_below.map(|most| most.to_string())),
     },
     Tunable {
         path: "machine.smt.busy_speed",
         takes: Takes::Part,
-        what: "The speed of a hardware thread with one busy sibling; an empty `smt` makes it 0.6, without `smt` it is 1.",
+        what: "The speed of a hardware thread with one busy sibling. It is 0.6 with an empty `smt`, and 1 without `smt`.",
         source: "docs/reference/machine.md",
         place: Place::Machine(|scenario| scenario.machine.smt.map(part)),
     },
     cost(
         "machine.costs.context_switch_ns",
-        "From the decision to switch to the first instruction of the next task.",
+        "The time from the decision to switch to the first instruction of the next task.",
         CALIBRATE,
         |costs| &mut costs.context_switch,
     ),
     cost(
         "machine.costs.migration_ns",
-        "How long a task is on its way from one run queue to another.",
+        "The time of a task's migration from one run queue to another.",
         "docs/design/simulator.md",
         |costs| &mut costs.migration,
     ),
     cost(
         "machine.costs.ipi_ns",
-        "From asking another CPU to reschedule to its doing so.",
+        "The time from a request to another CPU to reschedule to its arrival.",
         CALIBRATE,
         |costs| &mut costs.ipi,
     ),
     cost(
         "machine.costs.wakeup_ns",
-        "What waking a task costs the CPU that does it.",
+        "The time that a wake-up takes on the waker's CPU.",
         CALIBRATE,
         |costs| &mut costs.wakeup,
     ),
     cost(
         "machine.costs.timer_interrupt_ns",
-        "What a timer interrupt costs the CPU that takes it; less than a tick.",
+        "The time that a timer interrupt takes; less than a tick.",
         CALIBRATE,
         |costs| &mut costs.timer_interrupt,
     ),
     cost(
         "machine.costs.timer_latency_ns",
-        "From the moment that a timer was set for to its interrupt; 0 is none, jitter or not.",
+        "The delay of a timer interrupt; 0 is none, with or without jitter.",
         CALIBRATE,
         |costs| &mut costs.timer_latency,
     ),
     cost(
         "machine.costs.idle_exit_ns",
-        "What an interrupt costs an idle CPU besides; 0 is none, jitter or not.",
+        "The additional time of an interrupt on an idle CPU; 0 is none, with or without jitter.",
         CALIBRATE,
         |costs| &mut costs.idle_exit,
     ),
     cost(
         "machine.costs.jitter_ns",
-        "The span above each cost from which it is drawn.",
+        "The width of the range from which each cost is drawn.",
         CALIBRATE,
         |costs| &mut costs.jitter,
     ),
 ];
 
-/// Costs are measured by the command itself.
+/// The source of costs, which the command measures itself.
 const CALIBRATE: &str = "runyard calibrate";
 
-/// A part in millionths as JSON.
+/// Returns a part in millionths as JSON.
 fn part(millionths: u32) -> String {
     match millionths {
         1_000_000 => "1".to_owned(),
@@ -409,13 +410,13 @@ fn part(millionths: u32) -> String {
 }
 
 impl Tunable {
-    /// The one at `path`.
+    /// Returns the tunable at `path`.
     #[must_use]
     pub fn at(path: &str) -> Option<&'static Tunable> {
         ALL.iter().find(|tunable| tunable.path == path)
     }
 
-    /// What `scenario` has of it, as JSON; `None` if its scheduler lacks it, or if it is absent.
+    /// Returns the value in `scenario` as JSON; `None` if the scheduler lacks the tunable, or if the value is absent.
     #[must_use]
     pub fn value(&self, scenario: &Scenario) -> Option<String> {
         match self.place {
@@ -434,7 +435,7 @@ impl Tunable {
         }
     }
 
-    /// The kernels that have it, as they are.
+    /// Returns the kernels that have the tunable by default.
     pub fn kernels(&self) -> impl Iterator<Item = Kernel> + use<> {
         let of = match self.place {
             Place::Scheduler { of, .. } => of,
@@ -444,7 +445,7 @@ impl Tunable {
         released.filter(move |&kernel| of.has(&plain(kernel)))
     }
 
-    /// Why a scheduler with these numbers does not have it.
+    /// Returns the reason why a scheduler with these numbers does not have the tunable.
     pub(crate) fn lacked(&self, of: Of, model: Model) -> String {
         let (name, kernels) = (self.name(), self.kernels().map(Kernel::name).collect::<Vec<_>>());
         format!(
@@ -454,18 +455,18 @@ impl Tunable {
         )
     }
 
-    /// The last part of the path.
+    /// Returns the last part of the path.
     pub(crate) fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 }
 
-/// The numbers of a kernel, on a machine of one CPU.
+/// Returns the numbers of a kernel, on a machine of one CPU.
 fn plain(kernel: Kernel) -> Config {
     Model::named(kernel).config(Topology::flat(1).expect("a machine of one CPU"))
 }
 
-/// The keys of the object at `prefix`, a part of a path: `machine`, `machine.costs`.
+/// Returns the keys of the object at `prefix`, a part of a path: `machine`, `machine.costs`.
 pub(crate) fn keys(prefix: &str) -> impl Iterator<Item = &'static str> + '_ {
     let below = move |tunable: &Tunable| {
         let rest = tunable.path.strip_prefix(prefix)?.strip_prefix('.')?;

@@ -1,4 +1,4 @@
-//! Cookies: how they are named and numbered, inherited, changed and cleared.
+//! Cookies: their names and numbers, and how they are inherited, changed and cleared.
 
 use runyard_engine::attr::{Attr, Cookie, GroupId};
 use runyard_engine::cpu::CpuSet;
@@ -50,7 +50,7 @@ fn a_forked_task_has_its_parents_cookie_unless_its_thread_says_otherwise() {
         cookie.map(|cookie| scenario.cookie_name(cookie))
     };
     assert_eq!(scenario.cookies, ["first", "own", "late"]);
-    assert_eq!(forked(plain, parent), Some("late"), "what was asked for the parent last");
+    assert_eq!(forked(plain, parent), Some("late"), "the parent's last attributes");
     assert_eq!(forked(plain, resets), Some("late"), "whatever else is reset");
     assert_eq!(forked(own, parent), Some("own"));
     assert_eq!(forked(late, plain), Some("late"));
@@ -87,5 +87,5 @@ fn cookies_are_warned_about_where_no_core_has_two_threads() {
     assert_eq!(warnings(flat, asked, false), [what]);
     assert_eq!(warnings(r#""topology": "1x2x2""#, asked, false), [""; 0]);
     assert_eq!(warnings(flat, r#""cookie": "", "#, false), [""; 0], "none is asked for");
-    assert_eq!(warnings(flat, asked, true), [""; 0], "nobody knows the real cores");
+    assert_eq!(warnings(flat, asked, true), [""; 0], "the real cores are not known");
 }

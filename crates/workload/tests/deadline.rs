@@ -1,4 +1,4 @@
-//! The keys of SCHED_DEADLINE: what they reserve, and the slices that they are of fair tasks.
+//! The keys of SCHED_DEADLINE: the reservations of deadline tasks, and the slices of fair tasks.
 
 use runyard_engine::attr::{Policy, RtPrio, Slice};
 use runyard_engine::time::Nanos;
@@ -67,7 +67,7 @@ fn what_no_kernel_reserves_is_refused() {
     }
 }
 
-/// As the kernel clamps it; a `slice` is refused where it is out of range.
+/// The slice is clamped as in the kernel; a `slice` out of range is refused.
 #[test]
 fn the_runtime_of_a_fair_task_is_its_slice() {
     let slice = |members: &str| {

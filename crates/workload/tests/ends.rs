@@ -1,5 +1,5 @@
-//! Which scenarios end, and in which of them time passes. What must be refused is in `tests/bad`;
-//! here is what must not be.
+//! The scenarios that end, and those in which time passes. `tests/bad` has the cases that must be refused, and this
+//! file the cases that must be accepted.
 
 use runyard_engine::time::Nanos;
 use runyard_workload::{Overrides, parse};
@@ -76,10 +76,10 @@ fn a_scenario_that_ends_needs_no_duration() {
         "'a': {'run': 1, 'exit': ''}",
         "'a': {'phases': {'p': {'run': 1}, 'q': {'loop': -1, 'sleep': 1, 'exit': ''}}}",
         "'a': {'loop': 0, 'phases': {'p': {'loop': -1, 'run': 1}}}",
-        // What is never forked does not matter, nor does what stands behind an exit.
+        // A task that is never forked does not matter, and neither do steps after an exit.
         "'a': {'loop': 1, 'run': 1}, 'b': {'instance': 0, 'run': 1}",
         "'a': {'loop': 1, 'run': 1, 'exit': '', 'fork': 'b'}, 'b': {'instance': 0, 'run': 1}",
-        // Forks that go round nowhere.
+        // Forks in a circle that never runs.
         "'a': {'loop': 1, 'fork': 'b', 'fork': 'b', 'fork': 'c'}, \
          'b': {'instance': 0, 'loop': 1, 'fork': 'c'}, 'c': {'instance': 0, 'loop': 1, 'run': 1}",
     ] {

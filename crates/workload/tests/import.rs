@@ -1,5 +1,5 @@
-//! Recordings of a few lines, and the scenarios that come of them. No text makes the importer panic,
-//! and whatever it writes can be read.
+//! Recordings of a few lines, and the scenarios made of them. No text makes the importer panic, and the reader accepts
+//! every text that it writes.
 
 use proptest::prelude::*;
 use runyard_engine::attr::Policy;
@@ -26,7 +26,7 @@ fn task<'s>(scenario: &'s Scenario, name: &str) -> &'s TaskSpec {
     found.unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// What a task does, in microseconds, one word a step.
+/// Returns the steps of a task with their microseconds, one word a step.
 fn events(scenario: &Scenario, name: &str) -> String {
     let micros = |draw| match draw {
         runyard_workload::draw::Draw::Fixed(span) => span.0 / 1_000,
@@ -51,7 +51,7 @@ fn delay(scenario: &Scenario, name: &str) -> Nanos {
     }
 }
 
-/// A line as perf prints it: who runs where, when in microseconds, what.
+/// Returns a line in perf's format: the running task, its CPU, the time in microseconds, and the event.
 fn line(who: (&str, u32), cpu: u32, micros: u64, event: &str) -> String {
     let (comm, tid) = who;
     let (seconds, micros) = (100 + micros / 1_000_000, micros % 1_000_000);
@@ -174,7 +174,7 @@ fn a_switch_that_was_not_recorded_is_where_the_account_says() {
     let told = gap.clone() + &line(A, 0, 200, charged) + &switch(0, 201, A, "S", IDLE0);
     let (imported, _) = imported(&told);
     assert_eq!((imported.statistics.missed, imported.tasks[0].runtime.0), (1, 81_000));
-    // Without an account it ran from the moment at which it could.
+    // Without an account, the task ran from the earliest possible time.
     let untold = gap + &switch(0, 201, A, "S", IDLE0);
     let imported = import("recording", &untold).unwrap();
     assert_eq!((imported.statistics.missed, imported.tasks[0].runtime.0), (1, 101_000));
@@ -298,7 +298,7 @@ fn a_text_without_sense_or_without_tasks_is_refused() {
     assert_eq!(refused(&waking(IDLE0, 0, 5, A)), "r:1:1: no task runs in it");
 }
 
-/// Lines of which some are right, others nearly.
+/// Returns lines of which some are valid and others nearly valid.
 fn lines() -> impl Strategy<Value = String> {
     let tid = 0_u32..4;
     let comm = prop_oneof![Just("a"), Just("b c"), Just("x/1"), Just("kworker/0:1"), Just("\"")];

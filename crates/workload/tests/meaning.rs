@@ -1,4 +1,4 @@
-//! What scenarios mean: each part of the language, and where rt-app's rules are surprising.
+//! The meaning of scenarios: each part of the language, and the surprising rules of rt-app.
 
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -20,17 +20,17 @@ fn parsed_with(text: &str, deadline: DeadlinePolicy) -> Parsed {
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The scenario with these tasks, which ends after a second.
+/// Returns the scenario with these tasks, which ends after a second.
 fn tasks(tasks: &str) -> Scenario {
     parsed(&format!("{{\"tasks\": {{{tasks}}}, \"global\": {{\"duration\": 1}}}}")).scenario
 }
 
-/// The thread object with these members.
+/// Returns the thread object with these members.
 fn thread(members: &str) -> TaskSpec {
     tasks(&format!("\"a\": {{{members}}}")).tasks.remove(0)
 }
 
-/// What a task with these events does, and the objects that it names.
+/// Returns the steps of a task with these events, and the objects that it names.
 fn steps(events: &str) -> (Vec<Step>, Objects) {
     let scenario = tasks(&format!("\"a\": {{\"loop\": 1, {events}}}"));
     (scenario.tasks[0].phases[0].steps.iter().collect(), scenario.objects)
@@ -107,7 +107,7 @@ fn bytes_that_are_moved_are_cpu_time() {
     assert_eq!(memrun("'type': 'chase', 'count': 30"), us(3));
     let sequential = "'stride': 128, 'pattern': 'sequential', 'ref': 'b'";
     assert_eq!(memrun(&format!("'type': 'chase', 'count': 200, {sequential}")), us(1));
-    // Who shares a buffer uses it alike; of another use it is another buffer.
+    // All events that share a buffer use it in the same way. The same name with another use is another buffer.
     steps(
         "'memrun1': {'type': 'read', 'size': 1, 'count': 1, 'ref': 'b'}, \
          'memrun2': {'type': 'read', 'size': 1, 'stride': 5, 'count': 2, 'ref': 'b'}, \
@@ -407,7 +407,7 @@ fn a_forked_task_inherits_slack_and_latency_nice_and_slice_unless_one_of_the_two
         assert_eq!(attr, inherited, "nothing else is inherited, and slack by all");
         (attr.latency_nice.get(), attr.slice.map(|slice| slice.get().0 / 1_000))
     };
-    assert_eq!(forked(plain, parent), (-7, Some(500)), "what was asked for the parent last");
+    assert_eq!(forked(plain, parent), (-7, Some(500)), "the parent's last attributes");
     assert_eq!(forked(own, plain), (0, Some(500)), "the thread says one of them");
     assert_eq!(forked(late, parent), (-7, Some(700)), "the first phase says one of them");
     assert_eq!(forked(parent, plain), (3, Some(300)), "the thread says both");
@@ -437,7 +437,7 @@ fn groups_have_a_latency_nice_idle_ones_too() {
     assert_eq!(shown, expected);
 }
 
-/// The limit of the group with these keys, and what is warned about.
+/// Returns the limit of the group with these keys, and the warnings.
 fn limit(keys: &str) -> (Option<Limit>, Vec<String>) {
     let text =
         format!("{{'tasks': {{'a': {{'loop': 1, 'run': 1}}}}, 'groups': {{'/web': {{{keys}}}}}}}");
@@ -475,7 +475,7 @@ fn a_limit_that_is_lifted_leaves_its_other_keys() {
         format!("test.json:1:{column}: \"{key}\" has no effect on a task group without a `runtime`")
     };
     assert_eq!(said, [forgotten(61, "burst"), forgotten(73, "per_cpu")]);
-    assert_eq!(limit("'per_cpu': false"), (None, vec![]), "it is what a group has anyway");
+    assert_eq!(limit("'per_cpu': false"), (None, vec![]), "it is the default of a group");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! How much memory reading a scenario takes: three times its text at the most, the text included.
+//! The memory that reading a scenario takes: at most three times its text, the text included.
 //!
-//! The promise for a file is that and 64 MB. Of a small text those 64 MB would hide everything, so they are not
-//! allowed here. Without them the promise holds for the texts of this file, of which each has one thing very often.
-//! Short threads, phases and task groups take more, which `docs/figures/performance.md` has.
+//! The documented bound for a file is that and 64 MB. With a small text those 64 MB would hide every excess, so they
+//! are not allowed here. Without them the bound holds for the texts of this file, each of which repeats one element
+//! very often. Short threads, phases and task groups take more; see `docs/figures/performance.md`.
 #![cfg(target_os = "linux")]
 
 use runyard_workload::{Overrides, parse};
@@ -10,14 +10,15 @@ use std::env;
 use std::process::Command;
 
 const NAME: &str = "a_scenario_is_read_in_three_times_its_text";
-/// Names the one text that a process of its own reads.
+/// The environment variable that names the one text that a separate process reads.
 const ONLY: &str = "RUNYARD_TEST_TEXT";
 
 const TEXT: usize = 8_000_000;
-/// What a process takes besides: code that is touched for the first time, and what the allocator rounds up.
+/// The other memory of a process: code that runs for the first time, and the allocator's rounding.
 const BESIDES: usize = 2_000_000;
 
-/// A text of the length with `repeated` between the others as often as it fits, each time with another number for `#`.
+/// Returns a text of this length. It repeats `repeated` between the other parts as often as it fits, each time with
+/// another number for `#`.
 fn text(before: &str, repeated: &str, behind: &str) -> String {
     let mut text = String::with_capacity(TEXT + 1_000);
     text.push_str(before);
@@ -33,7 +34,7 @@ fn text(before: &str, repeated: &str, behind: &str) -> String {
     text
 }
 
-/// The most memory that this process had so far, in bytes.
+/// Returns the peak memory of this process so far, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
@@ -61,7 +62,7 @@ fn a_scenario_is_read_in_three_times_its_text() {
         ("timers", events, ",\"timer\":{\"ref\":\"t\",\"period\":1}", "}}}"),
         ("threads", "{'tasks':{'a':{'loop':1,'run':1}", thread, "}}"),
     ] {
-        // Each in a process of its own: an allocator keeps what it was given back.
+        // Each text has a separate process, because an allocator keeps freed memory.
         match &only {
             None => {
                 let mut own = Command::new(env::current_exe().unwrap());

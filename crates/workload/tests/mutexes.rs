@@ -1,9 +1,9 @@
-//! Of which kind mutexes are.
+//! The kinds of mutexes.
 
 use runyard_workload::scenario::MutexKind::{self, Barge, HandOver, Inherit};
 use runyard_workload::{Overrides, Parsed, parse};
 
-/// A scenario with three mutexes and these sections besides.
+/// Returns a scenario with three mutexes and these further sections.
 fn parsed(sections: &str) -> Parsed {
     let tasks = "'tasks': {'t': {'loop': 1, 'lock': 'a', 'lock1': 'b', 'wait': {'mutex': 'c'}}}";
     parse("f", &format!("{{{tasks}, {sections}}}"), &Overrides::default()).unwrap()

@@ -1,5 +1,4 @@
-//! What the command line says counts more than what the file says, and is applied before the
-//! scenario is checked.
+//! The command line takes precedence over the file, and is applied before the scenario is checked.
 
 use runyard_engine::features::Feature;
 use runyard_workload::{Diagnostic, Overrides, Scenario, parse};
@@ -89,7 +88,7 @@ fn a_slice_is_warned_about_once_on_a_kernel_that_takes_none() {
     assert_eq!(warnings(&text("6.6"), &named), [told.replace("6.6", "6.1")]);
 }
 
-/// No kernel has it; the limit is held as the founding document has it.
+/// No kernel has the key; the limit works as in the founding document.
 #[test]
 fn a_limit_of_each_cpu_is_warned_about_on_a_kernel_as_it_is() {
     let warnings = |kernel: &str| {
@@ -101,7 +100,7 @@ fn a_limit_of_each_cpu_is_warned_about_on_a_kernel_as_it_is() {
         assert!(parsed.scenario.groups[1].spec.limit.is_some_and(|limit| limit.is_per_cpu()));
         parsed.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let told = "-:1:68: Linux 6.12 has no `per_cpu`: the limit is each CPU's all the same";
+    let told = "-:1:68: Linux 6.12 has no `per_cpu`: the limit is that of each CPU anyway";
     assert_eq!(warnings("6.12"), [told]);
     assert_eq!(warnings("6.18 + founding"), [""; 0]);
     assert_eq!(warnings("hard-limits"), [""; 0]);

@@ -1,5 +1,5 @@
-//! Every file of `tests/bad` is refused with what its first line says: `// expect: LINE:COLUMN: `
-//! and how the message begins.
+//! The reader refuses every file of `tests/bad` with the error in the file's first line: `// expect: LINE:COLUMN: ` and
+//! the beginning of the message.
 
 use runyard_workload::{Overrides, parse};
 use std::fs;

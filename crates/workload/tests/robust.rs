@@ -1,5 +1,5 @@
-//! No text makes the reader panic or hang; what is refused has a place in the text, and what is
-//! taken is a scenario in which every id leads somewhere.
+//! No text makes the reader panic or hang. An error has a place in the text, and in an accepted scenario every id is
+//! valid.
 
 use proptest::prelude::*;
 use runyard_engine::attr::GroupId;
@@ -7,8 +7,8 @@ use runyard_engine::cpu::CpuSet;
 use runyard_workload::scenario::{Properties, Scenario, Step, TimerRef};
 use runyard_workload::{Diagnostic, Overrides, Place, parse};
 
-/// A scenario with everything that the language has, to be spoilt.
-const RICH: &str = r#"// All there is.
+/// A scenario with all elements of the language, which the tests then damage.
+const RICH: &str = r#"// All elements.
 {
   "machine": {"cpus": 4, "topology": "2x2", "tick_hz": 250, "costs": {"ipi_ns": 5, "jitter_ns": 2}},
   "features": ["NO_RT_PULL", "RT_PUSH"],
@@ -37,7 +37,7 @@ const RICH: &str = r#"// All there is.
 }
 "#;
 
-/// What may come in the place of something else.
+/// The words that replace a part of the text.
 const WORDS: [&str; 24] = [
     "{",
     "}",
@@ -68,7 +68,7 @@ const WORDS: [&str; 24] = [
 /// A place in the text, a length there, and the word that replaces it.
 type Spoiling = (prop::sample::Index, usize, prop::sample::Index);
 
-/// Mostly short cuts, so that what follows is still understood.
+/// Returns mostly short cuts, so that the rest of the text is still understood.
 fn spoiling() -> impl Strategy<Value = Spoiling> {
     let length = prop_oneof![9 => 0..12_usize, 1 => Just(300)];
     (any::<prop::sample::Index>(), length, any::<prop::sample::Index>())
@@ -95,7 +95,7 @@ fn check(text: &str) {
     }
 }
 
-/// The place is a character of one of the lines with these lengths, or its end.
+/// Asserts that the place is a character of one of the lines with these lengths, or the line's end.
 fn within(lines: &[usize], found: &Diagnostic) {
     let Place::Text { line, column, .. } = found.place else { panic!("{found}") };
     let length = *lines.get(line - 1).expect("the line is in the text");
@@ -179,7 +179,7 @@ fn long_and_deep_texts_take_no_more_stack_than_short_ones() {
     check(&format!("{{{colours}'tasks': {{'a': {{'loop': 1, 'run': 1}}}}}}"));
 }
 
-/// Failures are printed with their text, which belongs into a test of its own.
+/// Returns a configuration that prints failures with their text, which belongs in a test of its own.
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) }
 }

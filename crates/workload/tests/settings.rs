@@ -1,4 +1,4 @@
-//! A setting means what the same edit of the text would mean; what is wrong with it is told with it.
+//! A setting has the meaning of the same edit of the text. An error of a setting is reported with it.
 
 use jsonc_parser::ast::{self, Value};
 use jsonc_parser::common::{Range, Ranged};
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use runyard_workload::setting::Setting;
 use runyard_workload::{Diagnostic, Overrides, Parsed, Place, parse};
 
-/// A scenario with everything that the language has.
-const RICH: &str = r#"// All there is.
+/// A scenario with all elements of the language.
+const RICH: &str = r#"// All elements.
 {
   "machine": {"cpus": 4, "topology": "2x2", "tick_hz": 250, "costs": {"ipi_ns": 5, "jitter_ns": 2}},
   "scheduler": {"latency_us": 3000, "rr_timeslice_ms": 20},
@@ -43,7 +43,7 @@ fn set(text: &str, settings: &[&str]) -> Result<Parsed, Diagnostic> {
     parse("-", text, &Overrides { settings: settings.collect(), ..Overrides::default() })
 }
 
-/// What there is to say of a text with settings: the scenario or the error.
+/// Returns the result of reading a text with settings: the scenario or the error.
 fn outcome(text: &str, settings: &[&str]) -> Result<String, String> {
     set(text, settings)
         .map(|parsed| format!("{:?}", parsed.scenario))
@@ -54,7 +54,7 @@ fn error(text: &str, settings: &[&str]) -> String {
     set(text, settings).expect_err("it is wrong").to_string()
 }
 
-/// Every value below the top level, with its path and where it stands.
+/// Returns every value below the top level, with its path and its range in the text.
 fn values(text: &str) -> Vec<(String, Range)> {
     fn below(value: &Value<'_>, path: &str, all: &mut Vec<(String, Range)>) {
         let dot = if path.is_empty() { "" } else { "." };
@@ -89,7 +89,7 @@ fn edited(text: &str, range: Range, value: &str) -> String {
     [&text[..range.start], value, &text[range.end..]].concat()
 }
 
-/// The size of the machine has two keys, and a setting of one makes the other fit.
+/// Returns whether the path is one of the two keys with the size of the machine. A setting of one adapts the other.
 fn says_the_size(path: &str) -> bool {
     path.contains("\"cpus\"") && path.starts_with("\"machine\"") || path.ends_with("\"topology\"")
 }
@@ -104,7 +104,7 @@ fn a_value_that_is_set_to_itself_changes_nothing() {
     }
 }
 
-/// What may be set.
+/// The values that settings use.
 const VALUES: [&str; 16] = [
     "1",
     "0",
@@ -142,7 +142,7 @@ proptest! {
         let text = edited(RICH, *range, value);
         prop_assume!(!says_the_size(path));
         prop_assert_eq!(outcome(RICH, &[&setting]), outcome(&text, &[]), "{}", setting);
-        // And a second one, of what is there then.
+        // A second setting, of a value that exists after the first.
         let all = values(&text);
         let (path, range) = also.get(&all);
         prop_assume!(!says_the_size(path));
@@ -186,7 +186,7 @@ const PLAIN: &str = r#"{
   "global": {"duration": 1}
 }"#;
 
-/// Objects of many members are found by an index of the file, which edits must not mislead.
+/// An index of the file finds the members of large objects. Edits must not mislead it.
 #[test]
 fn settings_of_many_members_are_edits_too() {
     let task = |nth: usize, run: &str| format!("\"t{nth}\": {{\"loop\": 1, \"run\": {run}}},\n");
@@ -219,7 +219,7 @@ fn settings_of_many_members_are_edits_too() {
     let edited = many(&runs, &format!("\"latency_nice\": 3, {events}"));
     let edited = edited.replacen('{', "{\"machine\": {\"cpus\": 3}, ", 1);
     assert_eq!(outcome(&text, &settings), outcome(&edited, &[]));
-    // All of them anew, which is no part of the file.
+    // This setting replaces all of them, so that none is a part of the file.
     let tasks = format!("tasks={}", &edited[edited.find("{\"t0\"").unwrap()..edited.len() - 1]);
     let again = [&tasks, "tasks.t180.run=9", "tasks.t181.run=9"];
     let expected =
@@ -231,7 +231,7 @@ fn settings_of_many_members_are_edits_too() {
     );
 }
 
-/// Settings that are right, with what they do to the text.
+/// Valid settings, with their effect on the text.
 #[test]
 fn known_keys_that_are_absent_are_added() {
     for (setting, old, new) in [
@@ -376,7 +376,7 @@ fn wrong_values_are_told_with_their_setting() {
     assert!(error(PLAIN, &[&deep]).contains("nested deeper than 64"));
 }
 
-/// The place is where the file is wrong now; the settings are named.
+/// The error has the place where the file is now wrong, and names the settings.
 #[test]
 fn what_settings_make_wrong_elsewhere_names_them() {
     let told = error(PLAIN, &["groups={}"]);
@@ -384,7 +384,7 @@ fn what_settings_make_wrong_elsewhere_names_them() {
     assert!(told.ends_with("(with --set groups={})"), "{told}");
     let wrong = PLAIN.replace("\"/web\", \"run\"", "\"/none\", \"run\"");
     assert!(!error(&wrong, &["tasks.web.loop=1"]).contains("--set"));
-    // What is behind a setting keeps its place.
+    // The text after a setting keeps its place.
     let late = PLAIN.replace("\"sleep\": 10", "\"sleep\": x");
     let placed = |error: Result<Parsed, Diagnostic>| match error.expect_err("it is wrong").place {
         Place::Text { line, column, .. } => (line, column),
@@ -434,7 +434,7 @@ fn the_size_of_the_machine_is_what_was_set_last() {
     );
 }
 
-/// A run on real CPUs has the machine that it is on.
+/// A run on real CPUs uses the machine that it runs on.
 #[test]
 fn a_real_machine_is_not_set() {
     let settings = ["machine.cpus=2", "machine.kernel=6.6", "scheduler.rr_timeslice_ms=5"];

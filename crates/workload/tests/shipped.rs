@@ -1,4 +1,4 @@
-//! The scenarios that come with the program are read without a warning, and are what they claim.
+//! The shipped scenarios are read without a warning, and have the properties that they claim.
 
 use runyard_engine::attr::{Nice, Policy};
 use runyard_engine::time::Nanos;

@@ -1,4 +1,4 @@
-//! The table of tunables is what the reader knows: each key, its range, its default, and what it changes.
+//! The table of tunables agrees with the reader: each key, its range, its default, and its effect.
 
 use runyard_engine::config::Config;
 use runyard_engine::kernel::Model;
@@ -6,12 +6,12 @@ use runyard_workload::tunables::{ALL, Takes, Tunable};
 use runyard_workload::{Overrides, Scenario, parse};
 use std::collections::BTreeSet;
 
-/// A kernel that has the tunable.
+/// Returns a kernel that has the tunable.
 fn kernel(tunable: &Tunable) -> Model {
     Model::named(tunable.kernels().next().expect("some kernel has it"))
 }
 
-/// A scenario that sets `path`, or nothing.
+/// Returns a scenario that sets `path`, or nothing.
 fn with(model: Model, set: Option<(&str, &str)>) -> Result<Scenario, String> {
     let settings = set.map(|(path, value)| format!("{path}={value}").parse().unwrap());
     let over = Overrides {
@@ -23,12 +23,12 @@ fn with(model: Model, set: Option<(&str, &str)>) -> Result<Scenario, String> {
     parsed.map(|parsed| parsed.scenario).map_err(|error| error.to_string())
 }
 
-/// All that is made of the machine.
+/// Returns all values of the machine as text.
 fn machine(scenario: &Scenario) -> String {
     format!("{:?} {:?}", scenario.config(), scenario.machine)
 }
 
-/// A value that is not the default.
+/// Returns a value that is not the default.
 fn another(tunable: &Tunable, default: Option<&str>) -> String {
     match (tunable.takes, default) {
         (Takes::Integer { high, .. }, Some(default)) => {
@@ -52,7 +52,7 @@ fn each_tunable_changes_the_machine_and_is_read_back() {
         let changed = with(kernel(tunable), Some((tunable.path, &value))).unwrap();
         assert_eq!(tunable.value(&changed), Some(value), "{}", tunable.path);
         assert_ne!(machine(&changed), machine(&plain), "{}", tunable.path);
-        // The default that the table tells is the one that the reader makes.
+        // The default in the table is the reader's default.
         let Some(default) = default else { continue };
         let same = with(kernel(tunable), Some((tunable.path, &default))).unwrap();
         assert_eq!(machine(&same), machine(&plain), "{}", tunable.path);
@@ -111,7 +111,7 @@ fn a_tunable_is_refused_where_the_scheduler_lacks_it() {
     assert_eq!(error, expected);
 }
 
-/// All numbers and switches of the engine are tunables, but for what is said here.
+/// All numbers and switches of the engine are tunables, except for those listed here.
 #[test]
 fn no_number_of_the_engine_is_left_out() {
     let Config {
@@ -150,7 +150,7 @@ fn each_tunable_is_told_once_and_in_a_sentence() {
     }
 }
 
-/// Keys that the table does not have are refused in the objects that it is of, with the nearest that it has.
+/// An object of tunables refuses a key that the table does not have, and suggests the nearest one.
 #[test]
 fn other_keys_are_refused() {
     for (text, what) in [

@@ -313,7 +313,7 @@ const DEADLINE: &str = r#"{"tasks": {
 fn a_deadline_task_is_refused_unless_the_kernel_has_it_or_it_may_be_another() {
     for host in ["sim", "live"] {
         let refused = run(host, DEADLINE, &[]).refused();
-        let place = "-:2:28: SCHED_DEADLINE is not to be had here; with --deadline-as-fifo ";
+        let place = "-:2:28: SCHED_DEADLINE is not available here; with --deadline-as-fifo ";
         assert!(refused.starts_with(place), "{host}: {refused}");
     }
     for host in ["sim", "live", "linux"] {

@@ -1,5 +1,5 @@
-//! Balance over the topology: who fills which CPU, and that none idles while somebody waits. Every
-//! run here is held to `no-wasted-cpu`, as all are.
+//! Balance over the topology: the tasks spread over the CPUs, and no CPU idles while a task waits. Every run here
+//! checks `no-wasted-cpu`, as all runs do.
 
 use crate::rig::{Run, World, ms, world};
 use proptest::collection::vec;
@@ -10,8 +10,8 @@ use runyard_engine::time::Nanos;
 use runyard_engine::topology::Level;
 use std::fmt::Write as _;
 
-/// A thread object whose instances begin on `from`, stay there for a millisecond of work, and may
-/// then run on `cpus`.
+/// Returns a thread object. Its instances begin on `from`, stay there for a millisecond of work, and may then run on
+/// `cpus`.
 fn begins_on(name: &str, instances: u32, (from, cpus): (u16, &str), attributes: &str) -> String {
     format!(
         "'{name}': {{'instance': {instances}, {attributes} 'phases': {{
@@ -28,14 +28,14 @@ fn on_shape(world: World, shape: &str, groups: &str, tasks: &str) -> Run {
     ))
 }
 
-/// How much of the machine worked since the run began, in per cent.
+/// Returns the part of the machine that has worked since the run began, in per cent.
 fn busy(run: &Run) -> f64 {
     let (totals, topology) = (run.totals(), run.scenario.machine.topology);
     let idle: u64 = topology.iter().map(|cpu| totals.cpu(cpu).idle.0).sum();
     100.0 - idle as f64 * 100.0 / (topology.cpus() as u64 * run.end().0) as f64
 }
 
-/// On which CPU each task executes at the end.
+/// Returns the CPU on which the task executes at the end.
 fn last_cpu(run: &Run, name: &str) -> u16 {
     run.stretches(name).last().expect("it ran").cpu
 }
@@ -48,12 +48,12 @@ fn one_normal_task_leaves_no_cpu_idle() {
     let run = on_shape(world().millis(4_000), "2x2", "", CROWD);
     run.holds(busy(&run) > 99.9, &format!("{} % is busy", busy(&run)));
     let normal = run.share("normal", Nanos::from_secs(4));
-    // It begins where a soaker is, which has a slice or two before it is sent elsewhere.
+    // The task begins on a CPU with a soaker, which has a slice or two before it moves to another CPU.
     run.holds(normal > 99.5, &format!("the normal task has {normal} % of a CPU"));
 }
 
-/// The founding document's failure, for its reason: the node of the normal task is always the
-/// heaviest, loses its other task to the other node, running as it is, and takes nothing back.
+/// The failure of the founding document, with its cause: the node of the normal task is always the heaviest. It loses
+/// its other task, although running, to the other node, and pulls nothing back.
 #[test]
 fn balance_by_weights_alone_leaves_a_cpu_idle() {
     let run = on_shape(world().millis(6_000).features("NO_IDLE_LOAD_BALANCE"), "2x2", "", CROWD);
@@ -72,7 +72,7 @@ fn balance_by_weights_alone_leaves_a_cpu_idle() {
     run.holds(since < ms(4_000), &format!("CPU {neighbour} idles since {since}"));
 }
 
-/// A group of little weight does to another what SCHED_IDLE does to normal tasks.
+/// A group with a low weight affects another group like SCHED_IDLE affects normal tasks.
 #[test]
 fn groups_of_little_weight_are_balanced_as_sched_idle_tasks_are() {
     let crowd = "'soaker': {'instance': 4, 'group': '/low', 'run': 1000},
@@ -89,8 +89,8 @@ fn groups_of_little_weight_are_balanced_as_sched_idle_tasks_are() {
     run.holds(busy(&run) < 95.0, &format!("before: {} % is busy", busy(&run)));
 }
 
-/// A SCHED_IDLE task does not stay behind a normal one while others of its kind have CPUs, and no
-/// CPU has more of them than its neighbours without need.
+/// A SCHED_IDLE task does not stay behind a normal one while other SCHED_IDLE tasks have CPUs. No CPU has more of them
+/// than its neighbours without need.
 #[test]
 fn sched_idle_tasks_go_where_normal_ones_leave_time() {
     let tasks = begins_on("soaker", 3, (0, "0, 1"), "'policy': 'SCHED_IDLE',")
@@ -101,7 +101,7 @@ fn sched_idle_tasks_go_where_normal_ones_leave_time() {
         let share = run.share(&format!("soaker-{nth}"), Nanos::from_secs(10));
         run.holds((35.0..65.0).contains(&share), &format!("soaker-{nth} has {share} %"));
     }
-    // Three CPUs for four of them: their lot goes round, and nobody is left with the normal task.
+    // Three CPUs for four of them. The disadvantage rotates, and no task stays with the normal task.
     let tasks = "'soaker': {'instance': 4, 'policy': 'SCHED_IDLE', 'run': 1000},
                  'all': {'cpus': [0], 'run': 1000}";
     let run = on_shape(world().millis(10_000), "1x4", "", tasks);
@@ -113,7 +113,7 @@ fn sched_idle_tasks_go_where_normal_ones_leave_time() {
     run.holds(migrations < 100, &format!("{migrations} migrations of a task in 10 s"));
 }
 
-/// Two tasks on one core go to two, though both run all the time.
+/// Two tasks on one core spread over two cores, although both run all the time.
 #[test]
 fn cores_are_shared_only_when_all_are_taken() {
     let tasks =
@@ -127,7 +127,7 @@ fn cores_are_shared_only_when_all_are_taken() {
     }
 }
 
-/// A CPU whose last task ends has another's at once.
+/// A CPU whose last task ends pulls a task of another CPU at once.
 #[test]
 fn who_is_about_to_idle_takes_a_waiting_task() {
     let tasks = begins_on("a", 3, (0, "0, 1"), "")
@@ -144,7 +144,7 @@ fn who_is_about_to_idle_takes_a_waiting_task() {
     }
 }
 
-/// A normal task that waits has a CPU with SCHED_IDLE work within two ticks and 4 ms.
+/// A waiting normal task gets a CPU with SCHED_IDLE work within two ticks and 4 ms.
 #[test]
 fn sched_idle_work_makes_room_for_normal_tasks_that_wait() {
     let tasks = begins_on("a", 2, (0, "0, 1"), "")
@@ -155,11 +155,11 @@ fn sched_idle_work_makes_room_for_normal_tasks_that_wait() {
         stretches.iter().find(|it| it.cpu == 1).map(|it| it.from)
     };
     let first = (0..2).filter_map(came).min();
-    // Each has to do its first millisecond where it began.
+    // Each task must do its first millisecond on the CPU where it began.
     run.holds(first.is_some_and(|at| at < ms(2 * 4 + 6)), &format!("at {first:?}"));
 }
 
-/// At each level one CPU balances for all of its CPU group.
+/// At each level one CPU balances for all CPUs of its CPU group.
 #[test]
 fn the_first_cpu_of_a_full_node_balances_for_it() {
     let run = on_shape(world().millis(2_000), "2x2", "", "'a': {'instance': 8, 'run': 1000}");
@@ -172,7 +172,7 @@ fn the_first_cpu_of_a_full_node_balances_for_it() {
             by.insert(event.cpu.0);
         }
     }
-    run.is("who balances nodes", by.into_iter().collect::<Vec<_>>(), [0, 2]);
+    run.is("the CPUs that balance nodes", by.into_iter().collect::<Vec<_>>(), [0, 2]);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn tasks_spread_over_nodes() {
     run.is("tasks on the first node", on_first, 2);
 }
 
-/// Two classes: real-time tasks are for push and pull.
+/// Two classes: push and pull move real-time tasks, balance moves fair tasks.
 #[test]
 fn real_time_tasks_are_never_moved() {
     let tasks = begins_on("rt", 2, (0, "0, 1"), "'policy': 'SCHED_RR', 'priority': 5,");
@@ -192,10 +192,10 @@ fn real_time_tasks_are_never_moved() {
     run.is("CPUs of rt-1", run.cpus_of("rt-1"), [0]);
 }
 
-/// With `POWER_SAVINGS` a CPU that sleeps deep is left alone by SCHED_IDLE work, not by normal.
+/// With `POWER_SAVINGS`, SCHED_IDLE work does not wake a CPU that sleeps deeply. Normal work does.
 #[test]
 fn sched_idle_work_does_not_wake_a_cpu_from_deep_sleep() {
-    // They come to share CPU 0 when CPU 1 is idle for long.
+    // The tasks come to share CPU 0 when CPU 1 has been idle for long.
     let crowd = |policy: &str| {
         format!(
             "'a': {{'instance': 2, 'policy': '{policy}', 'loop': 1, 'cpus': [0], 'phases': {{
@@ -211,7 +211,7 @@ fn sched_idle_work_does_not_wake_a_cpu_from_deep_sleep() {
     assert!(!ends("POWER_SAVINGS", "SCHED_IDLE"));
 }
 
-/// Nor is it by a pass, which a neighbour that is awake now and then makes for it.
+/// A pass on behalf of the sleeping CPU by a neighbour that is sometimes awake does not wake it either.
 #[test]
 fn sched_idle_work_does_not_wake_a_cpu_by_a_pass_either() {
     let tasks = "'a': {'instance': 2, 'policy': 'SCHED_IDLE', 'cpus': [0], 'phases': {
@@ -224,15 +224,15 @@ fn sched_idle_work_does_not_wake_a_cpu_by_a_pass_either() {
     assert!(runs_on_2("") && !runs_on_2("POWER_SAVINGS"));
 }
 
-/// Balance looks at some tasks at a time, and at others the next time.
+/// Balance examines a few tasks at a time, and other tasks the next time.
 #[test]
 fn no_crowd_hides_who_may_leave() {
     let free = begins_on("free", 1, (0, "0, 1"), "'delay': 1000,");
     for pinned in [33, 300] {
         let crowd = format!("'pinned': {{'instance': {pinned}, 'cpus': [0], 'run': 1000}},");
-        // Its first millisecond is one among many.
+        // The task's first millisecond runs among many tasks.
         let run = on_shape(world().millis(2_000).unlogged(), "1x2", "", &(crowd + &free));
-        run.is("the last CPU of who may leave", last_cpu(&run, "free"), 1);
+        run.is("the last CPU of the task that may leave", last_cpu(&run, "free"), 1);
     }
     let crowd = "'soaker': {'instance': 33, 'cpus': [0], 'policy': 'SCHED_IDLE', 'run': 1000},
                  'other': {'cpus': [1], 'policy': 'SCHED_IDLE', 'run': 1000},";
@@ -242,8 +242,8 @@ fn no_crowd_hides_who_may_leave() {
     run.holds(shares.iter().all(|&share| share > 80.0), &format!("shares {shares:?}"));
 }
 
-/// A SCHED_IDLE task is as heavy as its group: a normal one need not wait for it while another CPU
-/// has nothing but light ones.
+/// A SCHED_IDLE task counts with the weight of its group. A normal task need not wait for it while another CPU has only
+/// light SCHED_IDLE tasks.
 #[test]
 fn nobody_waits_for_a_heavy_sched_idle_task() {
     let tasks = "'heavy': {'policy': 'SCHED_IDLE', 'group': '/c', 'cpus': [0], 'run': 1000},
@@ -251,14 +251,14 @@ fn nobody_waits_for_a_heavy_sched_idle_task() {
                  'normal': {'delay': 1000, 'phases': {'there': {'cpus': [0], 'run': 100},
                      'wide': {'loop': -1, 'cpus': [0, 1], 'run': 1000}}}";
     let run = on_shape(world().millis(3_000), "1x2", "'/c': {'weight': 262144}", tasks);
-    // Of its first 100 us a 257th comes with each turn.
+    // Each turn gives the task a 257th, until its first 100 us are done.
     let there = run.at_step_of("normal", 1, 0)[0];
     let (left, after) = (run.end().since(there), run.ran("normal").0 - 100_000);
     let share = after as f64 * 100.0 / left.0 as f64;
     run.holds(share > 95.0, &format!("since {there} the normal task has {share} %"));
 }
 
-/// Where there is one task more than CPUs, it is not for ever the same two that share one.
+/// With one task more than CPUs, the two tasks that share a CPU change.
 #[test]
 fn one_task_too_many_goes_round() {
     for cpus in [3, 16] {
@@ -270,13 +270,13 @@ fn one_task_too_many_goes_round() {
             let run = on_shape(world, &format!("1x{cpus}"), "", &tasks);
             let shares = (0..number).map(|nth| run.share(&format!("a-{nth}"), Nanos::from_secs(8)));
             let least = shares.fold(f64::INFINITY, f64::min);
-            // Of 3 CPUs each can have two thirds or three quarters; a half is what it has if not.
+            // On 3 CPUs each task can have two thirds or three quarters. Without rotation the least is a half.
             run.holds(least > 54.0, &format!("{policy} on {cpus} CPUs: {least} % at the least"));
         }
     }
 }
 
-/// A CPU that is idle for a moment at a time does not look for work each time.
+/// A CPU that is often idle for a moment does not look for work each time.
 #[test]
 fn who_is_busy_again_soon_does_not_search() {
     let searches = |sleep| {
@@ -293,11 +293,12 @@ fn who_is_busy_again_soon_does_not_search() {
         run.times(newly).len()
     };
     let (short, long) = (searches(100), searches(3_000));
-    // Until the average says so; and each time, as the last was in vain more than 4 ms before.
+    // It searches until the average idle time is known to be short. With long idle times it searches each time, as the
+    // last failed search was more than 4 ms ago.
     assert!(short < 20 && long > 60, "{short} and {long} searches");
 }
 
-/// A queue of which all tasks are bound is not the end of the search for a busier one.
+/// A queue with only pinned tasks does not end the search for a busier queue.
 #[test]
 fn a_busiest_queue_of_pinned_tasks_does_not_hide_the_next() {
     let tasks =
@@ -306,12 +307,12 @@ fn a_busiest_queue_of_pinned_tasks_does_not_hide_the_next() {
             + &begins_on("free", 3, (1, "0, 1, 2"), "");
     let run = on_shape(world().millis(4_000), "1x3", "", &tasks);
     let shares = (0..3).map(|nth| run.share(&format!("free-{nth}"), Nanos::from_secs(4)));
-    // Two CPUs for four; were it hidden, a CPU for three.
+    // Two CPUs for four tasks. A search that ended would leave one CPU for three tasks.
     let least = shares.fold(f64::INFINITY, f64::min);
     run.holds(least > 40.0, &format!("{least} % at the least"));
 }
 
-/// What is done for tasks that cannot be helped does not grow with the number of idle CPUs.
+/// The work for tasks that cannot move does not grow with the number of idle CPUs.
 #[test]
 fn pinned_tasks_cost_no_idle_cpu_anything() {
     for shape in ["1x16", "1x256"] {
@@ -329,8 +330,7 @@ fn pinned_tasks_cost_no_idle_cpu_anything() {
 // J. Lozi and others, "The Linux scheduler: a decade of wasted cores", EuroSys 2016: four bugs, each
 // of which left CPUs idle for seconds while tasks waited.
 
-/// Their first: a task of a group of its own weighs so much that the average load of its node hides
-/// that CPUs there are idle.
+/// Bug 1: a task in a group of its own has such a high weight that the average load of its node hides idle CPUs there.
 #[test]
 fn group_imbalance() {
     let groups = "'/make': {}, '/r1': {}, '/r2': {}";
@@ -341,8 +341,7 @@ fn group_imbalance() {
     run.holds(busy(&run) > 97.0, &format!("{} % is busy", busy(&run)));
 }
 
-/// Their second: tasks that are bound to two nodes far from each other all stay on the one on which
-/// they began.
+/// Bug 2: tasks that are pinned to two distant nodes all stay on the node where they began.
 #[test]
 fn scheduling_group_construction() {
     let tasks = begins_on("a", 4, (2, "2, 3, 12, 13"), "");
@@ -352,8 +351,7 @@ fn scheduling_group_construction() {
     run.is("CPUs", cpus, [2, 3, 12, 13]);
 }
 
-/// Their third: tasks that wake up wake on the node where they slept, though it is full and others
-/// have idle CPUs.
+/// Bug 3: tasks wake on the node where they slept, although it is full and other nodes have idle CPUs.
 #[test]
 fn overload_on_wakeup() {
     let db = "'db': {'instance': 8, 'phases': {'there': {'cpus': [0], 'run': 1000},
@@ -366,7 +364,7 @@ fn overload_on_wakeup() {
     without.holds(busy(&without) < 60.0, &format!("they stay on their node: {}", busy(&without)));
 }
 
-/// Their fourth: after a CPU left service and came back, nodes no longer balance with each other.
+/// Bug 4: after a CPU went offline and came back, nodes no longer balance with each other.
 #[test]
 fn missing_scheduling_domains() {
     let tasks = begins_on("a", 8, (0, "0, 1, 2, 3, 4, 5, 6, 7"), "'delay': 30000,");
@@ -393,10 +391,10 @@ struct Member {
     policy: usize,
     nice: i32,
     group: Option<usize>,
-    /// Where it begins, and a bit for each CPU where it may run then.
+    /// The CPU where it begins, and one bit for each CPU where it may run afterwards.
     from: u16,
     cpus: u16,
-    /// It sleeps so long between its runs, in us; zero for never.
+    /// The sleep between its runs in microseconds; zero for none.
     sleep: u32,
     delay: u32,
 }
@@ -456,8 +454,7 @@ fn text((shape, cpus): (&str, u16), members: &[Member]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Whatever the topology, the affinities, the weights and the groups, no CPU idles for long
-    /// while a task waits that may run there.
+    /// For any topology, affinities, weights and groups, no CPU idles for long while a task waits that may run there.
     #[test]
     fn no_cpu_is_wasted(shape in 0..SHAPES.len(), members in vec(member(), 1..8), seed in 0..100_u64) {
         let text = text(SHAPES[shape], &members);

@@ -1,10 +1,10 @@
-//! Mutexes as the C library has them: whoever comes first takes one that is free, and one waiter is woken to try.
+//! Mutexes like those of the C library: the first task to arrive takes a free mutex, and one waiter is woken to try.
 
 use crate::rig::{FREE, Run, on, us, world};
 use runyard_engine::time::Nanos;
 use runyard_workload::scenario::Costs;
 
-/// Enough CPUs for everybody. Who is woken executes 2 us later, and so does who begins.
+/// Runs `tasks` with enough CPUs for all. A task that is woken or begins executes 2 us later.
 fn run(tasks: &str) -> Run {
     world().cpus(8).costs(Costs { ipi: Nanos(2_000), ..FREE }).run(tasks)
 }
@@ -31,7 +31,7 @@ fn who_finds_it_taken_waits_at_the_end_and_nobody_is_woken_meanwhile() {
     run.is("starts included", wakeups, [3, 3]);
 }
 
-/// Until the woken one tries, the mutex is not contended.
+/// The mutex is not contended until the woken task tries to take it.
 #[test]
 fn nobody_is_woken_while_somebody_is_on_the_way() {
     let run = run("'a': {'loop': 1, 'lock': 'm', 'run': 500, 'unlock': 'm',

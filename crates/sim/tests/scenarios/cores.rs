@@ -1,14 +1,14 @@
-//! Core scheduling: tasks with different cookies never run on one core at a time. Every run here is held to `core-cookies`,
+//! Core scheduling: tasks with different cookies never run on one core at a time. Every run here checks `core-cookies`,
 //! `core-forced-idle` and `core-order`.
 
 use crate::rig::{Run, Stretch, ms, world};
 use runyard_engine::event::What;
 use runyard_engine::time::{Nanos, Time};
 
-/// For the classes of fair tasks that decide in another way.
+/// Kernels with different fair classes.
 const FAIR: [&str; 3] = ["6.1", "6.12", "6.18"];
 
-/// Runs thread objects on a machine of this shape, whose switches cost what they do by default.
+/// Runs thread objects on a machine of this shape with the default costs of switches.
 #[track_caller]
 fn run_on(shape: &str, kernel: &str, millis: u64, tasks: &str) -> Run {
     run_text_on(shape, kernel, millis, &format!("'tasks': {{{tasks}}}"))
@@ -21,7 +21,7 @@ fn run_text_on(shape: &str, kernel: &str, millis: u64, members: &str) -> Run {
     world().costs_of_the_text().unlogged().millis(millis).run_text(&text)
 }
 
-/// The CPU time of all tasks whose names begin so, in per cent of that of all.
+/// Returns the CPU time of all tasks with names that begin so, in per cent of the time of all tasks.
 fn share(run: &Run, begin: &str) -> f64 {
     let names = run.outcome.tasks.iter().map(|task| task.name.as_str());
     let of = |name: &str| run.ran(name).0 as f64;
@@ -30,7 +30,7 @@ fn share(run: &Run, begin: &str) -> f64 {
     100.0 * some / all
 }
 
-/// For how long the two never executed at the same time, at the most.
+/// Returns the longest time for which both tasks executed at the same time.
 fn overlap(run: &Run, one: &str, other: &str) -> Nanos {
     let (some, others) = (run.stretches(one), run.stretches(other));
     let both = |a: &Stretch, b: &Stretch| a.to.min(b.to).since(a.from.max(b.from));
@@ -43,7 +43,7 @@ fn is_about(run: &Run, what: &str, got: f64, want: f64, off: f64) {
     run.holds((got - want).abs() <= off, &format!("{what} is {got:.2}, not {want} +- {off}"));
 }
 
-/// A hog of a cookie on a CPU, with whatever else is asked for it.
+/// Returns a hog with a cookie on a CPU, with further attributes.
 fn hog(name: &str, cookie: &str, cpu: u16, more: &str) -> String {
     format!("'{name}': {{'cookie': '{cookie}', 'cpus': [{cpu}], 'run': 10000000, {more}}}, ")
 }
@@ -56,7 +56,13 @@ fn two_cookies_have_a_core_in_turns_and_one_has_both_threads() {
         is_about(&run, "the share of a", share(&run, "a"), 50.0, 2.0);
         run.holds(overlap(&run, "a", "b") <= Nanos(2_500), "they overlap by a kick at the most");
         let both = ms(400).since(Time::ZERO);
-        is_about(&run, "what both had", run.share("a", both) + run.share("b", both), 100.0, 2.0);
+        is_about(
+            &run,
+            "the share of both",
+            run.share("a", both) + run.share("b", both),
+            100.0,
+            2.0,
+        );
         for same in ["x", ""] {
             let trusting = hog("a", same, 0, "") + &hog("b", same, 1, "") + &hog("c", "", 0, "");
             let run = run_on("1x1x2", kernel, 400, &trusting);
@@ -71,7 +77,7 @@ fn two_cookies_have_a_core_in_turns_and_one_has_both_threads() {
 fn cookies_have_a_core_by_their_weights() {
     let groups = "'groups': {'/x': {'weight': 1024}, '/y': {'weight': 3072}}";
     for kernel in FAIR {
-        // Nice -3 has 1991 to 1024; 34 and 66 per cent.
+        // Nice -3 has the weight 1991, against 1024; 34 and 66 per cent.
         for (what, tasks, want) in [
             ("both threads, as many of each", ["", "", "", ""], 50.0),
             ("both threads, by nice", ["", "'priority': -3", "", "'priority': -3"], 34.0),
@@ -127,7 +133,7 @@ fn a_forced_idle_thread_is_told_and_takes_a_fitting_task_from_another_core() {
 
 #[test]
 fn a_wake_up_that_fits_ends_forced_idle_within_a_kick() {
-    // CPU 1 is forced idle by a, where b waits; a2 is woken there.
+    // Task a forces CPU 1 to idle, where b waits; a2 is woken there.
     let tasks = "'a': {'cookie': 'a', 'cpus': [0], 'policy': 'SCHED_FIFO', 'run': 10000000},
         'b': {'cookie': 'b', 'cpus': [1], 'run': 10000000},
         'a2': {'cookie': 'a', 'cpus': [1], 'run': 100, 'timer': {'ref': 't', 'period': 3000}}";
@@ -144,12 +150,12 @@ fn a_real_time_task_has_its_core_and_the_fair_server_gives_it_back() {
     let run = run_on("1x1x2", "6.18", 3_000, tasks);
     // 50 ms of each second, on a thread that no real-time task has.
     is_about(&run, "the share of b", share(&run, "b"), 5.0, 1.0);
-    // Through 6.11 by throttling, 50 ms of each second.
+    // Kernels up to 6.11 throttle, for 50 ms of each second.
     let run = run_on("1x1x2", "6.1", 3_000, tasks);
     is_about(&run, "the share of b", share(&run, "b"), 5.0, 1.0);
 }
 
-/// How long any of the tasks waited at the most.
+/// Returns the longest wait of the tasks with this name.
 fn longest_wait(run: &Run, name: &str) -> Nanos {
     let stretches = run.stretches(name);
     let begin = Stretch { cpu: 0, from: Time::ZERO, to: Time::ZERO };
@@ -158,8 +164,8 @@ fn longest_wait(run: &Run, name: &str) -> Nanos {
     all.windows(2).map(|pair| pair[1].from.since(pair[0].to)).max().unwrap_or(Nanos::ZERO)
 }
 
-/// A task that always wants to run waits for a turn of each other cookie at the most, whatever the others do, while all weigh
-/// the same: here there are up to three, and none is kept longer than eight of their slices and ticks.
+/// A task that always wants to run waits for at most one turn of each other cookie, for any behaviour of the others,
+/// while all weights are equal. There are up to three cookies here, and the bound is eight of their slices and ticks.
 #[test]
 fn nobody_starves_beside_adversaries() {
     for (what, others) in [
@@ -194,7 +200,7 @@ fn nobody_starves_beside_adversaries() {
         ),
     ] {
         for kernel in ["6.12", "6.18"] {
-            // Alone on its thread, while all tasks of the other have other cookies.
+            // The task is alone on its thread, while all tasks of the other thread have other cookies.
             let tasks = format!("{}{others}", hog("a", "a", 1, ""));
             let run = run_on("1x1x2", kernel, 1_000, &tasks);
             let waited = longest_wait(&run, "a");
@@ -217,7 +223,7 @@ fn many_cookies_have_a_core_in_turns() {
     }
 }
 
-/// A core that runs another cookie has room for a task if fewer wait there.
+/// A core that runs another cookie has room for a task if fewer tasks wait there.
 #[test]
 fn tasks_of_many_cookies_spread_over_cores() {
     let one =
@@ -232,8 +238,8 @@ fn tasks_of_many_cookies_spread_over_cores() {
     }
 }
 
-/// A thread that is forced idle takes no task that the other one was told to run. Else the other one would decide for the next, the
-/// thread would take that as well, and so on without an end.
+/// A forced idle thread does not take the task that the other thread was assigned. Otherwise the other thread would
+/// decide for the next task, the forced idle thread would take that too, and so on without an end.
 #[test]
 fn a_thread_does_not_take_what_the_other_is_about_to_run() {
     let own = |n| {

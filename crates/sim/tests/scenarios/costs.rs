@@ -1,5 +1,5 @@
-//! What the machine's own work costs, and where: each cost has a size by which it is known in a
-//! sum.
+//! The costs of the machine's own work, and the places where they occur. Each cost has a distinct size, so that a sum
+//! shows it.
 
 use crate::rig::{FREE, Run, World, world};
 use runyard_engine::event::What;
@@ -12,7 +12,7 @@ const IPI: u64 = 3_000;
 const WAKEUP: u64 = 400;
 const INTERRUPT: u64 = 50;
 
-/// Those that a machine has only if it says so.
+/// The costs that a machine has only if it declares them.
 const LATENCY: u64 = 70_000;
 const EXIT: u64 = 600_000;
 
@@ -31,7 +31,7 @@ fn dear(cpus: usize) -> World {
     })
 }
 
-/// The nanoseconds at which the task began and ended to execute, again and again.
+/// Returns the nanoseconds at which the task began and stopped executing, for each stretch.
 fn spans(run: &Run, name: &str) -> Vec<(u16, u64, u64)> {
     run.stretches(name).into_iter().map(|one| (one.cpu, one.from.0, one.to.0)).collect()
 }
@@ -108,7 +108,7 @@ fn a_timer_that_expires_on_a_busy_cpu_costs_the_task_that_runs_there() {
             'p': {'sleep': 300, 'cpus': [0]}, 'q': {'run': 10}}},
          'hog': {'delay': 103, 'cpus': [0], 'loop': 1, 'run': 600}",
     );
-    // The hog is switched to while the CPU still switches from the sleeper, or after it.
+    // The switch to the hog is requested while the CPU still switches from the sleeper, or after it.
     let fires = run.at_step_of("sleeper", 0, 0)[0].0 + 300_000;
     let start = fires + INTERRUPT + WAKEUP + SWITCH;
     run.is("the sleeper", spans(&run, "sleeper").last(), Some(&(0, start, start + 10_000)));
@@ -218,7 +218,7 @@ fn jitter_is_added_to_every_cost() {
     run.holds(switches.iter().any(|&span| span > SWITCH + 900), "some are long");
 }
 
-/// A machine whose CPUs sleep deeply and whose timers interrupt late.
+/// Returns a machine with CPUs that sleep deeply and timers that interrupt late.
 fn drowsy(cpus: usize) -> World {
     let (timer_latency, idle_exit) = (Nanos(LATENCY), Nanos(EXIT));
     world().cpus(cpus).costs(Costs { timer_latency, idle_exit, ..FREE })

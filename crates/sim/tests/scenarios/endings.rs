@@ -1,4 +1,4 @@
-//! Scenarios that go nowhere: they end all the same.
+//! Scenarios without progress, which still end.
 
 use crate::rig::{FREE, Run, ms, us, world};
 use runyard_engine::event::Event;
@@ -8,10 +8,10 @@ use runyard_workload::{Overrides, parse};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Longer than any of these takes, but for one that never ends.
+/// A time limit that only a run without an end exceeds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `text` for a second of virtual time, aside, so that a run that never ends fails.
+/// Runs `text` for a second of virtual time on another thread, so that a run without an end fails.
 fn ends(text: &'static str) -> Outcome {
     let (done, outcome) = mpsc::channel();
     std::thread::spawn(move || {
@@ -25,7 +25,7 @@ fn ends(text: &'static str) -> Outcome {
     outcome.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("this never ends: {text}"))
 }
 
-/// It ends with one violation.
+/// Asserts that the run ends with one violation.
 #[track_caller]
 fn stops(text: &'static str, invariant: &str) {
     let Outcome { end, violations, .. } = ends(text);
@@ -115,7 +115,7 @@ fn a_run_without_hope_ends() {
          'e': {'loop': 1, 'delay': 50, 'exit': '', 'barrier': 'b'},
          'f': {'loop': 1, 'send': {'ref': 'q', 'bytes': 11, 'capacity': 10}}",
     );
-    run.holds(run.end() < ms(1), "when nobody can go on");
+    run.holds(run.end() < ms(1), "when no task can go on");
     let run = world().millis(7).run("'a': {'loop': 1, 'suspend': ''}");
     run.is("or with its duration", run.end(), ms(7));
 }
@@ -138,7 +138,7 @@ fn a_signal_before_the_wait_leaves_the_waiter() {
     run.is("b is left at", run.at_step("b", 3), [us(20)]);
 }
 
-/// What a run of `text` leaves undone.
+/// Returns the waits of a run that never end.
 fn left(millis: u64, tasks: &str) -> Vec<String> {
     world().cpus(4).millis(millis).run(tasks).outcome.left.lines
 }
@@ -186,7 +186,7 @@ fn each_wait_is_told_of_that_no_task_is_left_to_end() {
     assert_eq!(told, expected);
 }
 
-/// The end of a run comes in the middle of all these.
+/// The run ends in the middle of all these waits.
 #[test]
 fn a_wait_that_a_task_could_end_is_not_told_of() {
     let told = left(

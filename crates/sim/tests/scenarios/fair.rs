@@ -1,4 +1,4 @@
-//! The fair class: who gets how much, who preempts when waking up, and how CPUs fill up.
+//! The fair class: the shares of tasks, wake-up preemption, and the spread over CPUs.
 
 use crate::rig::{Run, World, ms, on, us, world};
 use runyard_engine::time::Nanos;
@@ -11,7 +11,7 @@ fn long(world: World, text: &str) -> Run {
     if text.contains("'tasks'") { world.run_text(text) } else { world.run(text) }
 }
 
-/// The shares of CPU time, in per cent of one CPU, are near what is expected.
+/// Asserts that the share of a task, in per cent of one CPU, is close to the expected one.
 fn near(run: &Run, name: &str, percent: f64) {
     let share = run.share(name, LONG);
     run.holds((share - percent).abs() < 1.0, &format!("{name} has {share} %, not {percent} %"));
@@ -65,7 +65,7 @@ fn groups_share_by_their_weights_not_by_their_tasks() {
     near(&run, "other", 100.0 / 6.0);
 }
 
-/// On each CPU a group has the part of its weight that its load there is of its load everywhere.
+/// On each CPU, a group's weight is its total weight times the part of its load on that CPU.
 #[test]
 fn a_groups_weight_is_divided_among_its_cpus() {
     let run = long(
@@ -93,7 +93,7 @@ fn a_groups_weight_is_divided_among_its_cpus() {
     }
 }
 
-/// How long a task that sleeps most of the time waits for a CPU that another keeps busy.
+/// Returns the wake-up latency of a task that mostly sleeps, on a CPU that another task keeps busy.
 fn latency(features: &str, policy: &str) -> Nanos {
     let run = world().millis(3_000).features(features).run(&format!(
         "'hog': {{'run': 1000}},
@@ -124,7 +124,7 @@ fn everybody_preempts_sched_idle() {
     }
 }
 
-/// An idle group with one in it that is not, the opposite, and a group as light as an idle one.
+/// An idle group with a normal child group, the opposite, and a group with the weight of an idle one.
 const GROUPS: &str = "'groups': {'/i': {'idle': true}, '/i/n': {}, '/n': {},
     '/n/i': {'idle': true}, '/light': {'weight': 2}}";
 
@@ -144,7 +144,7 @@ fn an_idle_group_has_the_share_of_one_sched_idle_task() {
     let share = |name| run.share(name, LONG);
     let all = share("heavy") + share("light") + share("below");
     run.holds((0.1..0.6).contains(&all), &format!("3 of 1027 is 0.29 %, not {all} %"));
-    // A third of a per cent has room for few turns, which last some milliseconds.
+    // A third of a per cent allows for few turns, which last some milliseconds.
     let heavy = share("heavy") / all;
     run.holds((0.4..0.8).contains(&heavy), &format!("3121 of 5169 is 0.60, not {heavy}"));
     let alone = beside("");
@@ -181,9 +181,9 @@ fn an_idle_group_is_idle_to_its_siblings_only() {
     near(&run, "idle", 0.15);
 }
 
-/// Whether a task of `woken` preempts one of `running` at once. It is of nice 19, so that what it
-/// is credited for its sleep is never enough for that (without `LATENCY_NICE`, which caps what it
-/// takes); it sleeps for longer than it starts ahead.
+/// Returns whether a task of `woken` preempts one of `running` at once. The woken task has nice 19, so that its sleeper
+/// credit never suffices for that (without `LATENCY_NICE`, which caps the credit needed). It sleeps for longer than its
+/// initial lead.
 fn preempts(features: &str, policy: &str, running: &str, woken: &str) -> bool {
     let run = world().features(features).features("NO_LATENCY_NICE").run_text(&format!(
         "{{{GROUPS}, 'tasks': {{
@@ -214,8 +214,8 @@ fn a_woken_task_preempts_an_idle_group_at_once() {
 
 #[test]
 fn a_task_of_an_idle_group_preempts_nobody_outside() {
-    // A hog of little weight is soon so far ahead of the woken task that it would be preempted if
-    // only virtual times counted; the other hog keeps the clock from following it.
+    // A hog with a low weight soon has such a lead over the woken task that virtual times alone would preempt it. The
+    // other hog keeps the clock from following it.
     let latency = |idle: &str, per_mille| {
         let run = world().millis(10_000).run_text(&format!(
             "{{'machine': {{'cpus': 1, 'tick_hz': 100}},
@@ -248,7 +248,10 @@ fn an_idle_group_is_credited_as_a_sched_idle_task() {
     };
     let idle = waits("'/i': {'idle': true}", "'group': '/i'");
     assert_eq!(idle, waits("", "'policy': 'SCHED_IDLE'"));
-    assert!(idle > waits("'/i': {'weight': 3}", "'group': '/i'"), "who is not gets more");
+    assert!(
+        idle > waits("'/i': {'weight': 3}", "'group': '/i'"),
+        "a task that is not idle gets more"
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! CPUs that leave service and come back.
+//! CPUs that go offline and come back.
 
 use crate::rig::{Run, ms, on, us, world};
 use runyard_engine::time::{Nanos, Time};
 
-/// Whether a task executed on `cpu` between the two moments.
+/// Returns whether a task executed on `cpu` between the two times.
 fn executed(run: &Run, cpu: u16, from: Time, to: Time) -> bool {
     let names = run.outcome.tasks.iter().map(|task| task.name.as_str());
     let mut stretches = names.flat_map(|name| run.stretches(name));
@@ -52,11 +52,11 @@ fn a_cpu_that_came_back_is_one_as_before() {
         "'hog': {'cpus': [1], 'delay': 21000, 'loop': 1, 'run': 10000},
          'pinned': {'cpus': [1], 'delay': 22000, 'loop': 1, 'run': 1000}",
     );
-    run.is("who begins then keeps to it", (run.cpus_of("hog"), run.cpus_of("pinned")), {
+    run.is("a task that begins then keeps to it", (run.cpus_of("hog"), run.cpus_of("pinned")), {
         (vec![1], vec![1])
     });
     let run = world().run("'a': {'instance': 4, 'loop': 1, 'run': 20000}");
-    run.holds(run.end() < ms(65), "it fetches its part of what is there");
+    run.holds(run.end() < ms(65), "it fetches its part of the tasks");
 }
 
 #[test]

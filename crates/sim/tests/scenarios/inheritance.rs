@@ -1,9 +1,9 @@
-//! Priority inheritance: what it bounds, through chains, and when it ends.
+//! Priority inheritance: its bounds, its chains, and its end.
 
 use crate::rig::{Run, World, on, us, world};
 use runyard_engine::event::What;
 
-/// `low` takes the mutex, `high` wants it, `medium` has nothing to do with it.
+/// `low` takes the mutex, `high` wants it, and `medium` does not use it.
 const INVERSION: &str = "
     'low': {'policy': 'SCHED_FIFO', 'priority': 1, 'loop': 1,
             'run': 100, 'lock': 'm', 'run1': 1000, 'unlock': 'm', 'run2': 500},
@@ -14,7 +14,7 @@ const INVERSION: &str = "
 #[test]
 fn without_inheritance_the_medium_task_decides() {
     let run = world().run(INVERSION);
-    run.is("medium is in nobody's way", run.stretches("medium"), [on(0, 400, 9_400)]);
+    run.is("medium delays no task", run.stretches("medium"), [on(0, 400, 9_400)]);
     run.is("high waits for both", run.at_step("high", 1), [us(10_100)]);
 }
 
@@ -46,7 +46,7 @@ fn fair_waiters_lend_nothing() {
     with.is("events", &with.events, &without.events);
 }
 
-/// `low` holds a, which `second` wants, who holds b, which `third` wants, who holds c.
+/// `low` holds a. `second` wants a and holds b. `third` wants b and holds c.
 const CHAIN: &str = "
     'low': {'policy': 'SCHED_FIFO', 'priority': 1, 'loop': 1,
             'lock': 'a', 'run': 1000, 'unlock': 'a', 'run1': 1},
@@ -94,7 +94,7 @@ fn a_boost_is_the_best_of_those_that_are_left() {
     run.is("as 1", run.stretches("low")[2], on(0, 1_220, 1_720));
 }
 
-/// A holder that uses more than the budget of real-time tasks.
+/// Runs an owner that uses more than the budget of real-time tasks.
 fn hold_long(world: World) -> Run {
     world.run_inheriting(
         "'low': {'loop': 1, 'lock': 'm', 'run': 2000000, 'unlock': 'm', 'run1': 400000},
@@ -107,15 +107,15 @@ fn hold_long(world: World) -> Run {
 fn who_inherits_a_priority_is_not_throttled() {
     let run = hold_long(world());
     run.is("it goes through", run.at_step("low", 2), [us(2_000_000)]);
-    run.holds(run.start("fair") >= us(2_000_000), "nobody else runs meanwhile");
+    run.holds(run.start("fair") >= us(2_000_000), "no other task runs meanwhile");
 }
 
 #[test]
 fn what_was_used_while_boosted_counts_afterwards() {
     let run = hold_long(world());
-    // Of 2 s that began at 1 ms, 1.9 s are the budget: the rest is missing from the third.
+    // Of the 2 s that began at 1 ms, 1.9 s are the budget. The rest is missing from the third second.
     let high = run.at_step("high", 1)[0];
     run.holds((us(2_001_000)..us(2_002_000)).contains(&high), "high waits for the third period");
     let told = run.times(|event| matches!(event.what, What::Throttled { .. }));
-    run.is("from the end of the boost on, as is told", told, [us(2_000_000)]);
+    run.is("from the end of the boost on, as reported", told, [us(2_000_000)]);
 }

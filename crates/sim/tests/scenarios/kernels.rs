@@ -1,23 +1,23 @@
-//! What the kernels do each in their own way, by name.
+//! The differences between kernels, by name.
 
 use crate::rig::{Run, ms, world};
 use runyard_engine::time::Nanos;
 
-/// The tasks on one CPU of a kernel, whose ticks are a millisecond apart.
+/// Runs the tasks on one CPU of a kernel with a tick of one millisecond.
 fn on_kernel(kernel: &str, millis: u64, tasks: &str) -> Run {
     let text = format!("{{'machine': {{'cpus': 1, 'kernel': '{kernel}'}}, 'tasks': {{{tasks}}}}}");
     world().millis(millis).run_text(&text)
 }
 
-/// How long a task waited at the worst after a wake-up, in microseconds.
+/// Returns the longest wait of a task after a wake-up, in microseconds.
 fn worst(run: &Run, name: &str) -> u64 {
     run.account(name).wakeup_latency.max().unwrap_or(Nanos::ZERO).0 / 1_000
 }
 
-/// A hog that wants 100 ms at a time keeps a task with a short slice no longer waiting than the kernel's own rule lets
-/// it. In 6.6 all want the base slice. In 6.12 the hog makes way at the first tick at which it is not eligible; but the
-/// other one, which wants little at a time too, has before what it is owed for the hog's 7 ms. In 6.18 the hog's turn is
-/// as short as the other one's.
+/// A woken task with a short slice waits only as long as the kernel's own rule allows, beside a hog with a slice of 100
+/// ms and a hog with a short one. In 6.6 all tasks have the base slice. In 6.12 the long hog gives way at the first
+/// tick at which it is not eligible. But the short hog first receives its share for the long hog's 7 ms. In 6.18 the
+/// turns of both hogs are short.
 #[test]
 fn a_woken_task_with_a_short_slice_waits_for_ticks_and_not_for_a_long_slice() {
     let tasks = "'long': {'slice': 100000, 'run': 1000000},
@@ -30,8 +30,8 @@ fn a_woken_task_with_a_short_slice_waits_for_ticks_and_not_for_a_long_slice() {
     }
 }
 
-/// Where the hog is alone it never keeps the CPU from one whose slice is shorter, and of equal slices it does so for
-/// its own.
+/// A lone hog gives way at once to a woken task with a shorter slice. With equal slices the woken task waits for at
+/// most the hog's slice.
 #[test]
 fn a_hog_that_is_alone_makes_way_for_a_shorter_slice() {
     let tasks = |slice: u32| {
@@ -49,8 +49,8 @@ fn a_hog_that_is_alone_makes_way_for_a_shorter_slice() {
     }
 }
 
-/// A task owes the hog beside it something when it goes to sleep. In 6.12 it has worked that off long before it wakes up;
-/// in 6.6, and without the feature, it owes that still.
+/// A task goes to sleep with negative lag against the hog beside it. In 6.12 the lag has decayed long before the task
+/// wakes. In 6.6, and without the feature, the task still has it.
 #[test]
 fn what_a_sleeper_owes_is_worked_off_in_its_place() {
     let waits = |features: &str| {
@@ -66,7 +66,8 @@ fn what_a_sleeper_owes_is_worked_off_in_its_place() {
     assert!(with <= 3_000 && without > 8_000, "{with} us with ghosts, {without} us without");
 }
 
-/// Who sleeps for a moment and owes something wakes up in its place, though another CPU is idle (`ttwu_runnable`).
+/// A task that sleeps for a moment with negative lag wakes in its old place, even if another CPU is idle
+/// (`ttwu_runnable`).
 #[test]
 fn who_owes_something_wakes_up_where_it_is() {
     for (feature, migrations) in [("DELAY_DEQUEUE", 0), ("NO_DELAY_DEQUEUE", 1)] {
@@ -82,7 +83,7 @@ fn who_owes_something_wakes_up_where_it_is() {
     }
 }
 
-/// Naps pay nothing, whatever becomes of what is owed meanwhile.
+/// Short sleeps gain nothing, for any treatment of the negative lag.
 #[test]
 fn who_naps_has_no_more_than_its_share() {
     for kernel in ["6.6", "6.12", "6.18"] {
@@ -94,7 +95,7 @@ fn who_naps_has_no_more_than_its_share() {
     }
 }
 
-/// A real-time hog and a fair one on the CPU of such a machine, for ten seconds.
+/// Runs a real-time hog and a fair one on one CPU of such a machine for ten seconds.
 fn famine(machine: &str, features: &str) -> Run {
     let text = format!(
         "{{'machine': {{'cpus': 1, {machine}}}, 'features': [{features}], 'tasks': {{
@@ -103,7 +104,7 @@ fn famine(machine: &str, features: &str) -> Run {
     world().millis(10_000).run_text(&text)
 }
 
-/// By the throttling of real-time tasks or by the fair server, each second in one piece.
+/// Fair tasks get their time from the throttling of real-time tasks or from the fair server, in one piece each second.
 #[test]
 fn a_real_time_hog_leaves_a_twentieth() {
     let groups = "'rt_group_sched': true";
@@ -138,8 +139,8 @@ fn a_real_time_hog_leaves_a_twentieth() {
     }
 }
 
-/// Once they have starved, fair tasks that come and go need not wait for the rest of that second; in the next one they
-/// starve again.
+/// Once they have starved, fair tasks that come and go need not wait for the rest of that second. In the next second
+/// they starve again.
 #[test]
 fn who_was_served_is_served_at_once_for_a_period() {
     let tasks = "'hog': {'policy': 'SCHED_FIFO', 'run': 1000000},
@@ -155,8 +156,8 @@ fn who_was_served_is_served_at_once_for_a_period() {
     );
 }
 
-/// Whom a CPU that serves fair tasks makes wait, it does not give away: the kernel's own balance finds nothing to push
-/// there, nor to pull.
+/// A CPU that serves fair tasks does not give away the real-time tasks that it makes wait. The kernel's own balance
+/// finds nothing to push or pull there.
 #[test]
 fn a_real_time_task_waits_where_fair_tasks_are_served() {
     let tasks = "'low': {'instance': 2, 'policy': 'SCHED_FIFO', 'priority': 1, 'run': 1000000},
@@ -174,7 +175,7 @@ fn a_real_time_task_waits_where_fair_tasks_are_served() {
     assert!((30_000..=51_000).contains(&with) && without < 100, "{with} us, else {without} us");
 }
 
-/// Also those of which nothing is left but what they owe, those of the idle class and those whose group has no budget.
+/// This includes tasks that only have negative lag left, tasks of the idle class, and tasks of a group without budget.
 #[test]
 fn whoever_is_fair_is_served() {
     let text = "{'machine': {'cpus': 1, 'kernel': '6.18'}, 'groups': {'/g': {'runtime': 10000, 'period': 500000}},
@@ -190,8 +191,8 @@ fn whoever_is_fair_is_served() {
     run.holds(share("held") <= 2.1 && share("held") > 0.8, &format!("{} %", share("held")));
 }
 
-/// How often a task changes its CPU that computes for 40 us each 4 ms, while a pinned one computes for `busy` us, and
-/// their CPU is busy when it wakes up; the other one idles.
+/// Returns the number of CPU changes of a task that computes for 40 us each 4 ms, while a pinned one computes for
+/// `busy` us. Their CPU is busy when the task wakes, and the other CPU idles.
 fn moves(machine: &str, busy: u32) -> u64 {
     let text = format!(
         "{{'machine': {{'cpus': 2, 'kernel': '6.18'{machine}}}, 'features': ['NO_LOAD_BALANCE'], 'tasks': {{
@@ -214,7 +215,7 @@ fn a_guest_packs_tasks_on_a_cpu_with_room() {
     assert_eq!(moves(packs, 3_000), 1);
 }
 
-/// The more the CPUs are used, the fewer of them a woken task looks at: of two that are used for more than 60 % none.
+/// A wake-up examines fewer CPUs the more they are used. With two CPUs that are more than 60 % used it examines none.
 #[test]
 fn a_woken_task_looks_at_fewer_cpus_the_more_they_are_used() {
     let migrations = |features: &str, run: u32| {
@@ -231,7 +232,7 @@ fn a_woken_task_looks_at_fewer_cpus_the_more_they_are_used() {
     assert!(2 * with > without, "{with} and {without} where they are used for 30 %");
 }
 
-/// A running task leaves a CPU on which a pinned one waits, for one that is idle.
+/// A running task leaves a CPU where a pinned task waits for an idle CPU.
 #[test]
 fn a_running_task_makes_room_for_a_pinned_one() {
     let tasks = "'heavy': {'priority': -11, 'run': 5000},

@@ -1,4 +1,4 @@
-//! What one task does: time, timers, phases and loops, forks, and what a phase asks for itself.
+//! The actions of one task: time, timers, phases and loops, forks, and the properties of a phase.
 
 use crate::rig::{Run, ms, on, us, world};
 use runyard_engine::attr::{GroupId, Policy, RtPrio};
@@ -49,9 +49,9 @@ fn a_sleep_ends_with_its_slack_unless_an_interrupt_comes_before() {
     assert_eq!(alone("'a': {'timer_slack': 700, 'loop': 1, 'sleep': 50, 'run': 1}"), [us(750)]);
     let real_time = "'policy': 'SCHED_FIFO', 'timer_slack': 700, 'loop': 1";
     assert_eq!(alone(&format!("'a': {{{real_time}, 'sleep': 5000, 'run': 1}}")), [us(5_000)]);
-    // Its window is open when the CPU is about to go idle.
+    // The timer's window is open when the CPU is about to go idle.
     assert_eq!(alone("'a': {'loop': 1, 'sleep': 0, 'run': 1}"), [us(0)]);
-    // Another timer of the CPU interrupts within the window; so does the tick if it is busy.
+    // Another timer of the CPU interrupts within the window. On a busy CPU the tick does so.
     let run = world().run(
         "'other': {'policy': 'SCHED_FIFO', 'loop': 1, 'sleep': 5020, 'run': 10},
          'a': {'timer_slack': 100, 'loop': 1, 'sleep': 5000, 'run': 1}",
@@ -179,7 +179,7 @@ fn yielding_lets_the_others_run() {
     run.is("not for the less important", run.stretches("a"), [on(0, 0, 200)]);
 }
 
-/// Unless that is unfair: until the other is behind again.
+/// The exception is an unfair wake-up, which waits until the other task is behind again.
 #[test]
 fn fair_tasks_that_yield_take_turns() {
     let task = "'loop': 100, 'run': 100, 'yield': ''";
@@ -188,7 +188,7 @@ fn fair_tasks_that_yield_take_turns() {
     run.holds(order.len() > 100, "mostly one round each, in turn");
 }
 
-/// Who executes, one stretch after the other.
+/// Returns the executing tasks, one stretch after another.
 fn turns<'n>(run: &Run, names: &[&'n str]) -> Vec<&'n str> {
     let turns = |&name| run.stretches(name).into_iter().map(move |turn| (turn.from, name));
     let mut turns: Vec<_> = names.iter().flat_map(turns).collect();
@@ -226,7 +226,7 @@ fn a_forked_tasks_delay_and_timers_count_from_the_begin_of_the_run() {
     early.is("its timer", early.at_step("child-0000", 1), [us(1_300)]);
 }
 
-/// The latency nice with which each task began, by name.
+/// Returns the latency nice with which each task began, by name.
 fn latency_nice(run: &Run) -> Vec<(&str, i8)> {
     run.outcome.tasks.iter().map(|task| (&*task.name, task.latency_nice.get())).collect()
 }
@@ -327,7 +327,7 @@ fn a_phase_changes_the_policy_and_what_it_does_not_say_stays() {
     });
     let less = Policy::Fifo(RtPrio::new(5).unwrap());
     let fair = Policy::Normal(Default::default());
-    run.is("changes told", policies.collect::<Vec<_>>(), [less, fair]);
+    run.is("changes reported", policies.collect::<Vec<_>>(), [less, fair]);
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn a_phase_changes_the_group() {
     let told = |event: &runyard_engine::event::Event| {
         matches!(event.what, What::Changed { group: GroupId(2), .. })
     };
-    run.is("the change is told once, when it happens", run.times(told), [us(1_000)]);
+    run.is("the change is reported once, when it happens", run.times(told), [us(1_000)]);
     run.is("the group with which it began", run.outcome.tasks[0].group, GroupId(1));
     let groups = run.totals().group_runtimes(3, [(run.task("a"), GroupId(1))]);
     run.is("groups", groups, [0, 1_000_000, 3_500_000].map(Nanos));

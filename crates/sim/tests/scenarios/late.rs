@@ -1,5 +1,5 @@
-//! Why tasks are late: what reports say of the worst wake-ups, against the list of all events gone through naively, and
-//! scenarios in which each cause is the obvious one.
+//! The causes of late tasks. Each report of the worst wake-ups is compared with a naive walk over all events, and
+//! scenarios show each cause where it is obvious.
 
 use crate::rig::{Run, world};
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
@@ -15,12 +15,12 @@ use runyard_workload::scenario::Costs;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of a longer wait the record may have forgotten a part.
+/// The record may have dropped a part of a wait with more events.
 const REMEMBERED: usize = 1_000;
-/// How many events are gone through naively for one run: all of a short one.
+/// The number of events that the naive walk examines for one run: all events of a short run.
 const PATIENCE: usize = 100_000;
 
-/// Holds what the report says of the worst wake-ups to what the events say.
+/// Compares the report of the worst wake-ups with the events.
 pub fn hold(run: &Run) {
     let report = report(run);
     let mut waits = waits(run);
@@ -43,7 +43,7 @@ pub fn hold(run: &Run) {
     }
 }
 
-/// The report of a run.
+/// Returns the report of a run.
 pub fn report(run: &Run) -> Report {
     let scenario = &run.scenario;
     let explained = Explained {
@@ -100,7 +100,7 @@ impl Wait {
     }
 }
 
-/// The waits of each task, in order. In the simulator a task that is woken sleeps.
+/// Returns the waits of each task, in order. In the simulator a woken task sleeps before.
 fn waits(run: &Run) -> BTreeMap<TaskId, Vec<Wait>> {
     let (mut waits, mut woken) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::new());
     for (nth, event) in run.events.iter().enumerate() {
@@ -120,12 +120,12 @@ fn waits(run: &Run) -> BTreeMap<TaskId, Vec<Wait>> {
     waits
 }
 
-/// What a CPU does.
+/// The activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Doing {
     Idle,
     Forced,
-    /// Whether it was idle before.
+    /// Scheduler work; the flag says whether the CPU was idle before.
     Overhead(bool),
     Exec(TaskId, Policy),
 }
@@ -133,12 +133,12 @@ enum Doing {
 #[derive(Clone, Debug)]
 struct Cpu {
     doing: Doing,
-    /// Who executes, or did before the scheduler's work.
+    /// The task that executes, or that executed before the scheduler's work.
     exec: Option<(TaskId, Policy)>,
     throttled: BTreeSet<GroupId>,
 }
 
-/// A wait, gone through event by event.
+/// A naive walk over the events of a wait.
 struct Naive<'r> {
     run: &'r Run,
     wait: &'r Wait,
@@ -147,7 +147,7 @@ struct Naive<'r> {
     policy: Policy,
     cpus: Vec<Cpu>,
     on: CpuId,
-    /// When it came there, and whether it is past that moment.
+    /// The time of its arrival, and whether the walk has passed it.
     came: Time,
     settled: bool,
     stay: BTreeSet<usize>,
@@ -292,7 +292,7 @@ impl<'r> Naive<'r> {
         (self.passed_over, self.chosen) = (false, false);
     }
 
-    /// All has happened that did at the moment when it came.
+    /// Marks that all events at the time of its arrival have been seen.
     fn settle(&mut self) {
         if std::mem::replace(&mut self.settled, true) {
             return;
@@ -311,7 +311,7 @@ impl<'r> Naive<'r> {
         };
     }
 
-    /// The CPUs that run something less important, or nothing.
+    /// Returns the CPUs that run a less important task, or none.
     fn free(&self) -> impl Iterator<Item = usize> + '_ {
         let own = importance(self.policy);
         let heeds = threads(self.run) > 1;
@@ -367,7 +367,7 @@ impl<'r> Naive<'r> {
     }
 }
 
-/// The cause of the worst wake-up of `task`.
+/// Returns the cause of the worst wake-up of `task`.
 #[track_caller]
 fn cause_of(run: &Run, task: &str) -> Option<Cause> {
     let report = report(run);
@@ -375,7 +375,7 @@ fn cause_of(run: &Run, task: &str) -> Option<Cause> {
     task.worst[0].cause
 }
 
-/// A task of 1 ms that wants CPU 0 where another one is, and what it waits for.
+/// A task of 1 ms wants CPU 0, where another task is. The cause names the reason.
 #[test]
 fn each_cause_is_told_where_it_is_the_obvious_one() {
     let waiter =
@@ -399,7 +399,7 @@ fn each_cause_is_told_where_it_is_the_obvious_one() {
     assert_eq!(cause_of(&cost, "t"), Some(Cause::Cost));
 }
 
-/// It preempts nobody who is in his slice, though it comes first.
+/// The task precedes the running one in the order, but does not preempt a task within its slice.
 #[test]
 fn a_slice_that_is_protected_is_told() {
     let text = "{'machine': {'cpus': 1, 'kernel': '6.12'}, 'tasks': {
@@ -421,7 +421,7 @@ fn a_throttled_group_is_told() {
     assert_eq!(cause_of(&run, "t"), Some(Cause::Throttled));
 }
 
-/// Whoever executed before the CPU was idle does not any more. If the CPU executes that task again, it was chosen.
+/// The task that executed before the CPU went idle does not count. If the CPU executes that task again, it was chosen.
 #[test]
 fn a_cpu_that_was_idle_has_switched() {
     let costs = Costs { idle_exit: Nanos::from_micros(500), ..Costs::FREE };
@@ -442,7 +442,7 @@ fn a_cookie_of_the_core_is_told() {
     assert_eq!(cause_of(&run, "t"), Some(Cause::CoreCookie));
 }
 
-/// Where wake-ups stay on a busy CPU while another is idle, and nobody balances.
+/// Wake-ups stay on a busy CPU while another is idle, and balancing is off.
 #[test]
 fn what_was_free_at_the_placement_and_what_became_free_later_are_told_apart() {
     let placed = "{'machine': {'topology': '2x1'}, 'features': ['NO_LOAD_BALANCE', 'NO_IDLE_LOAD_BALANCE'],

@@ -1,4 +1,4 @@
-//! Latency nice: who goes first, and for how long; and that nobody has more or less of a CPU for it.
+//! Latency nice: it changes the order and the time of turns, and no task's share of a CPU.
 
 use crate::rig::{FREE, Run, on, us, world};
 use proptest::collection::vec;
@@ -15,8 +15,8 @@ use runyard_sim::{Options, Sim};
 use runyard_workload::{Overrides, parse};
 use std::fmt::Write as _;
 
-/// The median wait of a sleeper of little weight beside a task that never sleeps. It is credited
-/// 3 ms and cannot be further behind than that, of which a granularity by weight makes nothing.
+/// Returns the median wait of a light sleeper beside a task that never sleeps. The sleeper is credited with 3 ms and
+/// cannot be further behind than that. A granularity by weight would cancel the credit.
 fn wait_at_nice_19(features: &str) -> Nanos {
     let run = world().millis(5_000).features(features).run(
         "'hog': {'run': 1000},
@@ -31,9 +31,8 @@ fn a_sleeper_of_little_weight_preempts() {
     assert!(wait_at_nice_19("NO_LATENCY_NICE") > Nanos::from_micros(500), "at a tick, if ever");
 }
 
-/// A task wakes up at 100 ms for `span` us. After `then` us a real-time task takes its CPU for 1 ms,
-/// and meanwhile another sleeper wakes up, that is behind by as much. Who has waited since the
-/// beginning is ahead of both.
+/// Runs a task that wakes at 100 ms for `span` us. After `then` us a real-time task takes its CPU for 1 ms. Meanwhile
+/// another sleeper wakes that is equally far behind. A task that has waited since the beginning is ahead of both.
 fn interrupted(latency_nice: i32, (span, then): (u32, u32)) -> Run {
     let timer = |period| format!("'timer': {{'ref': 'unique', 'period': {period}}}");
     world().features("").run(&format!(
@@ -56,18 +55,18 @@ fn who_lost_the_cpu_before_its_first_stretch_was_over_has_it_again_first() {
     run.is("the other", run.stretches("other").pop(), Some(on(0, 101_500, 101_600)));
 
     let run = interrupted(0, (500, 200));
-    run.is("it waits as anybody", run.stretches("it").pop(), Some(on(0, 101_300, 101_600)));
+    run.is("it waits like any task", run.stretches("it").pop(), Some(on(0, 101_300, 101_600)));
 }
 
 #[test]
 fn who_lost_the_cpu_later_has_had_its_turn() {
     let run = interrupted(-20, (1_500, 900));
     run.is("the other", run.stretches("other").pop(), Some(on(0, 101_900, 102_000)));
-    run.holds(run.stretches("it").pop().unwrap().from >= us(102_000), "it waits as anybody");
+    run.holds(run.stretches("it").pop().unwrap().from >= us(102_000), "it waits like any task");
 }
 
-/// The mean wait of a task that wants 5/8 of a CPU, more than its share, beside one that wants all:
-/// neither is ever far behind.
+/// Returns the mean wait of a task that wants 5/8 of a CPU, more than its share, beside one that wants all of it.
+/// Neither is ever far behind.
 fn wait((its_group, its_own): (i32, i32), (others_group, others_own): (i32, i32)) -> Nanos {
     let run = world().millis(3_000).run_text(&format!(
         "{{'groups': {{'/a': {{'latency_nice': {its_group}}}, '/b': {{'latency_nice': {others_group}}}}},
@@ -127,7 +126,7 @@ fn a_value_counts_from_when_the_task_changes_it() {
     run.holds(sensitive < plain, &format!("{sensitive} ns after it, {plain} before"));
 }
 
-/// How long a task waited each time that it woke up, and until when.
+/// Returns, for each wake-up of a task, the end of its wait and the duration.
 fn waits(run: &Run, name: &str) -> Vec<(Time, Nanos)> {
     let it = run.task(name);
     let (mut woken, mut waits) = (None, Vec::new());
@@ -143,11 +142,11 @@ fn waits(run: &Run, name: &str) -> Vec<(Time, Nanos)> {
     waits
 }
 
-/// The longest wait of a task of latency nice 0 that never sleeps, beside a crowd that is as
-/// sensitive as can be. While it waits, its vruntime stays, and the clock is not beyond it. A member
-/// of the crowd is behind that by its credit at the most when it wakes up; it is preferred until it
-/// is ahead by `latency_max`, and then has one turn, a slice and the tick that ends it. All of it is
-/// virtual time, which is time for who weighs as much as the one that waits.
+/// Returns a bound on the wait of a task of latency nice 0 that never sleeps, beside a crowd with the highest
+/// sensitivity. While the task waits, its vruntime stays, and the clock does not pass it. A member of the crowd that
+/// wakes is behind it by at most its credit. The member is preferred until it is ahead by `latency_max`. Then it has
+/// one turn: a slice, and the tick that ends it. All of this is virtual time, which is real time for members with the
+/// weight of the waiting task.
 fn longest_wait(config: &Config, crowd: u64) -> Nanos {
     let credit = config.latency.0 / 2;
     let latency_max = config.latency_max().unsigned_abs();
@@ -178,9 +177,9 @@ fn a_sensitive_crowd_starves_nobody() {
     }
 }
 
-/// Tasks that are new for each request, and that somebody starts who is not in their queue, have no past
-/// that could be held against them, and start near the clock. Where there is always one, who does not sleep
-/// is passed over for one latency period, while one of them has the CPU, and then has its turn.
+/// A task outside the queue starts a new task for each request. The new tasks have no past to hold against them, and
+/// start near the clock. With always one of them present, a task that does not sleep is passed over for one latency
+/// period while one of them has the CPU. Then it has its turn.
 #[test]
 fn sensitive_newcomers_without_end_starve_nobody() {
     let config = Config::new(Topology::flat(1).unwrap());
@@ -193,7 +192,7 @@ fn sensitive_newcomers_without_end_starve_nobody() {
     let stretches = ran.stretches("hog");
     let gaps = stretches.windows(2).map(|pair| pair[1].from.since(pair[0].to));
     let longest = gaps.max().unwrap_or_default();
-    // The one that has the CPU then goes on until its turn is over.
+    // The newcomer that has the CPU then continues until its turn is over.
     let bound = config.latency + config.min_granularity + config.tick;
     ran.holds(longest <= bound, &format!("it waited {longest:?}, at most {bound:?}"));
     // A min_granularity after each latency period is a ninth.
@@ -201,7 +200,7 @@ fn sensitive_newcomers_without_end_starve_nobody() {
     ran.holds(share > 9.0, &format!("{share} %"));
 }
 
-/// A chain of them, each of which starts the next, has no more than one that stays.
+/// In a chain of newcomers, each of which starts the next, the total is no more than that of one that stays.
 #[test]
 fn a_chain_of_sensitive_newcomers_has_the_share_of_one_task() {
     let last = |run: u64| format!("'run': {run}, 'fork': 'chain'");
@@ -228,7 +227,7 @@ fn a_chain_of_sensitive_newcomers_has_the_share_of_one_task() {
     }
 }
 
-/// One that somebody of little weight starts does not wait for that.
+/// A newcomer started by a light task does not wait for that task's weight.
 #[test]
 fn a_sensitive_newcomer_does_not_wait_for_the_weight_of_who_starts_it() {
     let waits = |latency_nice: i64| {
@@ -250,7 +249,7 @@ fn a_sensitive_newcomer_does_not_wait_for_the_weight_of_who_starts_it() {
     run.holds(sensitive <= normal, &format!("{sensitive}, of latency nice 0 {normal}"));
 }
 
-/// A sliver of the CPU between two newcomers is no turn.
+/// A tiny stretch on the CPU between two newcomers is not a turn.
 #[test]
 fn sensitive_newcomers_with_gaps_leave_turns() {
     let run = world().millis(1_000).run(
@@ -264,7 +263,7 @@ fn sensitive_newcomers_with_gaps_leave_turns() {
     run.holds(share > 9.0, &format!("{share} %"));
 }
 
-/// Who changes its value again and again keeps its turn, and its share.
+/// A task that changes its value again and again keeps its turn and its share.
 #[test]
 fn a_change_of_the_value_moves_nobody() {
     for features in ["", "EEVDF"] {
@@ -278,7 +277,7 @@ fn a_change_of_the_value_moves_nobody() {
     }
 }
 
-/// A sensitive newcomer has the CPU at once, as one that is woken has.
+/// A sensitive newcomer has the CPU at once, like a sensitive task that is woken.
 #[test]
 fn a_sensitive_newcomer_does_not_wait_for_its_debit() {
     for (latency_nice, nice, at_once) in [(0, 0, false), (-20, 0, true), (-20, 19, false)] {
@@ -292,15 +291,15 @@ fn a_sensitive_newcomer_does_not_wait_for_its_debit() {
     }
 }
 
-/// The groups of random mixes, and the place of each one's parent.
+/// The groups of random mixes, and the place of the parent of each.
 const GROUPS: [(&str, usize); 4] = [("/", 0), ("/a", 0), ("/b", 0), ("/a/c", 1)];
 
-/// The period of those that sleep, in microseconds, and which part of its guaranteed share each of
-/// them wants: less than all, so that it has it whatever the others do.
+/// The period of the sleepers in microseconds, and the part of its guaranteed share that each of them wants. It is less
+/// than all, so a sleeper gets it whatever the others do.
 const PERIOD: u64 = 20_000;
 const WANTED: f64 = 0.3;
 
-/// A task that never sleeps, or one that a timer wakes up.
+/// A task that never sleeps, or one that a timer wakes.
 #[derive(Clone, Debug)]
 struct Member {
     group: usize,
@@ -309,7 +308,7 @@ struct Member {
     latency_nice: i64,
 }
 
-/// Tasks of one CPU; in each group one never sleeps, so that each has its share all the time.
+/// The tasks of one CPU. In each group one task never sleeps, so each group has its share all the time.
 #[derive(Clone, Debug)]
 struct Mix {
     weights: [u64; 3],
@@ -343,7 +342,7 @@ impl Mix {
         f64::from(Nice::new(member.nice).unwrap().weight().get())
     }
 
-    /// What of the CPU a group has at least.
+    /// Returns the guaranteed share of a group.
     fn share(&self, group: usize) -> f64 {
         if group == 0 {
             return 1.0;
@@ -352,14 +351,14 @@ impl Mix {
         self.share(parent) * self.weights[group - 1] as f64 / self.load(parent)
     }
 
-    /// The weights in a group together.
+    /// Returns the sum of the weights in a group.
     fn load(&self, group: usize) -> f64 {
         let tasks = self.members.iter().filter(|member| member.group == group).map(Mix::weight);
         let below = (1..GROUPS.len()).filter(|&it| GROUPS[it].1 == group);
         tasks.sum::<f64>() + below.map(|it| self.weights[it - 1] as f64).sum::<f64>()
     }
 
-    /// The scenario, with everybody's latency nice or none.
+    /// Returns the scenario, with or without the latency nice values.
     fn text(&self, with: bool) -> String {
         let value = |latency_nice: i64| if with { latency_nice } else { 0 };
         let mut text = "{'groups': {".to_owned();
@@ -391,7 +390,7 @@ impl Mix {
         text + "}}"
     }
 
-    /// How much CPU time each task has in so many seconds.
+    /// Returns the CPU time of each task after so many seconds.
     fn run(&self, with: bool, features: &str, seconds: u64) -> Vec<Nanos> {
         let mut over = Overrides { cpus: Some(1), ..Overrides::default() };
         over.duration = Some(Nanos::from_secs(seconds));
@@ -411,9 +410,9 @@ impl Mix {
     }
 }
 
-/// How far what a task has may differ between two runs. In each of them and at each of the levels
-/// above it, it is ahead of its share by what it may have at a time, the longest slice and the tick
-/// that ends it, or behind by as much: so is whoever is beside it.
+/// Returns a bound on the difference of a task's CPU time between two runs. In each run and at each of the levels above
+/// it, the task is ahead of its share by at most one turn, or behind by as much. A turn is the longest slice and the
+/// tick that ends it. The same holds for the tasks beside it.
 fn most_apart(longest_slice: Nanos, levels: u64) -> Nanos {
     let tick = Config::new(Topology::flat(1).unwrap()).tick;
     Nanos(2 * levels * (longest_slice + tick).0)
@@ -429,7 +428,7 @@ impl Member {
     }
 }
 
-/// Latency nice moves nobody's share, with these features and so long slices.
+/// Asserts that latency nice changes no share, with these features and slices.
 fn holds(
     mix: &Mix,
     features: &str,
@@ -451,7 +450,7 @@ fn holds(
     Ok(())
 }
 
-/// What fails is printed; it need not be kept.
+/// Returns a configuration that prints a failure and keeps no file of it.
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -470,7 +469,7 @@ proptest! {
     #[test]
     fn in_eevdf_it_moves_no_share(mix in mix()) {
         let config = Config::new(Topology::flat(1).unwrap());
-        // Who cares least has the longest slice; without latency nice all have the base slice.
+        // The least sensitive task has the longest slice. Without latency nice all tasks have the base slice.
         let values = mix.members.iter().map(|member| member.latency_nice).chain(mix.groups);
         let most = LatencyNice::new(values.max().unwrap().max(0)).unwrap();
         holds(&mix, "EEVDF", config.slice(most).get(), 12)?;

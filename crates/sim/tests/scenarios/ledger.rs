@@ -1,11 +1,11 @@
-//! What every run must come to, told from its events alone, by other code than the simulator's.
+//! The accounts that every run must satisfy, computed from its events alone, by other code than the simulator's.
 //!
-//! * Time does not run back. A CPU executes whom it switched to, and is idle only if it switched to
-//!   nobody; a task has at most one CPU, is woken only while it sleeps, and is chosen only while it
-//!   waits. So no task is lost and none is in two places.
-//! * What CPUs did tiles the run, what tasks did tiles their lives, and what CPUs executed is what
-//!   tasks ran, to the nanosecond; the reports' own accounts come to the same.
-//! * Every step does what the language says: see [`crate::oracle`].
+//! * Time does not run back. A CPU executes the task that it switched to, and is idle only after a switch to no task. A
+//!   task has at most one CPU, is woken only while it sleeps, and is chosen only while it waits. So no task is lost,
+//!   and none is in two places.
+//! * The activities of a CPU cover the run, and the states of a task cover its life. The time that CPUs executed equals
+//!   the time that tasks ran, to the nanosecond. The reports' own accounts agree.
+//! * Every step follows the language: see [`crate::oracle`].
 
 use crate::oracle::Oracle;
 use crate::rig::Run;
@@ -18,11 +18,11 @@ use runyard_workload::Scenario;
 use runyard_workload::scenario::{Step, TaskSpec};
 use std::collections::BTreeSet;
 
-/// What a CPU does.
+/// The activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Idle,
-    /// Idle though tasks wait, because of their cookies.
+    /// The CPU idles although tasks wait, because of their cookies.
     Forced,
     Overhead,
     Exec(TaskId),
@@ -33,16 +33,16 @@ struct Cpu {
     doing: Doing,
     since: Time,
     holder: Option<TaskId>,
-    /// The groups that are throttled here; the root for real-time tasks as such.
+    /// The groups that are throttled here; the root stands for real-time tasks as such.
     throttled: BTreeSet<GroupId>,
     idle: Nanos,
-    /// The part of it that was forced.
+    /// The part of the idle time that was forced.
     forced: Nanos,
     overhead: Nanos,
     executed: Nanos,
 }
 
-/// Where a task is in its life.
+/// The state of a task in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     Unborn,
@@ -52,13 +52,13 @@ pub enum Life {
     Gone,
 }
 
-/// A task as its events tell.
+/// A task, as its events describe it.
 #[derive(Debug)]
 pub struct Known<'s> {
     pub spec: &'s TaskSpec,
     pub name: String,
     pub life: Life,
-    /// When its life began, and since when it is what it is.
+    /// The begin of its life, and the time since when it is in its current state.
     born: Time,
     since: Time,
     pub runtime: Nanos,
@@ -70,7 +70,7 @@ pub struct Known<'s> {
     group: GroupId,
     /// Its timer slack, while it is not real-time.
     pub slack: Nanos,
-    /// The beginning of its last stretch of executing.
+    /// The begin of its last stretch on a CPU.
     pub executes_since: Time,
 }
 
@@ -81,14 +81,14 @@ pub struct Ledger<'s> {
     cpus: Vec<Cpu>,
     tasks: Vec<Known<'s>>,
     oracle: Oracle<'s>,
-    /// Whether affinities hold: the last of a task's CPUs may leave service.
+    /// Whether affinities hold. They do not if the last of a task's CPUs may go offline.
     affinities_hold: bool,
-    /// Whether who holds a mutex may run out of its group's budget.
+    /// Whether an owner of a mutex may use more than its group's budget.
     inherits: bool,
     parents: Vec<GroupId>,
     /// Whether a CPU was found idle that had switched to a task.
     idle_with_a_task: bool,
-    /// Who forks a task at the moment.
+    /// The task that forks another at the moment.
     forker: Option<TaskId>,
 }
 
@@ -137,17 +137,17 @@ impl<'s> Ledger<'s> {
         }
     }
 
-    /// A group and those above it, without the root.
+    /// Returns a group and those above it, without the root.
     fn lineage(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
         let below_root = |group: GroupId| (group != GroupId::ROOT).then_some(group);
         let parent = move |group: &GroupId| below_root(self.parents[group.index()]);
         std::iter::successors(below_root(group), parent)
     }
 
-    /// Goes through the run.
+    /// Checks the events of the run in order.
     ///
     /// # Panics
-    /// At the first thing that must not be.
+    /// At the first violation.
     #[track_caller]
     pub fn hold(mut self, run: &Run) {
         for (at, event) in run.events.iter().enumerate() {
@@ -175,7 +175,7 @@ impl<'s> Ledger<'s> {
                 self.becomes(task, Life::Asleep);
             }
             What::Wake { task, since, .. } => {
-                want(self.known(task).life == Life::Asleep, "who is woken sleeps")?;
+                want(self.known(task).life == Life::Asleep, "a task that is woken sleeps")?;
                 want(since <= at, "a condition comes true before the wake-up")?;
                 self.oracle.woken(task, &self.tasks[task.index()], since, at)?;
                 self.becomes(task, Life::Queued);
@@ -189,7 +189,7 @@ impl<'s> Ledger<'s> {
                 want(!rt, "no real-time task executes where they are throttled")?;
                 let group = self.tasks[task.index()].group;
                 let below = self.lineage(group).any(|group| throttled.contains(&group));
-                want(!below || self.inherits, "nobody executes below a throttled group")?;
+                want(!below || self.inherits, "no task executes below a throttled group")?;
                 self.turn(cpu, Doing::Exec(task));
                 self.known(task).executes_since = at;
             }
@@ -217,11 +217,11 @@ impl<'s> Ledger<'s> {
             }
             What::Throttled { group } => {
                 let new = self.cpus[cpu.index()].throttled.insert(group);
-                want(new, "who is throttled was not")?;
+                want(new, "a group that is throttled was not")?;
             }
             What::Unthrottled { group } => {
                 let known = self.cpus[cpu.index()].throttled.remove(&group);
-                want(known, "who is not throttled any more was")?;
+                want(known, "a group that is unthrottled was throttled")?;
             }
             What::TimerInterrupt
             | What::TimerArmed
@@ -240,8 +240,8 @@ impl<'s> Ledger<'s> {
     ) -> Result<(), String> {
         let holder = self.cpus[cpu.index()].holder;
         want(prev.map(|(task, _)| task) == holder, "a CPU switches from its task")?;
-        // What follows the switch says what the CPU does; until then it does not execute. One that
-        // is idle and finds nothing stays it without a word.
+        // The events after the switch give the CPU's activity; until then it does not execute. An idle CPU that finds
+        // no task stays idle without an event.
         let doing = self.cpus[cpu.index()].doing;
         let idle = matches!(doing, Doing::Idle | Doing::Forced);
         self.turn(cpu, if idle { doing } else { Doing::Overhead });
@@ -258,7 +258,7 @@ impl<'s> Ledger<'s> {
             self.becomes(task, life);
         }
         if let Some(task) = next {
-            want(self.known(task).life == Life::Queued, "who is chosen waits")?;
+            want(self.known(task).life == Life::Queued, "a task that is chosen waits")?;
             self.becomes(task, Life::On(cpu));
         }
         self.cpus[cpu.index()].holder = next;
@@ -284,7 +284,7 @@ impl<'s> Ledger<'s> {
                 own.executed += span;
                 let known = &mut self.tasks[task.index()];
                 known.runtime += span;
-                // Being on a CPU counted as waiting until it turned out to be executing.
+                // The time on a CPU counted as waiting until the task turned out to be executing.
                 known.settle(now);
                 known.wait = known.wait.saturating_sub(span);
             }
@@ -299,7 +299,7 @@ impl<'s> Ledger<'s> {
         known.life = life;
     }
 
-    /// The run is over: the accounts are closed and compared.
+    /// Closes and compares the accounts at the end of the run.
     #[track_caller]
     fn close(mut self, run: &Run) {
         self.now = run.end();
@@ -329,15 +329,15 @@ impl<'s> Ledger<'s> {
             run.is(&format!("account of {name}"), told, (known.runtime, known.wait, known.sleep));
             ran += known.runtime;
         }
-        run.is("what CPUs executed", executed, ran);
+        run.is("the time that CPUs executed", executed, ran);
         let cut_short = !run.outcome.violations.is_empty() || run.scenario.duration.is_some();
         let left = self.oracle.hope(&self.tasks).filter(|_| !cut_short);
-        run.is("nobody is left who could go on", left, None::<String>);
+        run.is("no task is left that could go on", left, None::<String>);
     }
 }
 
 impl Known<'_> {
-    /// The properties of a phase hold; whether they let the task be on `cpu`.
+    /// Applies the properties of a phase, and returns whether they allow the task on `cpu`.
     fn enter_phase(&mut self, phase: usize, cpu: CpuId) -> bool {
         let (thread, phase) = (&self.spec.properties, &self.spec.phases[phase].properties);
         self.slack = phase.slack.unwrap_or(self.slack);
@@ -357,14 +357,14 @@ impl Known<'_> {
     }
 }
 
-/// The thread object of a task that was forked: its name is that object's, and a number.
+/// Returns the thread object of a forked task. The task's name is that of the object and a number.
 fn forked<'s>(scenario: &'s Scenario, name: &str) -> &'s TaskSpec {
     let object = name.rsplit_once('-').map_or(name, |(object, _)| object);
     let spec = scenario.tasks.iter().find(|spec| spec.name == object);
     spec.unwrap_or_else(|| panic!("{name} is forked from a thread object"))
 }
 
-/// An expectation, and what to say if it is not met.
+/// Checks an expectation. `what` describes it in the error.
 pub fn want(holds: bool, what: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what.to_owned()) }
 }

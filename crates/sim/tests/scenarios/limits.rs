@@ -1,4 +1,4 @@
-//! The hard limits of task groups: who gets how much, where, and what becomes of the rest.
+//! The hard limits of task groups: the CPU time of each group and CPU, and the effect on other groups.
 
 use crate::rig::{FREE, Run, World, ms, us, world};
 use runyard_engine::attr::GroupId;
@@ -8,18 +8,18 @@ use runyard_sim::{Options, Sim};
 use runyard_workload::scenario::Costs;
 use runyard_workload::{Overrides, parse};
 
-/// `tasks` in these groups.
+/// Runs `tasks` in these groups.
 #[track_caller]
 fn run(world: World, groups: &str, tasks: &str) -> Run {
     world.run_text(&format!("{{'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}"))
 }
 
-/// So many hogs of a group.
+/// Returns so many hogs of a group.
 fn hogs(name: &str, n: usize, group: &str) -> String {
     format!("'{name}': {{'instance': {n}, 'group': '{group}', 'loop': -1, 'run': 700}},")
 }
 
-/// What the tasks of a name used, in hundredths of one CPU.
+/// Returns the CPU time of the tasks with a name, in hundredths of one CPU.
 fn percent(run: &Run, name: &str) -> f64 {
     let tasks = run.outcome.tasks.iter().filter(|task| task.thread == name);
     tasks.map(|task| run.share(&task.name, run.end().since(Time::ZERO))).sum()
@@ -94,8 +94,8 @@ fn who_is_not_limited_has_the_rest() {
     near(&run, "root", 40.0);
 }
 
-/// A group whose tasks sleep is not throttled while it stays below its limit, on many CPUs and with
-/// short turns: no budget is left lying anywhere.
+/// A group of sleeping tasks below its limit is not throttled, on many CPUs and with short turns. No budget is left
+/// unused anywhere.
 #[test]
 fn a_group_below_its_limit_is_never_throttled() {
     let tasks = "'t': {'instance': 20, 'group': '/a', 'loop': -1,
@@ -122,7 +122,7 @@ fn who_wakes_in_a_throttled_group_waits() {
     run.holds(run.start("f") > refill, "a fair one");
 }
 
-/// In no aligned periods on end is more used than their quotas and the burst.
+/// In any sequence of aligned periods, no more is used than their quotas and the burst.
 #[test]
 fn no_periods_exceed_their_quotas() {
     let groups = "'/a': {'runtime': 30000, 'burst': 20000}";
@@ -173,7 +173,7 @@ fn what_a_cpu_had_is_there_when_it_is_gone() {
     let limit = "'/a': {'runtime': 20000, 'per_cpu': true}";
     let world = world().cpus(4).millis(1_000).hotplug(ms(0), 2, false).hotplug(ms(0), 3, false);
     let run = run(world, limit, &hogs("h", 4, "/a"));
-    // The first period was granted to four.
+    // The first period was granted to four CPUs.
     let of = percent(&run, "h");
     run.holds((of - 40.0).abs() < 4.5, &format!("two CPUs have 40 %: {of}"));
     let came = crate::rig::world().cpus(2).millis(2_000).hotplug(ms(5), 1, false).hotplug(
@@ -209,7 +209,7 @@ fn a_new_limit_counts_from_the_moment_it_is_set() {
     }
 }
 
-/// A hundred groups that share a period do not come back in one moment.
+/// A hundred groups with the same period are not refilled at one moment.
 #[test]
 fn groups_come_back_one_after_the_other() {
     let groups: Vec<_> = (0..100).map(|n| format!("'/g{n}': {{'runtime': 1000}}")).collect();
@@ -221,7 +221,7 @@ fn groups_come_back_one_after_the_other() {
     run.is("at one instant", together, Some(1));
 }
 
-/// Nor do a thousand, on more CPUs. Nothing else is checked here: there would be too much of it.
+/// A thousand groups on more CPUs are not either. The other checks are off here, as they would take too long.
 #[test]
 fn a_thousand_groups_come_back_one_after_the_other() {
     let group = |n| format!("'/g{n}': {{'runtime': 1000}}");
@@ -246,7 +246,8 @@ fn a_thousand_groups_come_back_one_after_the_other() {
     assert_eq!(together, Some(1), "at one instant");
 }
 
-/// A mutex that somebody outside waits for is given back by who is out of budget, on credit.
+/// An owner that is out of budget continues on credit until it has released a mutex that a task outside the group waits
+/// for.
 #[test]
 fn who_keeps_others_waiting_runs_on() {
     let tasks = "'holder': {'group': '/a/b', 'loop': -1, 'lock': 'm', 'run': 15000, 'unlock': 'm', 'run1': 5000},
@@ -264,7 +265,7 @@ fn who_keeps_others_waiting_runs_on() {
     near(&with, "holder", 10.0);
 }
 
-/// What waits for budget comes back where it was, neither paid nor fined.
+/// A throttled task returns to its old place in the order, without credit or penalty.
 #[test]
 fn a_group_that_comes_back_has_no_advantage() {
     let run = run(
@@ -288,17 +289,18 @@ fn a_group_that_comes_back_has_no_advantage() {
     }
 }
 
-/// A task that computes for 100 us and sleeps for 400, in rounds.
+/// A task that computes for 100 us and sleeps for 400 us, in rounds.
 const SLEEPER: &str = "'loop': -1, 'timer_slack': 0, 'run': 100, 'sleep': 400";
 
-/// When each round of such a task ended, and for how long others ran in it while it would have.
+/// Returns the end of each round of such a task, and the time for which other tasks delayed it.
 fn waits(run: &Run, name: &str) -> Vec<(Time, Nanos)> {
     let done = run.at_step(name, 1);
     done.windows(2).map(|two| (two[1], Nanos(two[1].since(two[0]).0 - 500_000))).collect()
 }
 
-/// Who is hardly behind a running task lets it go on for a while, but not one of a group that was
-/// throttled in this period or the last: it will be again, however often it is preempted until then.
+/// A woken task that is hardly behind a running task lets it continue for a while. This does not hold against a task of
+/// a group that was throttled in this period or the last. Such a group will be throttled again, however often its task
+/// is preempted before.
 #[test]
 fn an_exhausted_group_keeps_nobody_waiting_who_wakes_up() {
     let of = |limit, hog| {
@@ -318,7 +320,8 @@ fn an_exhausted_group_keeps_nobody_waiting_who_wakes_up() {
     }
 }
 
-/// Its own tasks preempt as those of any other, or a group of short ones would not get what it has.
+/// Tasks inside such a group preempt each other as in any group. Otherwise a group of short tasks would not get its
+/// budget.
 #[test]
 fn an_exhausted_group_of_short_tasks_gets_what_it_was_given() {
     let tasks = hogs("hog", 1, "/") + &format!("'w': {{'group': '/a', {SLEEPER}}}");
@@ -326,8 +329,7 @@ fn an_exhausted_group_of_short_tasks_gets_what_it_was_given() {
     near(&run, "w", 15.0);
 }
 
-/// A real-time task that runs alone on its CPU is held from the moment on at which its group, or the
-/// one above, gets a limit.
+/// A real-time task alone on its CPU is throttled from the moment at which its group, or the group above, gets a limit.
 #[test]
 fn a_running_real_time_task_hears_of_a_new_limit() {
     for group in ["/a", "/a/b"] {
@@ -343,8 +345,7 @@ fn a_running_real_time_task_hears_of_a_new_limit() {
     }
 }
 
-/// While the CPU of a group that has nothing left is about to switch, another limit changes. There is nothing more to
-/// interrupt it for.
+/// Another limit changes while the CPU of a group without budget is about to switch. No further interrupt is needed.
 #[test]
 fn a_group_without_budget_needs_no_second_interrupt_to_leave() {
     let costs = Costs { timer_interrupt: Nanos::from_micros(100), ..FREE };
@@ -356,7 +357,7 @@ fn a_group_without_budget_needs_no_second_interrupt_to_leave() {
     run.is("the end of late", run.exit("late"), us(1_185));
 }
 
-/// Whoever keeps somebody outside waiting runs on, also if it comes to be held back only then.
+/// A throttled task that makes a task outside its group wait continues, also if the wait begins after the throttling.
 #[test]
 fn what_a_holder_inherits_follows_limits_and_groups() {
     let other = "'other': {'delay': 5000, 'loop': 1, 'lock': 'm', 'unlock': 'm'}";
@@ -376,7 +377,7 @@ fn what_a_holder_inherits_follows_limits_and_groups() {
     run.is("another group", run.exit("other"), ms(60));
 }
 
-/// However many tasks wait for budget, balance sees those that do not.
+/// Balance sees the tasks that do not wait for budget, for any number of tasks that do.
 #[test]
 fn a_throttled_crowd_hides_nobody_from_balance() {
     let run = run(
@@ -391,8 +392,7 @@ fn a_throttled_crowd_hides_nobody_from_balance() {
     run.holds(share > 195.0, &format!("both CPUs are busy: {share} %"));
 }
 
-/// The CPUs of one group look for its budget one after the other, and those that find none stay where
-/// they are.
+/// The CPUs of one group look for its budget one after another. Tasks that find none stay where they are.
 #[test]
 fn the_cpus_of_a_group_come_back_one_after_the_other() {
     let limit = "'/a': {'runtime': 40000}";

@@ -1,16 +1,16 @@
-//! rt-app's log: a row for each round of a phase, of the same scenario always the same.
+//! rt-app's log: a row for each round of a phase, identical for each run of a scenario.
 
 use crate::rig::{Run, us, world};
 use runyard_engine::time::Nanos;
 use runyard_workload::log::Row;
 
-/// The rows of a task.
+/// Returns the rows of a task.
 fn rows<'r>(run: &'r Run, name: &str) -> Vec<&'r Row> {
     let task = run.task(name);
     run.rows.iter().filter(|row| row.task == task).collect()
 }
 
-/// When the rounds of a task began and ended, in microseconds.
+/// Returns the begins and ends of a task's rounds, in microseconds.
 fn rounds(run: &Run, name: &str) -> Vec<(u64, u64)> {
     let spans = rows(run, name).into_iter().map(|row| (row.start, row.end));
     spans.map(|(start, end)| (start.0 / 1_000, end.0 / 1_000)).collect()
@@ -82,7 +82,7 @@ fn a_round_that_the_end_of_the_run_cuts_off_has_no_row() {
         .millis(5)
         .run("'a': {'policy': 'SCHED_FIFO', 'run': 2000}, 'never': {'suspend': ''}");
     run.is("a", rounds(&run, "a"), [(0, 2_000), (2_000, 4_000)]);
-    run.is("who never comes to its end", run.rows.len(), 2);
+    run.is("a task that never comes to its end", run.rows.len(), 2);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The simulator, told as scenarios: a text in rt-app's language, a machine, and what must come of
-//! it. See [`rig`] for how they run and what every run is held to.
+//! The tests of the simulator as scenarios: a text in rt-app's language, a machine, and the expected result. See
+//! [`rig`] for the way they run and for the checks of every run.
 
 mod balance;
 mod barging;

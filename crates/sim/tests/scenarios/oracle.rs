@@ -1,10 +1,8 @@
-//! What the steps of the language promise, told from the moments at which tasks begin and end
-//! them.
+//! The guarantees of the language's steps, checked with the times at which tasks begin and end them.
 //!
-//! A step begins with its event and ends with its task's next step or exit. Between two steps a
-//! task may still wait for the CPU, so what a step has to wait for is checked from below: it does
-//! not end before that is there. At the end of a run that nothing cut short it is checked from
-//! above: nobody waits for what is there.
+//! A step begins with its event and ends with its task's next step or exit. Between two steps a task may still wait for
+//! the CPU, so the condition that a step waits for is checked from below: the step does not end before the condition
+//! holds. At the end of a complete run it is checked from above: no task waits for a condition that holds.
 
 use crate::ledger::{Known, Life, want};
 use runyard_engine::task::TaskId;
@@ -14,23 +12,23 @@ use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{ObjectId, Step};
 use std::collections::BTreeMap;
 
-/// A step that a task is at.
+/// The current step of a task.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     step: Step,
     at: Time,
-    /// What the task had executed by then.
+    /// The CPU time of the task at the begin of the step.
     runtime: Nanos,
 }
 
-/// Tasks that wait for somebody to choose them, and how many were chosen and have not gone on.
+/// The number of tasks that wait to be chosen, and of chosen tasks that have not continued.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiters {
     waiting: u64,
     chosen: u64,
 }
 
-/// What went through a pipe: as far as anybody asked, and as far as was done.
+/// The bytes of a pipe: those asked for, and those moved.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     offered: u64,
@@ -39,7 +37,7 @@ struct Flow {
     received: u64,
 }
 
-/// What is known of the steps that tasks took.
+/// The steps that tasks took, as far as known.
 #[derive(Debug)]
 pub struct Oracle<'s> {
     scenario: &'s Scenario,
@@ -68,7 +66,7 @@ impl<'s> Oracle<'s> {
         }
     }
 
-    /// `task` begins a step, by executing it on a CPU.
+    /// Records that `task` begins a step, by executing it on a CPU.
     pub fn begins(
         &mut self,
         task: TaskId,
@@ -106,7 +104,7 @@ impl<'s> Oracle<'s> {
         Ok(())
     }
 
-    /// `task` comes to its next step, or exits: the one that it was at is over.
+    /// Records that `task` reaches its next step or exits, so that its current step is over.
     pub fn ends(&mut self, task: TaskId, known: &Known<'s>, at: Time) -> Result<(), String> {
         let Some(begun) = self.begun[task.index()].take() else { return Ok(()) };
         let passed = at.since(begun.at);
@@ -124,7 +122,7 @@ impl<'s> Oracle<'s> {
                 let over = (begun.at + span).max(known.executes_since);
                 want(at == over, "a runtime ends as soon as it is over and the task executes")
             }
-            Step::Sleep(draw) => want(may_be_above(draw, passed), "nobody sleeps too short"),
+            Step::Sleep(draw) => want(may_be_above(draw, passed), "no sleep is too short"),
             Step::Lock(mutex) => self.take(task, mutex),
             Step::Wait { cond, mutex } | Step::Sync { cond, mutex } => {
                 let waiters = self.conditions.entry(cond).or_default();
@@ -133,7 +131,7 @@ impl<'s> Oracle<'s> {
             }
             Step::Suspend(id) => {
                 let suspended = self.suspended.entry(id).or_default();
-                want(suspended.go_on(), "who is suspended goes on when it was resumed")
+                want(suspended.go_on(), "a suspended task goes on when it was resumed")
             }
             Step::Barrier(id) => {
                 let users = u64::from(self.scenario.objects.barriers[id.0 as usize].1);
@@ -150,18 +148,18 @@ impl<'s> Oracle<'s> {
                 let capacity = self.scenario.objects.pipes[pipe.0 as usize].1;
                 let flow = self.pipes.entry(pipe).or_default();
                 flow.sent += bytes;
-                want(flow.sent <= flow.asked + capacity, "a pipe holds what it can")
+                want(flow.sent <= flow.asked + capacity, "a pipe holds no more than its capacity")
             }
             Step::Recv { pipe, bytes } => {
                 let flow = self.pipes.entry(pipe).or_default();
                 flow.received += bytes;
-                want(flow.received <= flow.offered, "a pipe gives what was put in")
+                want(flow.received <= flow.offered, "a pipe gives only bytes that were put in")
             }
             _ => Ok(()),
         }
     }
 
-    /// A sleeping task is woken: one that sleeps for a time, within the window of its timer.
+    /// Records that a sleeping task is woken. A task that sleeps for a time is woken within the window of its timer.
     pub fn woken(
         &mut self,
         task: TaskId,
@@ -184,7 +182,7 @@ impl<'s> Oracle<'s> {
         want(!for_a_time || at <= since + slack + late, "a timer is run before its hard expiry")
     }
 
-    /// At the end of a run that nothing cut short: what is wrong with who is left.
+    /// Returns the error, if any, in the waits that remain at the end of a complete run.
     pub fn hope(&self, tasks: &[Known<'s>]) -> Option<String> {
         for (known, begun) in tasks.iter().zip(&self.begun) {
             let name = &known.name;
@@ -202,19 +200,19 @@ impl<'s> Oracle<'s> {
         let asleep = tasks.iter().zip(&self.begun).filter(|(known, _)| known.life == Life::Asleep);
         let mut wanted = asleep.filter_map(|(_, begun)| begun.as_ref().and_then(waits));
         if let Some(mutex) = wanted.find(free) {
-            return Some(format!("somebody waits for the mutex {mutex:?}, which nobody has"));
+            return Some(format!("a task waits for the mutex {mutex:?}, which no task holds"));
         }
         let stranded = |waiters: &BTreeMap<ObjectId, Waiters>| {
             waiters.iter().find(|(_, waiters)| waiters.chosen > 0).map(|(id, _)| *id)
         };
-        // Somebody who was signalled may still wait for the mutex, which is not given back.
+        // A signalled task may still wait for the mutex, which is not released.
         let signalled = stranded(&self.conditions).filter(|_| self.holders.is_empty());
         if let Some(id) = signalled.or_else(|| stranded(&self.suspended)) {
-            return Some(format!("somebody was chosen at {id:?} and does not go on"));
+            return Some(format!("a task was chosen at {id:?} and does not go on"));
         }
         let raised = |(posts, began, ended): &(u64, u64, u64)| began > ended && posts > ended;
         let raised = self.semaphores.iter().find(|(_, count)| raised(count));
-        raised.map(|(id, _)| format!("somebody waits for the semaphore {id:?}, which is raised"))
+        raised.map(|(id, _)| format!("a task waits for the semaphore {id:?}, which is raised"))
     }
 
     fn give_back(&mut self, task: TaskId, mutex: ObjectId) {

@@ -1,7 +1,6 @@
-//! Random scenarios on random machines, each held to all invariants and to the ledger.
+//! Random scenarios on random machines, each checked against all invariants and the ledger.
 //!
-//! What is drawn is a model of a scenario, so that what fails shrinks; it is printed as the text
-//! that anybody can run.
+//! The tests draw a model of a scenario, so that a failure shrinks. It is printed as a text that any user can run.
 
 use crate::rig::{World, world};
 use proptest::collection::vec;
@@ -22,7 +21,7 @@ const SHAPES: [(&str, u16); 10] = [
     ("1x3x2", 6),
     ("1x1x4", 4),
 ];
-/// Those of tasks, one of which is none.
+/// The cookies of tasks, one of which is none.
 const COOKIES: [&str; 4] = ["", "a", "b", "c"];
 const POLICIES: [&str; 5] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO", "SCHED_RR"];
 const GROUPS: [&str; 6] = ["/", "/a", "/a/b", "/c", "/a/i", "/a/i/d"];
@@ -43,7 +42,7 @@ enum Step {
     Section(u8, Vec<Step>),
     Lock(u8),
     Unlock(u8),
-    /// With the mutex taken before and given back after.
+    /// A wait, with the mutex taken before and released after it.
     Wait {
         cond: u8,
         mutex: u8,
@@ -73,11 +72,11 @@ enum Step {
     Exit,
 }
 
-/// What a thread or phase asks for; what is absent is not said.
+/// The properties of a thread or phase; an absent one is not written.
 #[derive(Clone, Debug)]
 struct Asked {
     policy: Option<(usize, u8)>,
-    /// A bit for each CPU.
+    /// One bit for each CPU.
     cpus: Option<u8>,
     group: Option<usize>,
     slack: Option<u32>,
@@ -90,7 +89,7 @@ struct Asked {
 struct Phase {
     asked: Asked,
     loops: i8,
-    /// How long it runs at least, so that time goes on.
+    /// The shortest run, so that time advances.
     run: u32,
     steps: Vec<Step>,
 }
@@ -112,24 +111,24 @@ struct Case {
     mutexes: [u8; 3],
     off: Vec<usize>,
     eevdf: bool,
-    /// Named in the file, if one is.
+    /// The kernel named in the file, or empty.
     kernel: &'static str,
     threads: Vec<Thread>,
     forked: Thread,
     hint_delay: u32,
     hotplug: Vec<(u32, u16, bool)>,
-    /// Of the groups /a, /a/b and /c: runtime in tenths of the period, the period in milliseconds,
-    /// whether a quarter is burst, and whether it is each CPU's.
+    /// The limits of the groups /a, /a/b and /c: the runtime in tenths of the period, the period in milliseconds,
+    /// whether a quarter is burst, and whether the limit is that of each CPU.
     limits: [Option<(u8, u8, bool, bool)>; 3],
-    /// When, which of the first two groups, and milliseconds of 5.
+    /// The time, one of the first two groups, and the milliseconds of 5.
     relimits: Vec<(u32, u8, Option<u8>)>,
     millis: u64,
     seed: u64,
-    /// By how much everything that takes time takes longer: real-time budgets are of seconds.
+    /// The factor of all times. Real-time budgets need seconds.
     scale: u32,
 }
 
-/// What a machine is a model of; of most nobody says it.
+/// The kernels of machines; most machines name none.
 const KERNELS: [&str; 8] = ["", "", "", "", "6.1", "6.6", "6.12", "6.18"];
 
 /// The scale at which budgets matter.
@@ -260,7 +259,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 impl Step {
-    /// The step as members; forked tasks must not use a barrier, and do not fork.
+    /// Writes the step as members. Forked tasks must not use a barrier, and do not fork.
     fn write(&self, text: &mut String, (forked, scale): (bool, u32)) {
         let _ = match self {
             Step::Run(span) => write!(text, "'run': {}, ", span * scale),
@@ -316,7 +315,7 @@ impl Asked {
         if let Some((policy, priority)) = self.policy {
             let real_time = POLICIES[policy] == "SCHED_FIFO" || POLICIES[policy] == "SCHED_RR";
             let priority = match real_time {
-                // Few, so that many are equals.
+                // A few values, so that many tasks have equal priorities.
                 true => i32::from(priority % 5) + 1,
                 false => i32::from(priority % 40) - 20,
             };
@@ -364,7 +363,7 @@ impl Thread {
     }
 }
 
-/// The limit of a group as members. It has a millisecond at least.
+/// Returns the limit of a group as members. It has a millisecond at least.
 fn limit(limit: Option<(u8, u8, bool, bool)>) -> String {
     let Some((tenths, period, bursts, per_cpu)) = limit else { return String::new() };
     let period = u32::from(period) * 1_000;
@@ -376,7 +375,7 @@ fn limit(limit: Option<(u8, u8, bool, bool)>) -> String {
 impl Case {
     fn text(&self) -> String {
         let (shape, cpus) = SHAPES[self.shape];
-        // Where cores have several threads, in half of the cases.
+        // In half of the cases in which cores have several threads.
         let threads = shape.matches('x').count() > 1;
         let cpus = (cpus, threads && self.seed / 2 % 2 == 1);
         let [switch, migration, ipi, wakeup, interrupt, jitter, latency, exit] = self.costs;
@@ -441,10 +440,10 @@ impl Debug for Case {
     }
 }
 
-/// How many cases are run at least; `PROPTEST_CASES` may ask for more.
+/// The smallest number of cases; `PROPTEST_CASES` may ask for more.
 const CASES: u32 = 1000;
 
-/// What fails is printed whole; it need not be kept.
+/// Returns a configuration that prints a failure in full and keeps no file of it.
 fn config() -> ProptestConfig {
     let asked = ProptestConfig::default();
     ProptestConfig { cases: asked.cases.max(CASES), failure_persistence: None, ..asked }

@@ -1,5 +1,4 @@
-//! The real-time class: order, slices, throttling, and how tasks come to the CPUs on which they
-//! belong.
+//! The real-time class: order, slices, throttling, and the migration of tasks to the right CPUs.
 
 use crate::rig::{Run, World, ms, on, us, world};
 use runyard_engine::event::What;
@@ -7,7 +6,7 @@ use runyard_engine::time::{Nanos, Time};
 
 const STUCK_HEAD: &str = include_str!("../../../../scenarios/stuck-head.json");
 
-/// When "behind" comes to CPU 2, where it belongs from 21 ms.
+/// Returns the time at which "behind" runs on CPU 2, where it should be from 21 ms on.
 fn behind_starts(features: &str) -> (Run, Time) {
     let run = world().costs_of_the_text().features(features).run_text(STUCK_HEAD);
     let there = run.stretches("behind").into_iter().find(|stretch| stretch.cpu == 2);
@@ -15,7 +14,7 @@ fn behind_starts(features: &str) -> (Run, Time) {
     (run, start)
 }
 
-/// What it takes to notice, to move, to be told and to switch.
+/// The time to notice, to migrate, to kick and to switch.
 const AT_ONCE: Nanos = Nanos::from_micros(20);
 
 #[test]
@@ -135,20 +134,20 @@ fn real_time_tasks_leave_a_twentieth_to_the_others() {
     let hog = run.ran("hog");
     let budget = Nanos::from_millis(9_500);
     let within = budget..=budget + Nanos::from_millis(1);
-    run.holds(within.contains(&hog), &format!("what a tick is late by is made up for: {hog}"));
+    run.holds(within.contains(&hog), &format!("the delay of a tick is made up for: {hog}"));
     let longest = run.stretches("fair").into_iter().map(|one| one.to.since(one.from)).max();
     run.holds(longest >= Some(Nanos::from_millis(48)), "all of it at the end of each period");
     let used_up = run.times(|event| matches!(event.what, What::Throttled { .. }));
     let there_again = run.times(|event| matches!(event.what, What::Unthrottled { .. }));
-    run.is("the first period is told", (used_up[0], there_again[0]), (ms(951), ms(1_000)));
-    run.is("each is told once", (used_up.len(), there_again.len()), (10, 10));
+    run.is("the first period is reported", (used_up[0], there_again[0]), (ms(951), ms(1_000)));
+    run.is("each is reported once", (used_up.len(), there_again.len()), (10, 10));
     let run = world().millis(10_000).run("'hog': {'policy': 'SCHED_RR', 'run': 1000}");
     let share = run.share("hog", Nanos::from_secs(10));
-    run.holds((94.8..95.2).contains(&share), &format!("with nobody else it has {share} %"));
+    run.holds((94.8..95.2).contains(&share), &format!("alone it has {share} %"));
     let run = world().millis(3_000).run(
         "'hog': {'policy': 'SCHED_FIFO', 'run': 900000, 'sleep': 100000}, 'fair': {'run': 1000}",
     );
-    run.is("within the budget nobody is throttled", run.stretches("hog").len(), 3);
+    run.is("within the budget no task is throttled", run.stretches("hog").len(), 3);
 }
 
 #[test]
@@ -187,7 +186,7 @@ fn a_woken_task_preempts_a_normal_one_where_it_was_rather_than_use_an_idle_cpu()
     run.is("without", run.stretches("rt"), [on(0, 0, 100), on(1, 1_100, 1_200)]);
 }
 
-/// "low" has CPU 0 when "high", who may run nowhere else, wakes up there.
+/// "low" has CPU 0 when "high", which may run nowhere else, wakes there.
 const PUSHED: &str = "
     'low': {'policy': 'SCHED_FIFO', 'priority': 5, 'cpus': [0], 'loop': 1, 'phases': {
         'alone': {'run': 100}, 'wide': {'cpus': [0, 1], 'run': 5000}}},

@@ -1,5 +1,5 @@
-//! The same scenario, options and seed give the same events; and what changes who runs when does
-//! not change how long anybody works.
+//! The same scenario, options and seed give the same events. A change of the order of tasks does not change the
+//! duration of any task's work.
 
 use crate::rig::{Run, World, world};
 use runyard_engine::event::What;
@@ -68,7 +68,7 @@ fn another_seed_is_another_run() {
     for (at, hash) in hashes.iter().enumerate() {
         assert!(!hashes[..at].contains(hash), "seed {at}");
     }
-    // Where nothing is drawn but the costs, these make the difference.
+    // Only the costs are drawn here, so they make the difference.
     let fixed = |seed, costs| {
         let tasks = "'a': {'instance': 3, 'loop': 9, 'run': 1000, 'sleep': 1000}";
         hash(&world().cpus(2).costs(costs).seed(seed).run(tasks))
@@ -83,7 +83,7 @@ fn another_seed_is_another_run() {
     assert_eq!(one_by_one(1), one_by_one(2), "nothing is drawn, and nothing is simultaneous");
 }
 
-/// What each task executed in each of its steps, the tasks by name.
+/// Returns the time that each task executed in each of its steps, by the names of the tasks.
 fn work(run: &Run) -> Vec<(String, Vec<(u32, Nanos)>)> {
     let mut work: Vec<_> =
         run.outcome.tasks.iter().map(|task| (task.name.clone(), Vec::new())).collect();

@@ -1,5 +1,4 @@
-//! Imported recordings, replayed: a task executes what it did, whatever machine it is on, and nobody
-//! waits for ever.
+//! Imported recordings, replayed: a task executes the recorded work on any machine, and no task waits for ever.
 
 use crate::rig::{Run, us, world};
 use proptest::collection::vec;
@@ -52,7 +51,7 @@ fn one_thing_changed_leaves_what_tasks_do() {
     run.is("the end", run.end(), us(2_100));
 }
 
-/// An event of a recording that contradicts itself freely.
+/// Returns an event of a recording that may contradict itself.
 fn line() -> impl Strategy<Value = (u64, u8, String)> {
     let tid = 0..6_u8;
     let state = prop_oneof![4 => Just("S"), 2 => Just("D"), 2 => Just("R"), 1 => Just("X")];
@@ -79,8 +78,7 @@ fn recording(lines: &[(u64, u8, String)]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every post that is waited for is in a program, and no order of events can be one in which a
-    /// task misses it.
+    /// Every post that a task waits for is in a program. In no order of events does the task miss it.
     #[test]
     fn nobody_waits_for_ever(lines in vec(line(), 1..60), cpus in 1..4_u8, seed in 0..3_u64) {
         let text = recording(&lines);

@@ -1,8 +1,8 @@
-//! The rig of these tests: a small machine on which a scenario runs, what happened there, and
-//! assertions that fail with a picture of it.
+//! The rig of these tests: a small machine that runs a scenario, the record of its events, and assertions that fail
+//! with a picture of them.
 //!
-//! Every run is one under `check`, and every run is held to the [`Ledger`], which knows from the
-//! events alone what may follow what.
+//! Every run verifies the invariants (`check`). Every run is also checked against the [`Ledger`], which derives the
+//! allowed sequences from the events alone.
 
 use crate::late;
 use crate::ledger::Ledger;
@@ -20,7 +20,7 @@ use runyard_workload::scenario::{Costs, MutexKind, SpecId};
 use runyard_workload::{DeadlinePolicy, Overrides, Scenario, parse};
 use std::fmt::Debug;
 
-/// Nothing costs anything, so that a scenario's times are those of its text.
+/// No costs, so that a scenario's times are those of its text.
 pub const FREE: Costs = Costs::FREE;
 
 pub fn us(n: u64) -> Time {
@@ -31,7 +31,7 @@ pub fn ms(n: u64) -> Time {
     Time::ZERO + Nanos::from_millis(n)
 }
 
-/// A machine and how to run it. One CPU and no costs, unless said.
+/// A machine and the way to run it. The defaults are one CPU and no costs.
 #[derive(Clone, Debug)]
 pub struct World {
     cpus: usize,
@@ -41,7 +41,7 @@ pub struct World {
     hand_over: bool,
 }
 
-/// One CPU, no costs, seed 1.
+/// Returns a world with one CPU, no costs, and seed 1.
 pub fn world() -> World {
     let options =
         Options { seed: 1, check: Check::Full, log: true, explain: true, ..Options::default() };
@@ -54,19 +54,19 @@ impl World {
         self
     }
 
-    /// What things cost; nothing, if nothing is said.
+    /// Sets the costs, which are zero by default.
     pub fn costs(mut self, costs: Costs) -> World {
         self.costs = Some(costs);
         self
     }
 
-    /// What things cost is as the text or the default has it.
+    /// Uses the costs of the text, or the default costs.
     pub fn costs_of_the_text(mut self) -> World {
         self.costs = None;
         self
     }
 
-    /// How long to run; else until all tasks have ended.
+    /// Sets the duration; otherwise a run lasts until all tasks have ended.
     pub fn millis(mut self, n: u64) -> World {
         self.over.duration = Some(Nanos::from_millis(n));
         self
@@ -77,14 +77,14 @@ impl World {
         self
     }
 
-    /// `NAME` or `NO_NAME`, separated by blanks.
+    /// Sets features by `NAME` or `NO_NAME`, separated by blanks.
     pub fn features(mut self, names: &str) -> World {
         let features = names.split_whitespace().map(|name| name.parse::<Switched>().unwrap());
         self.over.features.extend(features);
         self
     }
 
-    /// Nobody asks for rt-app's log.
+    /// Turns rt-app's log off.
     pub fn unlogged(mut self) -> World {
         self.options.log = false;
         self
@@ -95,13 +95,13 @@ impl World {
         self
     }
 
-    /// CPU `cpu` leaves service at `at`, or comes back into it.
+    /// Takes `cpu` offline or online at `at`.
     pub fn hotplug(mut self, at: Time, cpu: u16, online: bool) -> World {
         self.options.hotplug.push(Hotplug { at, cpu: CpuId(cpu), online });
         self
     }
 
-    /// The group of this number gets another limit at `at`: runtime and period in milliseconds.
+    /// Changes the limit of the group with this number at `at`: runtime and period in milliseconds.
     pub fn relimit(mut self, at: Time, group: u32, limit: Option<(u64, u64)>) -> World {
         let of = |(runtime, period)| {
             let (runtime, period) = (Nanos::from_millis(runtime), Nanos::from_millis(period));
@@ -111,25 +111,25 @@ impl World {
         self
     }
 
-    /// Mutexes hand over that would barge.
+    /// Makes mutexes hand over that would otherwise barge.
     pub fn hand_over(mut self) -> World {
         self.hand_over = true;
         self
     }
 
-    /// Tasks of SCHED_DEADLINE are SCHED_FIFO ones.
+    /// Turns tasks of SCHED_DEADLINE into SCHED_FIFO tasks.
     pub fn deadline_as_fifo(mut self) -> World {
         self.over.deadline = DeadlinePolicy::AsFifo;
         self
     }
 
-    /// Runs the thread objects `tasks` with mutexes that do not inherit.
+    /// Runs the thread objects `tasks` with mutexes without priority inheritance.
     #[track_caller]
     pub fn run(self, tasks: &str) -> Run {
         self.run_text(&format!("{{'tasks': {{{tasks}}}}}"))
     }
 
-    /// Runs the thread objects `tasks` with mutexes that inherit.
+    /// Runs the thread objects `tasks` with mutexes with priority inheritance.
     #[track_caller]
     pub fn run_inheriting(self, tasks: &str) -> Run {
         self.run_text(&format!("{{'global': {{'pi_enabled': true}}, 'tasks': {{{tasks}}}}}"))
@@ -143,7 +143,7 @@ impl World {
         run
     }
 
-    /// Runs the whole scenario `text`, in which invariants may break.
+    /// Runs the whole scenario `text`, which may violate invariants.
     #[track_caller]
     pub fn run_broken(mut self, text: &str) -> Run {
         if !text.contains("'machine'") && !text.contains("\"machine\"") {
@@ -160,14 +160,14 @@ impl World {
         let hotplug = !self.options.hotplug.is_empty();
         let Record { events, told, rows, asked } = record;
         let run = Run { events, rows, asked, told, outcome, scenario, hotplug };
-        run.is("violations told", &run.told, &run.outcome.violations);
+        run.is("violations reported", &run.told, &run.outcome.violations);
         Ledger::of(&run).hold(&run);
         late::hold(&run);
         run
     }
 }
 
-/// What an observer is told.
+/// The record of an observer.
 #[derive(Debug, Default)]
 struct Record {
     events: Vec<Event>,
@@ -194,7 +194,7 @@ impl Observer for &mut Record {
     }
 }
 
-/// A stretch of executing one task on one CPU.
+/// A stretch of one task on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     pub cpu: u16,
@@ -202,26 +202,26 @@ pub struct Stretch {
     pub to: Time,
 }
 
-/// Shorthand for a [`Stretch`] in microseconds.
+/// Returns a [`Stretch`] with times in microseconds.
 pub fn on(cpu: u16, from: u64, to: u64) -> Stretch {
     Stretch { cpu, from: us(from), to: us(to) }
 }
 
-/// A run that is over.
+/// A completed run.
 #[derive(Debug)]
 pub struct Run {
     pub scenario: Scenario,
     pub events: Vec<Event>,
     pub rows: Vec<Row>,
-    /// What was asked for which task, and after how many events.
+    /// The attributes requested for each task, and the number of events before.
     pub asked: Vec<(usize, TaskId, Attr)>,
     pub outcome: Outcome,
-    /// Whether CPUs came and went.
+    /// Whether CPUs went offline or online.
     pub hotplug: bool,
     told: Vec<Violation>,
 }
 
-/// How many events of a long run a picture shows.
+/// The number of events of a long run that a picture shows.
 const DRAWN: usize = 500;
 
 impl Run {
@@ -251,7 +251,7 @@ impl Run {
         TaskId(at.unwrap_or_else(|| panic!("no task is called {name}")) as u64)
     }
 
-    /// When the task arrived at a step of its only or first phase, each time.
+    /// Returns the times at which the task reached a step of its only or first phase.
     #[track_caller]
     pub fn at_step(&self, name: &str, step: u32) -> Vec<Time> {
         self.at_step_of(name, 0, step)
@@ -263,12 +263,12 @@ impl Run {
         self.times(|event| event.what == what)
     }
 
-    /// When the events for which `is` holds happened.
+    /// Returns the times of the events for which `is` holds.
     pub fn times(&self, is: impl Fn(&Event) -> bool) -> Vec<Time> {
         self.events.iter().filter(|event| is(event)).map(|event| event.at).collect()
     }
 
-    /// When a task ended.
+    /// Returns the time at which a task ended.
     #[track_caller]
     pub fn exit(&self, name: &str) -> Time {
         let left = Some((self.task(name), Left::Exited));
@@ -278,7 +278,7 @@ impl Run {
         exits[0]
     }
 
-    /// When the task got its first instruction.
+    /// Returns the time at which the task executed for the first time.
     #[track_caller]
     pub fn start(&self, name: &str) -> Time {
         let stretches = self.stretches(name);
@@ -286,8 +286,8 @@ impl Run {
         stretches[0].from
     }
 
-    /// The stretches in which the task executed, those that follow one another without anybody
-    /// else in one.
+    /// Returns the stretches in which the task executed. Adjacent stretches without another task between them are
+    /// joined.
     #[track_caller]
     pub fn stretches(&self, name: &str) -> Vec<Stretch> {
         let it = self.task(name);
@@ -319,20 +319,20 @@ impl Run {
         stretches
     }
 
-    /// How long the task executed.
+    /// Returns the time that the task executed.
     #[track_caller]
     pub fn ran(&self, name: &str) -> Nanos {
         let spans = self.stretches(name).into_iter().map(|stretch| stretch.to.since(stretch.from));
         spans.fold(Nanos::ZERO, |sum, span| sum + span)
     }
 
-    /// How much of `whole` the task executed, in per cent.
+    /// Returns the part of `whole` that the task executed, in per cent.
     #[track_caller]
     pub fn share(&self, name: &str, whole: Nanos) -> f64 {
         self.ran(name).0 as f64 * 100.0 / whole.0 as f64
     }
 
-    /// The CPUs on which the task executed, each as it first came there.
+    /// Returns the CPUs on which the task executed, in the order of its first arrival there.
     #[track_caller]
     pub fn cpus_of(&self, name: &str) -> Vec<u16> {
         let mut cpus = Vec::new();
@@ -355,7 +355,7 @@ impl Run {
         self.totals().task(self.task(name)).cloned().unwrap_or_default()
     }
 
-    /// How many timer interrupts a CPU took.
+    /// Returns the number of timer interrupts of a CPU.
     pub fn interrupts(&self, cpu: u16) -> usize {
         self.times(|event| event.cpu.0 == cpu && event.what == What::TimerInterrupt).len()
     }

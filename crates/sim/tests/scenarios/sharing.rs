@@ -1,9 +1,9 @@
-//! What tasks share: mutexes, conditions, barriers, semaphores, suspensions and pipes. Enough CPUs
-//! for everybody, so that nobody waits but for the others.
+//! The objects that tasks share: mutexes, conditions, barriers, semaphores, suspensions and pipes. There are enough
+//! CPUs for all tasks, so that a task waits only for other tasks.
 
 use crate::rig::{Run, on, us, world};
 
-/// Mutexes hand over; how they barge is `barging`'s.
+/// Runs `tasks` with mutexes that hand over; `barging` tests mutexes that barge.
 fn run(tasks: &str) -> Run {
     world().cpus(8).hand_over().run(tasks)
 }
@@ -23,7 +23,7 @@ fn a_mutex_is_held_by_one_at_a_time_in_order_of_importance_then_arrival() {
     run.is("less", holds("less"), (us(1_100), us(1_200)));
     run.is("second", holds("second"), (us(1_200), us(1_300)));
     run.is("third", holds("third"), (us(1_300), us(1_400)));
-    run.is("who gives it back goes on", run.exit("first"), us(1_001));
+    run.is("the task that releases it goes on", run.exit("first"), us(1_001));
 }
 
 #[test]

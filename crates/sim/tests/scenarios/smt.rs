@@ -3,7 +3,7 @@
 use crate::rig::world;
 use runyard_engine::time::{Nanos, Time};
 
-/// When a run without costs is over in which a task wants 60 ms on a thread of a core, beside these others.
+/// Returns the end of a run without costs in which a task wants 60 ms on a thread of a core, beside these others.
 fn end(machine: &str, others: &str) -> Time {
     let costs = "'context_switch_ns': 0, 'migration_ns': 0, 'ipi_ns': 0, 'wakeup_ns': 0, 'timer_interrupt_ns': 0";
     let text = format!(
@@ -30,11 +30,12 @@ fn two_busy_threads_have_a_little_more_than_a_core() {
 
 #[test]
 fn a_thread_is_slow_for_as_long_as_a_sibling_is_busy() {
-    // 30 ms alone; 20 ms in which the other does its 12 and it does 12; 18 ms alone.
+    // 30 ms alone; 20 ms in which the other task does its 12 ms and this task does 12 ms; 18 ms alone.
     let other =
         ", 'other': {'delay': 30000, 'timer_slack': 0, 'cpus': [1], 'loop': 1, 'run': 12000}";
     assert_eq!(end("'topology': '1x1x2', 'smt': {'busy_speed': 0.6}", other), millis(68));
-    // Of 30 ms are left 1 / 0.7 of 12 at 0.7, and 18 at full speed: the first nanosecond at which all is done.
+    // Of the 30 ms that are left, the task does 12 ms at a speed of 0.7 and 18 ms at full speed. The run ends at the
+    // first nanosecond at which all is done.
     let ends = end("'topology': '1x1x2', 'smt': {'busy_speed': 0.7}", other);
     assert_eq!(ends, Time::ZERO + Nanos(30_000_000 + 17_142_858 + 18_000_000));
 }

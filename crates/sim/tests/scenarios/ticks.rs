@@ -1,4 +1,4 @@
-//! Interrupts: who has a tick and who has none.
+//! Interrupts: the CPUs with a tick and those without.
 
 use crate::rig::{ms, us, world};
 use runyard_engine::cpu::CpuId;

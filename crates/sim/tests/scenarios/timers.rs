@@ -1,10 +1,10 @@
-//! Timers with slack: when they are run on an idle CPU and on a busy one.
+//! Timers with slack, on an idle CPU and on a busy one.
 
 use crate::rig::{Run, ms, us, world};
 use runyard_engine::event::What;
 use runyard_engine::time::Time;
 
-/// When timers were run that the regular walk would have left, and when all were.
+/// Returns the times of timers that the regular walk would have left, and the times of all timers.
 fn expiries(run: &Run) -> (Vec<Time>, Vec<Time>) {
     let of = |greedy| run.times(|event| event.what == What::TimerExpired { greedy });
     let (greedy, mut all) = (of(true), of(false));
@@ -13,8 +13,8 @@ fn expiries(run: &Run) -> (Vec<Time>, Vec<Time>) {
     (greedy, all)
 }
 
-/// Three timers: `a`'s is open from 5 ms to 25 ms, behind the exact one of `b` at 10 ms and that of
-/// `c` at 20 ms, of which the latter is not open then.
+/// Three timers. That of `a` is open from 5 ms to 25 ms. It lies behind the exact timers of `b` at 10 ms and of `c` at
+/// 20 ms, and the latter is not open then.
 const HIDDEN: &str = "'a': {'timer_slack': 20000, 'loop': 1, 'sleep': 5000, 'run': 1},
      'b': {'timer_slack': 0, 'loop': 1, 'sleep': 10000, 'run': 1},
      'c': {'timer_slack': 0, 'loop': 1, 'sleep': 20000, 'run': 1}";

@@ -1,4 +1,4 @@
-//! The numbers of the scheduler: what follows from one, and that the ends of their ranges are numbers too.
+//! The tunables of the scheduler: the effect of one, and the validity of the ends of their ranges.
 
 use runyard_engine::event::{Event, What};
 use runyard_engine::kernel::Model;
@@ -7,7 +7,8 @@ use runyard_sim::{Check, Options, Outcome, Sim};
 use runyard_workload::tunables::{ALL, Takes};
 use runyard_workload::{Overrides, parse};
 
-/// Three hogs, a periodic task and a real-time one on each of two CPUs, and some that have a limit or are SCHED_IDLE.
+/// Three hogs, a periodic task and a real-time one on each of two CPUs, and some tasks that have a limit or are
+/// SCHED_IDLE.
 const SCENARIO: &str = r#"{
     "machine": {"cpus": 2},
     "groups": {"/limited": {"runtime": 20000}},
@@ -20,10 +21,10 @@ const SCENARIO: &str = r#"{
     },
 }"#;
 
-/// How long it runs.
+/// The duration of a run.
 const LENGTH: Nanos = Nanos::from_millis(200);
 
-/// What came of the scenario with some settings, and how often the machine switched.
+/// Runs the scenario with some settings, and returns the result and the number of switches.
 fn run(model: Model, settings: &[String]) -> (Outcome, u64) {
     let settings = settings.iter().map(|setting| setting.parse().unwrap()).collect();
     let (kernel, duration) = (Some(model), Some(LENGTH));

@@ -1,4 +1,4 @@
-//! What holds on each core of a machine with cookies at which nothing is owed.
+//! The invariants of each core of a machine with cookies, once no kick is pending.
 
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::Importance;
@@ -7,8 +7,8 @@ use runyard_engine::topology::Level;
 use runyard_smp::control::Controlled;
 use runyard_smp::machine::Machine;
 
-/// Asserts that each core runs one cookie, that each of its threads which is forced idle is so because of that, and that no
-/// real-time task waits there of which all that runs is less important.
+/// Asserts that each core runs one cookie, and that each forced idle thread is idle because of that cookie. No
+/// real-time task may wait there if all running tasks are less important.
 pub fn check<W: Controlled>(machine: &Machine<W>) {
     let topology = machine.config().topology;
     for first in topology.iter().step_by(topology.threads()) {
@@ -24,7 +24,7 @@ pub fn check<W: Controlled>(machine: &Machine<W>) {
     }
 }
 
-/// Of real-time tasks the most important runs, on whichever thread it is.
+/// The most important real-time task of a core runs, on any of its threads.
 fn check_order<W: Controlled>(machine: &Machine<W>, threads: impl Iterator<Item = CpuId>) {
     let (mut runs, mut waits, mut serves) = (None, None, false);
     for cpu in threads {

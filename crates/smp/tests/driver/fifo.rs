@@ -1,10 +1,10 @@
-//! Who came first, as seen from outside: SCHED_FIFO tasks of one priority and one CPU run in the
-//! order in which they came, a preempted one before the others.
+//! The FIFO order, seen from outside: SCHED_FIFO tasks of one priority and one CPU run in the order of their arrival,
+//! and a preempted task precedes the others.
 //!
-//! The driver sees tasks enter, leave and yield, and notes for each when it joined its list. What
-//! it cannot see it does not judge: tasks that came in one call are equals, SCHED_RR tasks turn
-//! at ticks, and one that is made way for goes to the head. Who is below a throttled group is not in
-//! line, and joins at the tail when that is over; that may be in the same call.
+//! The driver sees tasks enter, leave and yield, and records for each when it joined its list. It does not judge cases
+//! that it cannot see. Tasks that arrived in one call are equal, SCHED_RR tasks rotate at ticks, and a task that gets a
+//! CPU to itself goes to the head. A task below a throttled group is not in the list. It joins at the tail when the
+//! throttling ends, which may be in the same call.
 
 use super::Job;
 use super::Payload;
@@ -14,13 +14,13 @@ use runyard_engine::task::{Task, TaskId};
 use runyard_smp::machine::{Machine, Work};
 use std::collections::BTreeMap;
 
-/// Where a task stands in line.
+/// The place of a task in its list.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     cpu: CpuId,
     prio: RtPrio,
-    /// When it joined the list, counted in calls; less than all before if it joined at the head.
-    /// `None` where that cannot be seen, and while it takes turns.
+    /// The call in which the task joined the list; less than all others if it joined at the head. `None` if the driver
+    /// cannot see it, and while the task takes turns.
     since: Option<i64>,
 }
 
@@ -32,22 +32,22 @@ pub(super) struct Switched {
     pub(super) yielded: bool,
 }
 
-/// The places of all real-time tasks that are in a run queue.
+/// The places of all real-time tasks in run queues.
 #[derive(Debug, Default)]
 pub(super) struct Queueing {
     places: BTreeMap<TaskId, Place>,
     calls: i64,
-    /// Who entered a run queue in this call.
+    /// The tasks that entered a run queue in this call.
     entered: Vec<TaskId>,
 }
 
 impl Queueing {
-    /// The task may have entered a run queue.
+    /// Records that the task may have entered a run queue.
     pub(super) fn enters(&mut self, task: TaskId) {
         self.entered.push(task);
     }
 
-    /// A CPU has switched. Looks whether it chose the first.
+    /// Asserts that a CPU which has switched chose the first task of the list.
     pub(super) fn switches(
         &mut self,
         machine: &Machine<Payload>,
@@ -74,7 +74,7 @@ impl Queueing {
         });
     }
 
-    /// Notes where everybody is after a call in which `moved` left a run queue for another.
+    /// Records the places of all tasks after a call in which the tasks in `moved` changed their run queue.
     pub(super) fn follow(
         &mut self,
         machine: &Machine<Payload>,
@@ -112,11 +112,11 @@ impl Queueing {
         match self.places.get(&task.id) {
             _ if turns => None,
             _ if entered && !moved && may_be_made_way_for(task, curr) => None,
-            // It may have been asked for less just when it came.
+            // A request may have lowered its priority at its arrival.
             Some(place) if (entered || moved) && prio < place.prio => None,
             _ if entered || moved => Some(self.calls),
             Some(place) if is_at(place, cpu, prio) => place.since,
-            // Asked for less where it is: to the head.
+            // A lower priority in the same run queue puts the task at the head.
             Some(place) if place.cpu == cpu && prio < place.prio => Some(-self.calls),
             _ => Some(self.calls),
         }

@@ -1,4 +1,4 @@
-//! What holds after every action, and what holds once nothing is owed.
+//! The laws that hold after every action, and those that hold once no kick is pending.
 
 use super::{Op, Payload, World};
 use runyard_engine::account::Account;
@@ -9,13 +9,13 @@ use runyard_engine::limits::LATEST_REFILL;
 use runyard_engine::run_queue::{Importance, Resched};
 use runyard_engine::task::Task;
 
-/// Without these a real-time task may wait although a CPU does something less important.
+/// The features without which a real-time task may wait although a CPU runs a less important one.
 pub(super) const NEEDED: [Feature; 3] =
     [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
 
 impl World {
-    /// After every action: the structure, the conservation of tasks, and that no switch was asked
-    /// for that nobody will make.
+    /// Checks the laws that hold after every action: the structure, the conservation of tasks, and that each requested
+    /// switch has a pending kick.
     pub(super) fn check(&self, after: Op) {
         self.machine.check();
         let mut held = self.moving.len();
@@ -27,7 +27,7 @@ impl World {
                 let curr = rq.curr().map(|task| task.id);
                 assert_eq!(curr, running, "CPU {cpu} runs one task, after {after:?}\n{rq}");
                 let owed = rq.resched() == Resched::No || known.kicked;
-                assert!(owed, "CPU {cpu} was not told to switch, after {after:?}\n{rq}");
+                assert!(owed, "CPU {cpu} was not kicked to switch, after {after:?}\n{rq}");
                 assert_eq!(rq.is_online(), known.online);
                 let waiting = rq.tasks().filter(|(_, task)| Some(task.id) != curr).count();
                 assert!(
@@ -48,7 +48,7 @@ impl World {
         self.check_accounts(after);
     }
 
-    /// What the CPUs counted is what the tasks counted, those that are over included.
+    /// Asserts that the accounts of the CPUs equal those of the tasks, including the tasks that have ended.
     fn check_accounts(&self, after: Op) {
         let (mut by_cpus, mut by_tasks) = (Account::default(), Account::default());
         let mut add = |task: &Task<Payload>| by_tasks.add(&task.account());
@@ -63,16 +63,16 @@ impl World {
         for cpu in self.all() {
             self.machine.inspect(cpu, |rq| by_tasks.add(&rq.ended()));
         }
-        assert_eq!(by_cpus, by_tasks, "what was done is conserved, after {after:?}");
+        assert_eq!(by_cpus, by_tasks, "the accounts are conserved, after {after:?}");
     }
 
-    /// At rest.
+    /// Checks the laws of a machine at rest.
     pub(super) fn check_laws(&self) {
         self.check(Op::Settle);
         for cpu in self.all() {
             self.check_cpu(cpu);
         }
-        // CPUs look for a new period's budget in turn.
+        // CPUs look for the budget of a new period one after another.
         let soon = self.now + LATEST_REFILL;
         let looks = |cpu| self.machine.next_expiry(cpu).is_some_and(|at| at <= soon);
         for group in (1..4).map(GroupId).filter(|_| !self.all().any(looks)) {
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// A CPU that has work does it, and each task is as it was asked to be.
+    /// Asserts that a CPU with work runs it, and that each task has the attributes requested.
     fn check_cpu(&self, cpu: CpuId) {
         self.machine.inspect(cpu, |rq| {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
@@ -109,8 +109,8 @@ impl World {
         });
     }
 
-    /// No CPU on which a waiting real-time task may run does anything less important, but for one that serves fair tasks
-    /// first: nobody owes anything to whom it makes wait.
+    /// Asserts that no CPU on which a waiting real-time task may run does less important work. A CPU that serves fair
+    /// tasks first is exempt: its waiting real-time tasks are not entitled to another CPU.
     fn check_priorities(&self) {
         let importance = |cpu| {
             self.machine.inspect(cpu, |rq| match rq.is_serving() {

@@ -1,11 +1,10 @@
-//! One life of a machine, told by bytes: the calls of a host from one thread, in any order that a
-//! host may make them, each followed by all checks.
+//! One life of a machine, encoded in bytes: the calls of a host from one thread, in any order that a host may make
+//! them, each followed by all checks.
 //!
-//! The property test draws the bytes, the fuzzer searches for them. Every string of bytes is a
-//! life: four bytes say what the machine is, each four that follow are an action (see [`Op`]). A
-//! host may carry a task for as long as it likes, hold back what a CPU says, come late to a kick;
-//! so does this one. [`World::settle`] makes up for all of that, and then what a scheduler promises
-//! must hold ([`laws`]).
+//! The property test draws the bytes, and the fuzzer searches for them. Every string of bytes is a life. Four bytes
+//! configure the machine, and each four that follow are an action (see [`Op`]). A host may carry a task for any time,
+//! hold back the published state of a CPU, and answer a kick late; so does this one. [`World::settle`] completes all of
+//! that, and then the scheduler's guarantees must hold ([`laws`]).
 
 #[path = "../cores/mod.rs"]
 mod cores;
@@ -33,25 +32,25 @@ use runyard_smp::machine::{Effects, Machine, Moving, TaskOf, Work};
 use std::sync::Arc;
 use timers::Timers;
 
-/// How many bytes an action has, its code included.
+/// The number of bytes of an action, its code included.
 const ACTION: usize = 4;
 
-/// More tasks make a life slower, not richer.
+/// The largest number of tasks. More tasks make a life slower, not richer.
 const MAX_TASKS: usize = 32;
 
-/// A machine that is not at rest after so many calls is not coming to rest.
+/// The number of calls after which a machine that is not at rest counts as never coming to rest.
 const MAX_ROUNDS: usize = 10_000;
 
-/// What a host can do; the low bits of the first byte of an action.
+/// The actions of a host; the low bits of the first byte of an action.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Spawn,
     Wake,
     Schedule,
     Expire,
-    /// Time passes, and everything that falls due in it is served in time.
+    /// Time passes, and every timer and kick in it is served in time.
     Live,
-    /// Time passes, and nobody notices.
+    /// Time passes, and no CPU serves anything.
     Oversleep,
     Arm,
     Rearm,
@@ -86,20 +85,20 @@ impl Op {
     ];
 }
 
-/// In the first byte of an action: its tasks are carried slowly.
+/// The flag in the first byte of an action for a host that carries its tasks slowly.
 const SLOWLY: u8 = 0x80;
-/// In the first byte of an action: its hints are held back.
+/// The flag in the first byte of an action for hints that are held back.
 const SILENTLY: u8 = 0x40;
-/// In the first byte of an action: the host read the clock a while before the call.
+/// The flag in the first byte of an action for a host that read the clock a while before the call.
 const LATE: u8 = 0x20;
 
-/// What this host needs to run a task: nothing but to know it again.
+/// The data that this host needs to run a task: its identity.
 type Job = TaskId;
 
-/// What the machine keeps of a task for this host.
+/// The payload of this host's tasks.
 pub type Payload = Work<Job>;
 
-/// What the machine asked for in a call, and how this host answers.
+/// The effects that the machine requested in a call, and this host's answers.
 #[derive(Debug, Default)]
 pub struct Asked {
     pub slowly: bool,
@@ -107,9 +106,9 @@ pub struct Asked {
     kicks: Vec<CpuId>,
     moving: Vec<Moving<Payload>>,
     silent: Vec<CpuId>,
-    /// Who left a run queue for another.
+    /// The tasks that left a run queue for another.
     moved: Vec<TaskId>,
-    /// Where a group was throttled, or was not any more.
+    /// The CPUs on which a group was throttled or unthrottled.
     throttlings: Vec<CpuId>,
 }
 
@@ -139,7 +138,7 @@ impl Effects<Payload> for Asked {
     }
 }
 
-/// How the running task leaves its CPU.
+/// The way in which the running task leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Yields,
@@ -161,38 +160,38 @@ impl How {
     ];
 }
 
-/// A CPU as its host knows it.
+/// The host's knowledge of a CPU.
 #[derive(Debug)]
 struct Cpu {
     running: Option<(TaskId, Work<Job>)>,
-    /// The host owes it a call of `schedule`.
+    /// The host owes the CPU a call of `schedule`.
     kicked: bool,
     online: bool,
 }
 
-/// A task as its host knows it.
+/// The host's knowledge of a task.
 #[derive(Debug)]
 struct Known {
     control: Arc<Control>,
     parked: Option<TaskOf<Payload>>,
     over: bool,
-    /// What was asked for it, in all.
+    /// The attributes requested for the task, merged.
     asked: Attr,
     boost: Option<RtPrio>,
-    /// At some time none of the CPUs that it may use was online.
+    /// At some time none of the CPUs that the task may use was online.
     homeless: bool,
 }
 
-/// Who wakes a task.
+/// The origin of a wake-up.
 #[derive(Clone, Copy, Debug)]
 pub enum By {
-    /// Somebody outside of the machine.
+    /// A caller outside of the machine.
     Nobody,
-    /// Somebody on this CPU.
+    /// A caller on this CPU.
     Cpu(CpuId),
-    /// Somebody on this CPU who is about to block.
+    /// A caller on this CPU that is about to block.
     Blocking(CpuId),
-    /// Whoever looks for work on this CPU.
+    /// A caller on this CPU that looks for work.
     Idle(CpuId),
 }
 
@@ -211,7 +210,7 @@ pub struct World {
     pub fx: Asked,
 }
 
-/// Lives the life that `bytes` tell.
+/// Runs the life that `bytes` encode.
 pub fn live(bytes: &[u8]) {
     let mut actions = bytes.chunks_exact(ACTION);
     let Some(&[shape, features, rt, more]) = actions.next() else { return };
@@ -224,8 +223,7 @@ pub fn live(bytes: &[u8]) {
 }
 
 impl World {
-    /// Each feature is on or off; but in half of the lives those are on without which not all laws
-    /// hold.
+    /// Returns a world with each feature on or off. In half of the lives, the features that all laws need are on.
     fn new([shape, features, rt, more]: [u8; ACTION]) -> World {
         let flat = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (1, 2, 2), (2, 2, 1), (1, 5, 1), (3, 1, 2)];
         let cores = [(1, 1, 2), (1, 2, 2), (1, 1, 4), (2, 1, 2)];
@@ -255,13 +253,13 @@ impl World {
         World::among(config, [more >> 2, more >> 4, more >> 6].map(latency_nice))
     }
 
-    /// A machine of this configuration, with two groups below the root, one of which counts as idle and has a cookie,
-    /// and an idle one below the other.
+    /// Returns a machine with this configuration. It has two groups below the root, one of which counts as idle and has
+    /// a cookie, and an idle group below the other.
     pub fn with(config: Config) -> World {
         World::among(config, [LatencyNice::ZERO; 3])
     }
 
-    /// As [`World::with`], with groups of these latency nice values.
+    /// Does the same as [`World::with`], with groups of these latency nice values.
     fn among(config: Config, [first, second, third]: [LatencyNice; 3]) -> World {
         let below = |parent, weight, idle, latency_nice| GroupSpec {
             parent: GroupId(parent),
@@ -292,7 +290,7 @@ impl World {
         }
     }
 
-    /// One action, then all checks.
+    /// Performs one action, then all checks.
     fn act(&mut self, op: u8, [a, b, c]: [u8; ACTION - 1]) {
         (self.fx.slowly, self.fx.silently) = (op & SLOWLY != 0, op & SILENTLY != 0);
         let now = if op & LATE != 0 { Time(self.now.0 - 1_000) } else { self.now };
@@ -348,7 +346,7 @@ impl World {
         self.after(op);
     }
 
-    /// Takes over what the machine asked for in a call, then checks.
+    /// Records the effects of a call, then runs the checks.
     fn after(&mut self, op: Op) {
         self.take_over();
         self.queueing.follow(&self.machine, &self.fx.moved, &self.fx.throttlings);
@@ -361,7 +359,7 @@ impl World {
         self.check(op);
     }
 
-    /// What the machine asked for is owed from now on.
+    /// Records the effects of a call as pending.
     pub fn take_over(&mut self) {
         for cpu in self.fx.kicks.drain(..) {
             self.cpus[cpu.index()].kicked = true;
@@ -374,7 +372,7 @@ impl World {
         }
     }
 
-    /// A new task that comes from `near`.
+    /// Spawns a new task that starts near `near`.
     pub fn spawn(&mut self, now: Time, attr: Attr, near: CpuId) {
         let alive = self.tasks.iter().filter(|task| !task.over).count();
         if alive == MAX_TASKS {
@@ -398,7 +396,7 @@ impl World {
         self.queueing.enters(id);
     }
 
-    /// A sleeping task is woken.
+    /// Wakes a sleeping task.
     pub fn wake(&mut self, now: Time, task: TaskId, by: By) {
         let parked = self.tasks[task.index()].parked.take().expect("it sleeps");
         match by {
@@ -410,7 +408,7 @@ impl World {
         self.queueing.enters(task);
     }
 
-    /// `cpu` switches; if nothing runs there, whatever `how` says.
+    /// Switches `cpu`. `how` does not matter if no task runs there.
     pub fn schedule(&mut self, now: Time, cpu: CpuId, how: How) {
         let known = &mut self.cpus[cpu.index()];
         known.kicked = false;
@@ -442,7 +440,7 @@ impl World {
         let running = next.as_ref().map(|&(id, _)| id);
         self.cpus[cpu.index()].running = next;
         let switched = Switched { cpu, was, running, yielded };
-        // What a core keeps off is passed over.
+        // Core scheduling may pass tasks over.
         if !self.fx.throttlings.contains(&cpu) && !self.machine.config().cookies {
             self.queueing.switches(&self.machine, switched, &self.fx.moved);
         }
@@ -451,7 +449,7 @@ impl World {
         }
     }
 
-    /// Serves what is due on `cpu`.
+    /// Serves the expired timers of `cpu`.
     fn expire(&mut self, now: Time, cpu: CpuId) {
         let idle = self.cpus[cpu.index()].running.is_none();
         self.walk(now, cpu, if idle { Walk::Idle } else { Walk::Busy });
@@ -497,7 +495,7 @@ impl World {
         self.now = end;
     }
 
-    /// Nobody serves anything for so long; then, half of the time, somebody takes a task that waited.
+    /// Lets time pass without serving anything. In half of the cases another CPU then takes a waiting task.
     fn oversleep(&mut self, span: Nanos, [b, c]: [u8; 2]) {
         self.now = self.now + span;
         if b & 1 == 1 {
@@ -505,12 +503,12 @@ impl World {
         }
     }
 
-    /// `from` is said to stand still: a task that waits there goes to `to`. Whether there is one.
+    /// Declares `from` stalled, so that a task that waits there moves to `to`. Returns whether there is one.
     pub fn relieve(&mut self, from: CpuId, to: CpuId) -> bool {
         self.machine.relieve(self.now, from, to, &mut self.fx)
     }
 
-    /// Something is asked for a task, wherever it is.
+    /// Requests a change of a task, wherever it is.
     pub fn change(&mut self, now: Time, task: TaskId, change: Change) {
         let known = &mut self.tasks[task.index()];
         known.asked.policy = change.policy.unwrap_or(known.asked.policy);
@@ -547,7 +545,7 @@ impl World {
         }
     }
 
-    /// Takes a CPU out of service or back, but never the last.
+    /// Takes a CPU out of service or back into it, but never the last one.
     pub fn hotplug(&mut self, now: Time, cpu: CpuId) {
         let others = self.cpus.iter().filter(|cpu| cpu.online).count() > 1;
         let known = &mut self.cpus[cpu.index()];
@@ -560,7 +558,7 @@ impl World {
         }
     }
 
-    /// One of those on their way arrives.
+    /// Lets one of the moving tasks arrive.
     pub fn arrive(&mut self, now: Time, at: usize) {
         let moving = self.moving.swap_remove(at);
         let task = moving.task().id;
@@ -573,8 +571,8 @@ impl World {
         self.machine.publish_held_back(now, cpu, &mut self.fx);
     }
 
-    /// Everything that this host owes: what moves arrives, what was held back is published, who was
-    /// kicked schedules. Then all laws hold.
+    /// Completes all pending effects: moving tasks arrive, held-back state is published, and kicked CPUs schedule. Then
+    /// asserts all laws.
     pub fn settle(&mut self) {
         (self.fx.slowly, self.fx.silently) = (false, false);
         self.take_over();
@@ -617,13 +615,13 @@ fn pick<T: Copy>(from: &[T], byte: u8) -> T {
     from[usize::from(byte) % from.len()]
 }
 
-/// From nothing to longer than a period of the real-time budget.
+/// Returns a span from zero to more than a period of the real-time budget.
 fn span(byte: u8) -> Nanos {
     let unit = pick(&[1, 1_000, 50_000, 1_000_000], byte >> 6);
     Nanos(u64::from(byte & 0x3f) * unit)
 }
 
-/// A few priorities rather than many, so that equals meet.
+/// Returns a policy with one of a few priorities, so that tasks of equal priority meet.
 fn policy(byte: u8) -> Policy {
     let prio = RtPrio::new(i64::from(byte >> 3 & 7) % 6 + 1).unwrap();
     let nice = Nice::new(pick(&[-20, -5, 0, 0, 0, 3, 10, 19], byte >> 3)).unwrap();
@@ -636,34 +634,34 @@ fn policy(byte: u8) -> Policy {
     }
 }
 
-/// Mostly nobody's, so that those who ask for one meet those who do not.
+/// Returns mostly the default, so that tasks with and without a latency nice value meet.
 fn latency_nice(byte: u8) -> LatencyNice {
     LatencyNice::new(pick(&[0, 0, -20, 19], byte)).unwrap()
 }
 
-/// None, or one of a few milliseconds in a few, over all CPUs or for each.
+/// Returns no limit, or a limit of a few milliseconds in a short period, shared by all CPUs or for each.
 fn limit(byte: u8) -> Option<Limit> {
     let [runtime, period] = [byte & 3, byte >> 2 & 3].map(|n| Nanos::from_millis(n.into()));
     let burst = if byte & 0x20 != 0 { runtime } else { Nanos::ZERO };
     Limit::new(runtime, Nanos(period.0 + runtime.0), burst, byte & 0x10 != 0).ok()
 }
 
-/// The root, a group below it, or nothing that is inherited.
+/// Returns the root, a group below it, or `None` for an inherited value.
 fn above(byte: u8) -> Option<GroupId> {
     pick(&[None, Some(GroupId::ROOT), Some(GroupId(1))], byte)
 }
 
-/// None, the shortest, a short one, or the longest.
+/// Returns no slice, the shortest, a short one, or the longest.
 fn slice(byte: u8) -> Option<Slice> {
     Slice::new(Nanos::from_micros(pick(&[0, 0, 100, 3_000, 100_000], byte)))
 }
 
-/// None, or one of a few.
+/// Returns no cookie, or one of a few.
 fn cookie(byte: u8) -> Option<Cookie> {
     Cookie::new(u32::from(byte % 4))
 }
 
-/// Any set of CPUs, perhaps with one that does not exist.
+/// Returns any set of CPUs, perhaps with one that does not exist.
 fn affinity(machine: &Machine<Payload>, byte: u8) -> CpuSet {
     let set: CpuSet = (0..7).filter(|cpu| byte >> cpu & 1 == 1).map(CpuId).collect();
     if set.intersection(machine.all()).is_empty() || byte >= 0x80 {

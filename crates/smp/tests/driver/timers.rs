@@ -1,6 +1,6 @@
-//! What a host knows of its timers: none expires before its window opens or after it was cancelled, of
-//! two that may be run the one whose window closes first is first, and an idle CPU leaves none whose
-//! window is open.
+//! The host's model of its timers, with three rules. No timer expires before its window opens or after it was
+//! cancelled. Of two timers that may run, the one with the earlier end of its window runs first. An idle CPU leaves no
+//! timer with an open window.
 
 use super::Payload;
 use runyard_engine::cpu::CpuId;
@@ -8,7 +8,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Expiry, TimerId, Token, Window};
 use runyard_smp::machine::Machine;
 
-/// More timers make a life slower, not richer.
+/// The largest number of timers. More timers make a life slower, not richer.
 const MAX_TIMERS: usize = 16;
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ struct Armed {
     cpu: CpuId,
     id: TimerId,
     window: Window,
-    /// Zero if it expires once.
+    /// The period, or zero for a one-shot timer.
     period: Nanos,
     token: Token,
 }
@@ -25,7 +25,7 @@ struct Armed {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     armed: Vec<Armed>,
-    /// Those that expired or were cancelled.
+    /// The timers that have expired or were cancelled.
     gone: Vec<(CpuId, TimerId)>,
     made: u64,
 }
@@ -75,7 +75,7 @@ impl Timers {
         }
     }
 
-    /// The machine says that the timer of `token` has expired.
+    /// Checks the expiry that the machine reports for the timer of `token`.
     pub(super) fn expires(&mut self, cpu: CpuId, now: Time, expiry: Expiry) {
         let Expiry { token, greedy, overruns } = expiry;
         let found = self.armed.iter().position(|timer| timer.token == token);
@@ -98,24 +98,24 @@ impl Timers {
         self.armed.push(timer);
     }
 
-    /// A greedy walk on `cpu` is over.
+    /// Asserts after a greedy walk on `cpu` that no timer with an open window is left.
     pub(super) fn none_open(&self, cpu: CpuId, now: Time) {
         let open = |timer: &&Armed| timer.cpu == cpu && timer.window.soft <= now;
         assert!(self.armed.iter().find(open).is_none(), "an open timer is left: {self:?}");
     }
 
-    /// All that was due on `cpu` was served.
+    /// Asserts that all expired timers of `cpu` were served.
     pub(super) fn served(&self, cpu: CpuId, now: Time) {
         assert!(self.hard(cpu).all(|hard| hard > now), "a timer is overdue at {now}: {self:?}");
     }
 
-    /// The CPU is woken in time for each of its timers.
+    /// Asserts that the CPU wakes in time for each of its timers.
     pub(super) fn check(&self, machine: &Machine<Payload>, cpu: CpuId) {
         let next = machine.next_expiry(cpu);
         assert_eq!(
             next,
             machine.inspect(cpu, runyard_engine::run_queue::RunQueue::next_expiry),
-            "what is said is true"
+            "the reported expiry is right"
         );
         for hard in self.hard(cpu) {
             assert!(next.is_some_and(|next| next <= hard), "CPU {cpu} oversleeps {hard}");

@@ -1,10 +1,9 @@
-//! A host for the model checkers: CPUs that threads play, tasks that park, kicks that are served
-//! late, and the laws that hold once nothing is left to do.
+//! A host for the model checkers: threads play CPUs, tasks park, kicks are served late, and laws hold once no work is
+//! left.
 //!
-//! A kick is a promise that the CPU will call `schedule`, not that it does so at once. Here each
-//! thread keeps the kicks that it was asked for, and [`Bench::settle`] serves them after all threads
-//! have ended: whatever is repaired by a kick then need not be repaired by the race itself, and
-//! whatever is not must have been.
+//! A kick promises that the CPU will call `schedule`, but not at once. Here each thread keeps the kicks that it was
+//! asked for, and [`Bench::settle`] serves them after all threads have ended. So the race itself need not repair a
+//! state that a kick repairs. It must have repaired any other state.
 
 #[path = "../cores/mod.rs"]
 mod cores;
@@ -32,30 +31,30 @@ use runyard_smp::machine::{Effects, Machine, Moving, TaskOf, Work};
 use shuttle::{sync::Mutex, thread};
 use std::sync::Arc;
 
-/// When all begins. Little here depends on time: only ticks, and what is done at them.
+/// The time at which all races begin. Little here depends on time: only ticks and the work done at them.
 const NOW: Time = Time(1);
 
 /// The one group below the root.
 pub const GROUP: GroupId = GroupId(1);
 
-/// Where a blocked task is: the host's half of ownership.
+/// The place of a blocked task: the host's half of ownership.
 #[derive(Debug)]
 enum Slot {
-    /// In the machine, or between it and here.
+    /// The task is in the machine, or between the machine and its host.
     Awake,
-    /// Asleep; whoever takes it out wakes it.
+    /// The task is asleep. The thread that takes it out wakes it.
     Parked(TaskOf<Work<Job>>),
-    /// Woken before it was here: it will not sleep.
+    /// The task was woken before it parked, so it will not sleep.
     Notified,
 }
 
-/// What this host needs to run a task.
+/// The data that this host needs to run a task.
 #[derive(Debug)]
 pub struct Job {
     slot: Arc<Mutex<Slot>>,
 }
 
-/// A task from outside, for those who wake it or ask something of it.
+/// A handle of a task, for threads that wake it or request a change.
 #[derive(Clone, Debug)]
 pub struct Handle {
     id: TaskId,
@@ -64,25 +63,25 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Whether a wake-up was left behind for a task that is awake.
+    /// Returns whether a wake-up is stored for a task that is awake.
     #[cfg(loom)]
     pub fn is_notified(&self) -> bool {
         matches!(*self.slot.lock().unwrap(), Slot::Notified)
     }
 
-    /// Whether the task sleeps.
+    /// Returns whether the task sleeps.
     pub fn is_parked(&self) -> bool {
         matches!(*self.slot.lock().unwrap(), Slot::Parked(_))
     }
 }
 
-/// Keeps the kicks for later, and what else was done to know whether a race took place.
+/// Effects that keep the kicks for later. They also record the other effects, to detect whether a race took place.
 #[derive(Debug, Default)]
 struct Asked {
     kicks: Vec<CpuId>,
-    /// Which tasks were sent to which CPU.
+    /// The tasks sent to each CPU.
     sent: Vec<(TaskId, CpuId)>,
-    /// What came of balance.
+    /// The results of balancing.
     found: Vec<Found>,
 }
 
@@ -101,14 +100,14 @@ impl Effects<Work<Job>> for Asked {
     }
 }
 
-/// One CPU, played by one thread at a time; or, beyond the last, a device that only interrupts.
+/// One CPU, played by one thread at a time. An id beyond the last CPU is a device that only interrupts.
 #[derive(Debug)]
 pub struct Cpu {
     machine: Arc<Machine<Work<Job>>>,
     id: CpuId,
     running: Option<(TaskId, Work<Job>)>,
     asked: Asked,
-    /// When it did something last.
+    /// The time of its last action.
     now: Time,
     exited: Vec<TaskId>,
 }
@@ -123,19 +122,19 @@ impl Cpu {
         }
     }
 
-    /// The running task sleeps, unless it was woken before.
+    /// Blocks the running task, unless it was woken before.
     pub fn block(&mut self) {
         let (_, work) = self.running.take().expect("a task runs");
         self.schedule(Prev::Blocked(work));
     }
 
-    /// The running task ends.
+    /// Ends the running task.
     pub fn exit(&mut self) {
         self.running.take().expect("a task runs");
         self.schedule(Prev::Exited);
     }
 
-    /// The running task lets others go first.
+    /// Lets the running task yield.
     pub fn yield_now(&mut self) {
         let (_, work) = self.running.take().expect("a task runs");
         self.schedule(Prev::Yielded(work));
@@ -147,7 +146,7 @@ impl Cpu {
         self.schedule(prev);
     }
 
-    /// Answers a kick, when it matters at what time.
+    /// Answers a kick at a given time.
     #[cfg(loom)]
     pub fn reschedule_at(&mut self, now: Time) {
         self.now = now;
@@ -174,7 +173,7 @@ impl Cpu {
         self.change(task, Change { cookie: Cookie::new(cookie).into(), ..Change::default() });
     }
 
-    /// The group may use so many milliseconds in 100 from now on.
+    /// Limits the group to so many milliseconds in 100 from now on.
     #[cfg(loom)]
     pub fn set_limit(&mut self, millis: Option<u64>) {
         let limit = |millis| {
@@ -184,7 +183,7 @@ impl Cpu {
         self.machine.set_limit(self.now, GROUP, millis.map(limit), &mut self.asked);
     }
 
-    /// The running task sleeps, when it matters at what time.
+    /// Blocks the running task at a given time.
     #[cfg(loom)]
     pub fn block_at(&mut self, now: Time) {
         self.now = now;
@@ -199,7 +198,7 @@ impl Cpu {
         self.machine.online(self.now, CpuId(cpu), &mut self.asked);
     }
 
-    /// Takes everything whose time has come by `now`; how many timers there were.
+    /// Takes all timers that have expired by `now`, and returns their number.
     pub fn expire(&mut self, now: Time) -> usize {
         self.now = now;
         std::iter::from_fn(|| self.machine.expire(now, self.id, Walk::Busy, &mut self.asked))
@@ -212,12 +211,12 @@ impl Cpu {
         self.machine.cancel(CpuId(cpu), timer)
     }
 
-    /// Who was kicked since this was asked last.
+    /// Returns the CPUs kicked since the last call.
     pub fn take_kicks(&mut self) -> Vec<CpuId> {
         std::mem::take(&mut self.asked.kicks)
     }
 
-    /// Whether a task runs here.
+    /// Returns whether a task runs here.
     pub fn is_busy(&self) -> bool {
         self.running.is_some()
     }
@@ -254,7 +253,7 @@ impl Cpu {
     }
 }
 
-/// What one thread does, and the CPU that it plays.
+/// The program of one thread, and the CPU that it plays.
 pub type Part = (u16, Box<dyn FnOnce(&mut Cpu) + Send>);
 
 fn act((mut cpu, part): (Cpu, Box<dyn FnOnce(&mut Cpu) + Send>)) -> Cpu {
@@ -262,24 +261,24 @@ fn act((mut cpu, part): (Cpu, Box<dyn FnOnce(&mut Cpu) + Send>)) -> Cpu {
     cpu
 }
 
-/// The part of `cpu`.
+/// Returns the part of `cpu`.
 pub fn on(cpu: u16, part: impl FnOnce(&mut Cpu) + Send + 'static) -> Part {
     (cpu, Box::new(part))
 }
 
-/// A machine and who plays it.
+/// A machine and its players.
 pub struct Bench {
     cpus: Vec<Cpu>,
     tasks: Vec<Handle>,
 }
 
 impl Bench {
-    /// CPUs without tasks, and one device.
+    /// Returns a bench with CPUs without tasks, and one device.
     pub fn new(topology: Topology, features: Features) -> Bench {
         Bench::of(Config { features, ..Config::new(topology) })
     }
 
-    /// As [`Bench::new`]; the threads of a core decide together.
+    /// Does the same as [`Bench::new`], with core scheduling.
     pub fn with_cookies(topology: Topology, features: Features) -> Bench {
         Bench::of(Config { features, cookies: true, ..Config::new(topology) })
     }
@@ -289,7 +288,7 @@ impl Bench {
         let config = Config { rt_runtime: None, ..config };
         let groups = [GroupSpec::ROOT; 2];
         let machine = Arc::new(Machine::new(config, &groups).unwrap());
-        // The one after the last is the device.
+        // The id after the last CPU is the device.
         let cpus = 0..=topology.cpus() as u16;
         let cpu = |id| Cpu {
             machine: machine.clone(),
@@ -306,7 +305,7 @@ impl Bench {
         &self.cpus[0].machine
     }
 
-    /// A task that runs or waits on the CPU that its affinity names first.
+    /// Spawns a task that runs or waits on the first CPU of its affinity.
     pub fn spawn(&mut self, policy: Policy, affinity: &[u16]) -> Handle {
         let (task, handle) = self.make(policy, affinity);
         let spawner = &mut self.cpus[0];
@@ -315,14 +314,14 @@ impl Bench {
         handle
     }
 
-    /// A task that sleeps, and was last on the CPU that its affinity names first.
+    /// Returns a sleeping task that was last on the first CPU of its affinity.
     pub fn sleeper(&mut self, policy: Policy, affinity: &[u16]) -> Handle {
         let (task, handle) = self.make(policy, affinity);
         *handle.slot.lock().unwrap() = Slot::Parked(task);
         handle
     }
 
-    /// As [`Bench::sleeper`], of a cookie.
+    /// Does the same as [`Bench::sleeper`], with a cookie.
     #[cfg(loom)]
     pub fn sleeper_of(&mut self, policy: Policy, affinity: &[u16], cookie: u32) -> Handle {
         let (mut task, handle) = self.make(policy, affinity);
@@ -344,21 +343,21 @@ impl Bench {
         (task, handle)
     }
 
-    /// Plays the parts at once: each on its CPU, the last on the calling thread. The device is the
-    /// CPU after the last.
+    /// Plays the parts concurrently: each on its CPU, the last on the calling thread. The device is the CPU after the
+    /// last.
     pub fn play<const N: usize>(&mut self, parts: [Part; N]) {
         let mut idle: Vec<_> = self.cpus.drain(..).map(Some).collect();
         let players = parts.map(|(cpu, part)| (idle[usize::from(cpu)].take().unwrap(), part));
         self.cpus.extend(idle.into_iter().flatten());
         let mut players = players.into_iter();
-        let own = players.next_back().expect("somebody plays");
+        let own = players.next_back().expect("there is a part");
         let threads: Vec<_> = players.map(|player| thread::spawn(|| act(player))).collect();
         self.cpus.push(act(own));
         self.cpus.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
         self.cpus.sort_by_key(|cpu| cpu.id);
     }
 
-    /// Serves all kicks, and those that follow.
+    /// Serves all kicks, and the kicks that follow from them.
     pub fn settle(&mut self) {
         loop {
             let kicked: Vec<_> = self.cpus.iter_mut().flat_map(Cpu::take_kicks).collect();
@@ -371,7 +370,7 @@ impl Bench {
         }
     }
 
-    /// The kick of a CPU that did not answer while the parts were played.
+    /// Serves the kick of a CPU that did not answer while the parts were played.
     #[cfg(shuttle)]
     pub fn kick(&mut self, cpu: CpuId) {
         self.cpus[cpu.index()].asked.kick(cpu);
@@ -406,7 +405,7 @@ impl Bench {
         }
     }
 
-    /// No CPU on which a waiting real-time task may run does anything less important.
+    /// Asserts that no CPU on which a waiting real-time task may run does less important work.
     fn check_priorities(&self, cpus: &[Cpu]) {
         let machine = self.machine();
         let levels: Vec<_> =
@@ -425,10 +424,10 @@ impl Bench {
     }
 }
 
-/// What only the models ask for, whose ends are known.
+/// The calls that only the models use, which know the end of their race.
 #[cfg(loom)]
 impl Bench {
-    /// As [`Bench::play`], then settles and checks the laws.
+    /// Does the same as [`Bench::play`], then settles and checks the laws.
     pub fn race<const N: usize>(&mut self, parts: [Part; N]) {
         for Cpu { asked, .. } in &mut self.cpus {
             asked.sent.clear();
@@ -439,30 +438,30 @@ impl Bench {
         self.check();
     }
 
-    /// What CPU 0 does while nobody else does anything.
+    /// Lets CPU 0 act while no other thread does.
     pub fn act(&mut self, act: impl FnOnce(&mut Cpu)) {
         act(&mut self.cpus[0]);
         self.settle();
         self.check();
     }
 
-    /// Whether `cpu` was kicked and has not answered.
+    /// Returns whether `cpu` was kicked and has not answered.
     pub fn is_kicked(&self, cpu: u16) -> bool {
         self.cpus.iter().any(|by| by.asked.kicks.contains(&CpuId(cpu)))
     }
 
-    /// Who has sent the task to `cpu` since the last race began.
+    /// Returns the CPU that has sent the task to `cpu` since the last race began.
     pub fn sender(&self, task: &Handle, cpu: u16) -> Option<u16> {
         let sent = (task.id, CpuId(cpu));
         self.cpus.iter().find(|by| by.asked.sent.contains(&sent)).map(|by| by.id.0)
     }
 
-    /// Whether that came of balance since the last race began.
+    /// Returns whether balancing has had this result since the last race began.
     pub fn found(&self, what: Found) -> bool {
         self.cpus.iter().any(|by| by.asked.found.contains(&what))
     }
 
-    /// The CPU on which the task runs or waits, and its policy there.
+    /// Returns the CPU on which the task runs or waits, and its policy there.
     pub fn place(&self, task: &Handle) -> Option<(u16, Policy)> {
         let (_, cpus) = self.cpus.split_last().expect("there is the device");
         cpus.iter().find_map(|cpu| {
@@ -477,7 +476,7 @@ impl Bench {
         self.cpus[cpu].is_busy()
     }
 
-    /// Whether the task runs, not waits.
+    /// Returns whether the task runs, as opposed to waits.
     pub fn runs(&self, task: &Handle) -> bool {
         self.cpus.iter().any(|cpu| cpu.running() == Some(task.id))
     }

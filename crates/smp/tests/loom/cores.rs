@@ -1,5 +1,5 @@
-//! Races for a core whose threads decide together. What must come of each: the core runs one cookie, whoever is forced idle
-//! has nobody that fits, and no task is lost ([`Bench::check`]).
+//! Races on a core with core scheduling. After each race the core runs one cookie, a forced idle thread has no task
+//! that matches, and no task is lost ([`Bench::check`]).
 
 use crate::host::{Bench, Cpu, Handle, fifo, normal, on};
 use crate::{explore, explore_ways, rt_only};
@@ -12,7 +12,7 @@ fn machine(shape: &str, features: Features) -> Bench {
     Bench::with_cookies(shape.parse::<Topology>().unwrap(), features)
 }
 
-/// A task of a cookie, which runs or waits on `cpu`.
+/// Spawns a task with a cookie, which runs or waits on `cpu`.
 fn spawn(bench: &mut Bench, policy: Policy, cpu: u16, cookie: u32) -> Handle {
     let sleeper = sleeper(bench, policy, cpu, cookie);
     let woken = sleeper.clone();
@@ -20,7 +20,7 @@ fn spawn(bench: &mut Bench, policy: Policy, cpu: u16, cookie: u32) -> Handle {
     sleeper
 }
 
-/// A task of a cookie, which sleeps and was last on `cpu`.
+/// Returns a sleeping task with a cookie, which was last on `cpu`.
 fn sleeper(bench: &mut Bench, policy: Policy, cpu: u16, cookie: u32) -> Handle {
     bench.sleeper_of(policy, &[cpu], cookie)
 }
@@ -100,7 +100,7 @@ fn a_cpu_goes_offline_while_a_sibling_decides() {
     });
 }
 
-/// A task waits on CPU 2 that could run beside that of CPU 0 on CPU 1, where one comes that could not.
+/// A task waits on CPU 2 that could run on CPU 1 beside the task of CPU 0. A task without that cookie arrives on CPU 1.
 #[test]
 fn a_steal_races_the_switch_to_the_stolen_task() {
     explore_ways(Some(3), || {
@@ -138,7 +138,7 @@ fn three_threads_decide_at_once() {
     });
 }
 
-/// What came between the question and the answer is not known to the decision: nobody follows it then.
+/// The decision does not know a task that arrives between question and answer, so no thread acts on it.
 #[test]
 fn a_wake_up_races_a_decision_for_another_thread() {
     explore(Some(2), || {

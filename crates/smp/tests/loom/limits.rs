@@ -5,7 +5,7 @@ use crate::{explore_ways, machine, rt_only};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 
-/// CPU 0 and CPU 1 run tasks of a group with 10 ms, of which the first drew half.
+/// Lets CPU 0 and CPU 1 run tasks of a group with 10 ms, of which CPU 0 has drawn half.
 fn limited() -> (Bench, [Handle; 2]) {
     let mut bench = machine(2, rt_only());
     bench.act(|cpu| cpu.set_limit(Some(10)));
@@ -18,7 +18,7 @@ fn limited() -> (Bench, [Handle; 2]) {
     (bench, tasks)
 }
 
-/// Nobody is left waiting for what another gives back at that moment.
+/// No CPU is left waiting for budget that another CPU gives back at the same moment.
 #[test]
 fn giving_budget_back_races_being_throttled() {
     explore_ways(None, || {

@@ -1,12 +1,11 @@
 //! Every interleaving of the races between CPUs, one model for each race.
 //!
-//! Two threads are explored without bound where that ends within seconds, else up to a number of
-//! preemptions that each model states: of the ways in which such code fails, hardly any needs more
-//! than two. [`BETWEEN_ALL_LOCKS`] is the bound where a push and a pull cross. The values that a stale
-//! read may give are explored without bound everywhere.
+//! Two threads are explored without a bound where that ends within seconds. Otherwise each model states a bound on
+//! preemptions: code of this kind hardly ever needs more than two to fail. [`BETWEEN_ALL_LOCKS`] is the bound where a
+//! push and a pull cross. The values that a stale read may return are explored without a bound everywhere.
 //!
-//! A model that ends with a value tells which way its race went: where the sides do not meet any more,
-//! all go one way, and it fails instead of passing for nothing.
+//! A model that returns a value reports how its race went. If its two sides no longer meet, every interleaving returns
+//! the same value. The model then fails, instead of passing without a race.
 #![cfg(loom)]
 
 mod cores;
@@ -28,25 +27,25 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A push and a pull lock thrice each: to say what changed, to take a task out, and to bring it where
-/// it goes. No order of three steps of the one and three of the other needs more than five preemptions.
-/// Each more would triple the interleavings at least, for the later steps of a task that was refused;
-/// those are the matter of [`a_push_that_came_too_late_goes_elsewhere`], which has no bound.
+/// The bound for races between a push and a pull. Each of them locks three times: to publish a change, to take a task
+/// out, and to deliver it. No order of three steps of one and three of the other needs more than five preemptions. Each
+/// further preemption would at least triple the interleavings, for the later steps of a refused task.
+/// [`a_push_that_came_too_late_goes_elsewhere`] covers those without a bound.
 const BETWEEN_ALL_LOCKS: Option<usize> = Some(5);
 
-/// When the first tick is due.
+/// The time of the first tick.
 const TICK: Time = Time(1_000_000);
 
 fn machine(cpus: u32, features: Features) -> Bench {
     Bench::new(Topology::flat(cpus).unwrap(), features)
 }
 
-/// Balancing of fair tasks would only make the models larger.
+/// Returns the features without fair balancing, which would only make the models larger.
 fn rt_only() -> Features {
     Features::default().without(Feature::LoadBalance)
 }
 
-/// Explores a model, and tells in which ways it ended.
+/// Explores a model, and returns the set of its results.
 fn explore<T: Ord + Debug + Send + 'static>(
     preemptions: Option<usize>,
     model: impl Fn() -> T + Send + Sync + 'static,
@@ -65,8 +64,8 @@ fn explore<T: Ord + Debug + Send + 'static>(
     ends.into_keys().collect()
 }
 
-/// As [`explore`], for a model that tells what came of the race: if that is the same in every
-/// interleaving, what the model is about does not take place.
+/// Does the same as [`explore`] for a model that reports the result of its race. It fails if every interleaving has the
+/// same result, because the race then does not take place.
 fn explore_ways<T: Ord + Debug + Send + 'static>(
     preemptions: Option<usize>,
     model: impl Fn() -> T + Send + Sync + 'static,
@@ -75,7 +74,7 @@ fn explore_ways<T: Ord + Debug + Send + 'static>(
     assert!(ends.len() > 1, "the race goes more ways than one: {ends:?}");
 }
 
-/// `cpu` lets `task` run on some CPUs only.
+/// Returns a part in which `cpu` restricts the affinity of `task`.
 fn allow(cpu: u16, task: &Handle, on_cpus: &'static [u16]) -> Part {
     let task = task.clone();
     on(cpu, move |cpu| cpu.set_affinity(&task, on_cpus))
@@ -448,7 +447,7 @@ fn a_wake_up_races_a_cpu_that_goes_idle() {
     });
 }
 
-/// On CPU 0 a normal task waits that may use CPU 1 as well, where one of `beside` runs, if any.
+/// Lets a normal task wait on CPU 0 that may also use CPU 1. A task of policy `beside` runs on CPU 1, if given.
 fn waits_on_the_first(beside: Option<Policy>) -> (Bench, Handle) {
     let mut bench = machine(2, Features::default());
     bench.spawn(normal(), &[0]);
@@ -561,9 +560,9 @@ fn two_cpus_that_go_idle_want_one_task() {
     });
 }
 
-/// Two cores of two threads. A task runs on each thread of the first, and the second is idle, whose
-/// first CPU is kicked at the ticks of CPU 0 to compare: it asks in vain for one that waits, and so
-/// will it for one that runs, which is the returned one. The kick for that is there.
+/// Returns a machine of two cores of two threads, and a running task. A task runs on each thread of the first core, and
+/// the second core is idle. Its first CPU, CPU 2, is kicked at the ticks of CPU 0 to balance. It has asked for a
+/// waiting task without success, and will next ask for the returned running task. The kick for that is pending.
 fn crowded() -> (Bench, Handle) {
     let mut bench = Bench::new(CORES.parse().unwrap(), Features::default());
     let task = bench.spawn(normal(), &[0, 1, 2, 3]);
@@ -575,13 +574,14 @@ fn crowded() -> (Bench, Handle) {
         })]);
         if nth < passes() {
             bench.play([on(2, move |cpu| cpu.reschedule_at(time(nth)))]);
-            assert!(!bench.is_kicked(0), "it was not asked for what runs there");
+            assert!(!bench.is_kicked(0), "it was not asked for its running task");
         }
     }
     (bench, task)
 }
 
-/// The same, and CPU 2 has asked for the running task, which it gets with the next switch.
+/// Does the same as [`crowded`]. In addition, CPU 2 has asked for the running task, which it receives with the next
+/// switch.
 fn asked_for() -> (Bench, Handle) {
     let (mut bench, task) = crowded();
     bench.play([on(2, compare)]);
@@ -591,18 +591,18 @@ fn asked_for() -> (Bench, Handle) {
 
 const CORES: &str = "1x2x2";
 
-/// After how many passes of an idle CPU a running task is asked for.
+/// Returns the number of passes after which an idle CPU asks for a running task.
 fn passes() -> u64 {
     let domain = Domain::of(Level::Node, CORES.parse().unwrap(), Features::default());
     u64::from(domain.cache_nice_tries) + 3
 }
 
-/// When an idle CPU is kicked for the nth time: not more often than it may be.
+/// Returns the time of the nth kick of an idle CPU, which respects the shortest interval.
 fn time(nth: u64) -> Time {
     Time(nth * 4 * TICK.0)
 }
 
-/// An idle CPU answers the last of the kicks of [`crowded`].
+/// Lets an idle CPU answer the last of the kicks of [`crowded`].
 fn compare(cpu: &mut Cpu) {
     cpu.reschedule_at(time(passes()));
 }

@@ -1,4 +1,4 @@
-//! Random lives of a machine, and what each mechanism promises in scenarios that show it.
+//! Random lives of a machine, and scenarios that show the guarantee of each mechanism.
 #![cfg(not(any(loom, shuttle)))]
 
 #[path = "../driver/mod.rs"]
@@ -20,10 +20,10 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Expiry, Token, Walk, Window};
 use runyard_engine::topology::Topology;
 
-/// How many lives there are at least; `PROPTEST_CASES` may ask for more.
+/// The smallest number of lives; `PROPTEST_CASES` may ask for more.
 const LIVES: u32 = 2_000;
 
-/// What fails is printed whole; it belongs into a test of its own.
+/// Returns a configuration that prints a failure in full. It belongs in a test of its own.
 fn config() -> ProptestConfig {
     let asked = ProptestConfig::default();
     ProptestConfig { cases: asked.cases.max(LIVES), failure_persistence: None, ..asked }
@@ -58,14 +58,14 @@ impl Stage {
         Stage { world: World::with(config), tasks: 0 }
     }
 
-    /// A machine of this shape on which fair tasks stay where they are placed.
+    /// Returns a machine of this shape on which fair tasks stay on their first CPU.
     fn without_balance(shape: &str) -> Stage {
         let mut config = Config::new(shape.parse().unwrap());
         config.features = config.features.without(Feature::LoadBalance);
         Stage::with(config)
     }
 
-    /// A new task, which waits or runs on one of these CPUs.
+    /// Spawns a task, which waits or runs on one of these CPUs.
     fn spawn(&mut self, policy: Policy, affinity: &[u16]) -> TaskId {
         self.spawn_in(GroupId::ROOT, policy, affinity)
     }
@@ -78,14 +78,14 @@ impl Stage {
         TaskId(u64::from(self.tasks) - 1)
     }
 
-    /// A new task on the first of these CPUs, whatever the others do.
+    /// Spawns a task on the first of these CPUs, whatever the load of the others.
     fn spawn_on_first(&mut self, policy: Policy, affinity: &[u16]) -> TaskId {
         let task = self.spawn(policy, &affinity[..1]);
         self.set_affinity(task, affinity);
         task
     }
 
-    /// A task that went to sleep on the first of these CPUs.
+    /// Returns a task that went to sleep on the first of these CPUs.
     fn sleeper_in(&mut self, group: GroupId, policy: Policy, affinity: &[u16]) -> TaskId {
         let task = self.spawn_in(group, policy, &affinity[..1]);
         self.set_affinity(task, affinity);
@@ -98,7 +98,7 @@ impl Stage {
         self.sleeper_in(GroupId::ROOT, policy, affinity)
     }
 
-    /// Normal tasks, one on each of these CPUs.
+    /// Spawns normal tasks, one on each of these CPUs.
     fn hogs(&mut self, cpus: &[u16]) {
         for &cpu in cpus {
             self.spawn(normal(), &[cpu]);
@@ -110,7 +110,7 @@ impl Stage {
         self.world.settle();
     }
 
-    /// Wakes a task and says to which CPU it goes.
+    /// Wakes a task, and returns the CPU that it goes to.
     fn wake_by(&mut self, task: TaskId, by: By) -> Option<u16> {
         self.world.wake(self.world.now, task, by);
         self.place(task)
@@ -129,7 +129,7 @@ impl Stage {
         self.world.settle();
     }
 
-    /// The task that runs on `cpu` leaves it, and nothing else happens but what follows at once.
+    /// Lets the running task of `cpu` leave, with its direct consequences only.
     fn leave(&mut self, cpu: u16, how: How) {
         self.world.schedule(self.world.now, CpuId(cpu), how);
     }
@@ -143,7 +143,7 @@ impl Stage {
         self.world.machine.inspect(CpuId(cpu), |rq| rq.curr().map(|task| task.id))
     }
 
-    /// Looks at a task that is in a run queue, and says in which.
+    /// Calls a function with a task that is in a run queue and with that run queue.
     fn find<T>(
         &self,
         task: TaskId,
@@ -178,8 +178,8 @@ fn normal() -> Policy {
     Policy::Normal(Nice::default())
 }
 
-/// CPU 0 runs a pinned 90 and CPU 1 a pinned 80. On CPU 0 wait a 70 that may also use CPU 1, and
-/// behind it a 60 that may also use CPU 2, which runs a 65.
+/// CPU 0 runs a pinned task of priority 90, and CPU 1 a pinned one of priority 80. On CPU 0, two tasks wait: a 70 that
+/// may also use CPU 1, and behind it a 60 that may also use CPU 2, which runs a 65.
 struct Stuck {
     stage: Stage,
     second: TaskId,
@@ -200,7 +200,7 @@ impl Stuck {
         Stuck { stage, second, head, behind }
     }
 
-    /// CPU 0 does nothing new, but looks.
+    /// Makes CPU 0 look for pushable tasks again without any change.
     fn next_push(&mut self) {
         self.stage.leave(0, How::Preempted);
         self.stage.world.settle();
@@ -371,12 +371,13 @@ fn a_group_has_its_weight_once_on_all_cpus_together() {
     stage.world.live_for(Nanos::from_secs(3));
     for (alone, grouped) in alone.into_iter().zip(grouped) {
         let (alone, grouped) = (stage.runtime(alone), stage.runtime(grouped));
-        // Half of the group's weight on each CPU, against a task of the same weight.
+        // The group has half of its weight on each CPU, and competes with a task of the same weight.
         assert!(alone.abs_diff(2 * grouped) * 50 < alone, "{alone} to {grouped}");
     }
 }
 
-/// Two CPUs, of which the second pulls the first of two tasks that wait on the other; slowly.
+/// Returns a machine of two CPUs with slow migration. The second CPU pulls the first of two tasks that wait on the
+/// other.
 fn on_its_way() -> (Stage, TaskId, TaskId) {
     let mut stage = Stage::new(2, &[]);
     stage.spawn(fifo(90), &[0]);
@@ -396,7 +397,7 @@ fn a_pulled_task_that_is_changed_on_its_way_leaves_its_place_to_the_next() {
     assert_eq!(stage.runs(1), Some(second));
 }
 
-/// What is asked for a task reaches it in a run queue, running or not, asleep, and on its way.
+/// A request reaches a task that waits, runs or sleeps, or that is on its way.
 #[test]
 fn a_task_has_the_latency_nice_and_the_slice_that_were_asked_for_it_last_wherever_it_is() {
     let asks = |nice| (LatencyNice::new(nice).unwrap(), Slice::new(Nanos::from_millis(5)));
@@ -434,7 +435,7 @@ fn a_task_has_the_latency_nice_and_the_slice_that_were_asked_for_it_last_whereve
     assert_eq!(stage.find(waits, has), Some((1, (LatencyNice::ZERO, None))));
 }
 
-/// Two requests that nobody has carried out yet are one, in which the later says what both speak of.
+/// Two pending requests merge into one. A later value replaces an earlier value of the same attribute.
 #[test]
 fn what_is_asked_twice_of_a_task_that_sleeps_is_what_was_asked_last() {
     let mut stage = Stage::new(1, &[]);
@@ -473,8 +474,8 @@ fn a_request_for_a_task_that_is_over_is_nobodys() {
     assert_eq!(stage.find(next, |task| task.attr().policy), Some((0, normal())));
 }
 
-/// Budget that was given back goes to one CPU at a time, if it is little; and to the next, if whom it was
-/// for leaves before their turn.
+/// A small amount of returned budget goes to one CPU at a time. If that CPU's task leaves before its turn, the budget
+/// goes to the next CPU.
 #[test]
 fn budget_goes_on_if_whom_it_was_for_leaves() {
     const GROUP: GroupId = GroupId(1);
@@ -492,17 +493,17 @@ fn budget_goes_on_if_whom_it_was_for_leaves() {
         let claims = |stage: &Stage| {
             [0, 1].map(|cpu| stage.world.machine.inspect(CpuId(cpu), |rq| rq.has_claim(GROUP)))
         };
-        assert_eq!(claims(&stage), [false, false], "the two have used what there was");
+        assert_eq!(claims(&stage), [false, false], "the two have used the budget");
         stage.world.now = stage.world.now + Nanos::from_micros(50);
         stage.leave(2, How::Blocks);
         stage.world.settle();
         assert_eq!(claims(&stage), [true, false], "some 150 us are worth telling one CPU");
         stage.change(waiting[0], change);
-        assert!(claims(&stage)[1], "who left does not use them");
+        assert!(claims(&stage)[1], "a task that left does not use them");
     }
 }
 
-/// It makes way at a tick, of which a task that is alone has few on a tickless machine.
+/// A task gives way at a tick. A task alone on a tickless CPU has few ticks.
 #[test]
 fn a_task_that_is_alone_ticks_while_a_thread_of_its_core_is_forced_idle() {
     let shape = Topology::new(1, 1, 2).unwrap();

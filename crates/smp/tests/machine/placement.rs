@@ -1,4 +1,4 @@
-//! Where tasks go that wake up, and where new ones start.
+//! The placement of tasks that wake, and of new tasks.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn who_is_woken_by_one_that_is_about_to_block_stays_near_it() {
     stage.spawn(normal(), &[0]);
     stage.spawn(normal(), &[0]);
     stage.world.wake(now, sleeper, By::Blocking(CpuId(0)));
-    assert_eq!(stage.place(sleeper), Some(1), "not where somebody waits already");
+    assert_eq!(stage.place(sleeper), Some(1), "not where a task waits already");
 }
 
 #[test]
@@ -34,11 +34,11 @@ fn who_is_woken_by_a_cpu_that_looks_for_work_stays_there() {
     stage.world.wake(now, one, By::Idle(CpuId(0)));
     assert_eq!(stage.place(one), Some(0), "though CPU 1 is idle and it was there");
     stage.world.wake(now, other, By::Idle(CpuId(0)));
-    assert_eq!(stage.place(other), Some(1), "not where somebody waits already");
+    assert_eq!(stage.place(other), Some(1), "not where a task waits already");
     stage.world.settle();
 }
 
-/// A task that was on CPU 1, where this many hogs are now, is woken on CPU 0, where so many are.
+/// Wakes a task from CPU 0 that was last on CPU 1, with these numbers of hogs on CPUs 0 and 1. Returns its CPU.
 fn woken_between(hogs: [usize; 2], by: By) -> Option<u16> {
     let mut stage = Stage::without_balance("1x2");
     let sleeper = stage.sleeper(normal(), &[1, 0]);
@@ -55,11 +55,11 @@ fn a_woken_task_goes_to_its_waker_if_that_has_less_to_do() {
     assert_eq!(woken_between([1, 1], waker), Some(1), "with it there would be more there");
     assert_eq!(woken_between([9, 9], waker), Some(0), "10 are less than 112 % of 9");
     assert_eq!(woken_between([8, 8], waker), Some(1), "9 are more than 112 % of 8");
-    assert_eq!(woken_between([1, 2], By::Nobody), Some(1), "nobody's CPU is near");
+    assert_eq!(woken_between([1, 2], By::Nobody), Some(1), "without a waker no CPU is near");
     assert_eq!(woken_between([1, 0], waker), Some(1), "it is idle");
 }
 
-/// Both wake others by turns, the waker three times as often: three is how many CPUs there are.
+/// Both tasks wake others by turns, the waker three times as often. Three is the number of CPUs.
 #[test]
 fn a_waker_of_many_attracts_no_waker_of_some() {
     for (kernel, wakeups, goes_to) in [(false, 9, 0), (true, 8, 0), (true, 9, 1)] {
@@ -80,7 +80,7 @@ fn a_waker_of_many_attracts_no_waker_of_some() {
         stage.leave(1, How::Blocks);
         stage.hogs(&[0, 1, 1]);
         wake(&mut stage, 0, wakeups - 1);
-        // The sleeper is one more.
+        // The sleeper is one more wakee.
         let waker = By::Cpu(CpuId(0));
         assert_eq!(stage.wake_by(sleeper, waker), Some(goes_to), "{kernel}, {wakeups}");
     }
@@ -128,7 +128,7 @@ fn a_woken_task_would_rather_have_a_core_for_itself() {
     assert_eq!(stage.wake_by(sleeper, By::Nobody), Some(1));
 }
 
-/// CPU 0, where the sleeper was, has a normal task, CPU 1 a SCHED_IDLE one, CPU 2 this many hogs.
+/// Wakes a task that was last on CPU 0. CPU 0 has a normal task, CPU 1 a SCHED_IDLE one, and CPU 2 this many hogs.
 fn woken_beside_sched_idle(
     (group, policy): (u32, Policy),
     hogs: usize,
@@ -159,8 +159,8 @@ fn a_cpu_with_sched_idle_tasks_only_is_not_free_to_another_one() {
     }
 }
 
-/// A task that has slept on CPU 1 for a while is woken from CPU 0, which is busy; CPU 2 is idle for
-/// as long, CPU 3 for a moment unless `no_other`.
+/// Wakes a task from CPU 0, which is busy, after a sleep on CPU 1. CPU 1 and CPU 2 have been idle for a while, and CPU
+/// 3 for a moment unless `no_other`.
 fn woken_among_sleepers(policy: Policy, by: By, no_other: bool) -> Option<u16> {
     let mut config = Config::new("1x4".parse().unwrap());
     config.features = config.features.without(Feature::LoadBalance);
@@ -186,7 +186,7 @@ fn no_cpu_in_a_deep_sleep_is_woken_for_a_sched_idle_task() {
     assert_eq!(woken_among_sleepers(normal(), waker, false), Some(1));
 }
 
-/// Where this many tasks go that are forked on CPU 0 and may run on all four.
+/// Forks this many tasks on CPU 0 that may run on all four CPUs, and returns their CPUs.
 fn forked(stage: &mut Stage, policy: Policy, count: usize) -> Vec<Option<u16>> {
     let tasks: Vec<_> = (0..count).map(|_| stage.spawn(policy, &[0, 1, 2, 3])).collect();
     tasks.into_iter().map(|task| stage.place(task)).collect()

@@ -1,8 +1,8 @@
-//! What is taken from a CPU that stands still.
+//! Tasks taken from a stalled CPU.
 
 use super::*;
 
-/// CPU 0 runs a task that never leaves; beside it wait others, as nobody balances. CPU 1 is idle.
+/// Lets CPU 0 run a task that never leaves. Other tasks wait beside it, as balancing is off. CPU 1 is idle.
 fn standing() -> Stage {
     let mut stage = Stage::new(2, &[Feature::LoadBalance, Feature::RtPush, Feature::RtPull]);
     stage.spawn(fifo(90), &[0]);

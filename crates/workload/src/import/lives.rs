@@ -1,4 +1,4 @@
-//! Records to lives: what each task did with its time, and who ended its sleeps.
+//! From records to lives: the states of each task over time, and the waker of each of its sleeps.
 //!
 //! ```text
 //!              woken, new                 switched to
@@ -8,49 +8,49 @@
 //!     +-----------------------------------------------------+ switched from, any other state
 //! ```
 //!
-//! Recordings are incomplete. They begin in the middle of lives; events are lost; some kernels do
-//! not tell how the idle task of a CPU switches. But each line says who runs on its CPU. If that is
-//! somebody else than the last switch left there, a switch was not recorded, and it is put where
-//! the kernel's accounts say that the task began to run, else as early as it can have been. How the
-//! other one left is open until it is heard of again: woken, it slept; switched to, it was preempted.
+//! Recordings are incomplete. They begin in the middle of lives, events are lost, and some kernels do not record how
+//! the idle task of a CPU switches. But each line names the task that runs on its CPU. If that is not the task that the
+//! last switch left there, a switch was not recorded. The missing switch is placed where the kernel's accounts say that
+//! the task began to run, else as early as possible. The state of the other task stays open until its next record. If
+//! that is a wake-up, it slept; if that is a switch to it, it was preempted.
 //!
-//! Invariants: a task runs on one CPU and a CPU runs one task; the states of a life tile it; a
+//! Invariants: a task runs on one CPU and a CPU runs one task; the states of a life cover it without gaps; a
 //! [`Step::Post`] precedes the end of the sleep that it ends, in time and in the waker's life.
 
 use super::parse::{IDLE, Left, Named, Record, What};
 use std::collections::BTreeMap;
 
-/// How far ahead an account is looked for that says when a task began to run.
+/// The number of records that are searched for an account of the time at which a task began to run.
 const LOOK_AHEAD: usize = 64;
 
 /// The first of the kernel's priorities that is not real-time.
 const FAIR: i32 = 100;
 
-/// The priority of a task of which none is known yet: nice 0.
+/// The priority of a task without a known one: nice 0.
 const NICE_0: i32 = 120;
 
 /// The place of a life in [`Lives::all`].
 pub(super) type LifeId = usize;
 
-/// Who ended a sleep.
+/// The cause of the end of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// An interrupt, the idle task, or nobody who is known.
+    /// An interrupt, the idle task, or an unknown waker.
     Nobody,
-    /// A task, with the step of its life in which it did.
+    /// A task, with the step of its life that ended the sleep.
     Task(LifeId, usize),
 }
 
-/// What a task did next.
+/// A step of a task's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It executed for so long.
+    /// The task executed for so long.
     Run(u64),
-    /// It slept, or was blocked, and was woken.
+    /// The task slept, or was blocked, and was woken.
     Sleep { from: u64, to: u64, by: By, blocked: bool },
-    /// It woke somebody, or tried to.
+    /// The task woke another one, or tried to.
     Post(LifeId),
-    /// The kernel's priority was another from here on.
+    /// The task had this kernel priority from here on.
     Prio(i32),
 }
 
@@ -60,7 +60,7 @@ enum State {
         since: u64,
         blocked: bool,
     },
-    /// Without a CPU: woken, or else preempted.
+    /// The task had no CPU, after a wake-up or a preemption.
     Ready {
         since: u64,
         woken: bool,
@@ -69,7 +69,7 @@ enum State {
         since: u64,
         cpu: u32,
     },
-    /// Without a CPU, and nobody told why: who is woken next slept, who runs next was preempted.
+    /// The task had no CPU, for an unknown reason. If it is woken next, it slept; if it runs next, it was preempted.
     Away {
         since: u64,
     },
@@ -86,51 +86,51 @@ impl State {
     }
 }
 
-/// What one task did, as far as it was recorded.
+/// The recorded life of one task.
 #[derive(Debug)]
 pub(super) struct Life {
     pub(super) tid: u32,
     pub(super) comm: String,
     /// The priority at the beginning.
     pub(super) prio: i32,
-    /// When it was first runnable.
+    /// The time at which it was first runnable.
     pub(super) begin: u64,
     pub(super) steps: Vec<Step>,
     pub(super) ran: u64,
     pub(super) waited: u64,
     pub(super) slept: u64,
-    /// What the kernel charged it for; 0 if it does not say.
+    /// The CPU time that the kernel charged; 0 if it is not recorded.
     pub(super) charged: u64,
-    /// How often it was woken from a sleep.
+    /// The number of wake-ups from a sleep.
     pub(super) wakeups: u64,
-    /// How long each time it was woken and came to a CPU after that.
+    /// The delay from each wake-up to a CPU.
     pub(super) delays: Vec<u64>,
     state: State,
     last_prio: Option<i32>,
     /// Whether it has been runnable.
     begun: bool,
-    /// Who tried to wake it while it was still running, on its way to sleep.
+    /// The waker that tried to wake it while it was still running, on its way to sleep.
     early: Option<By>,
-    /// When the kernel's accounts say that it began to run, on a CPU that has not told yet.
+    /// The time at which it began to run by the kernel's accounts, on a CPU that has no record of it yet.
     ran_since: Option<u64>,
 }
 
-/// All lives, and what was missing.
+/// All lives, and the number of missing records.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
-    /// In the order in which the tasks were first seen.
+    /// The lives, in the order in which the tasks were first seen.
     pub(super) all: Vec<Life>,
-    /// When the recording begins and ends.
+    /// The begin and the end of the recording.
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// How many CPUs the machine has at least.
+    /// The smallest number of CPUs that the machine can have.
     pub(super) cpus: u32,
-    /// How many switches were not recorded.
+    /// The number of switches that were not recorded.
     pub(super) missed: u64,
-    /// How long woken tasks waited for whom nobody else had to leave or could stay.
+    /// The delays of woken tasks in cases in which no other task had to leave or could stay.
     latencies: Vec<u64>,
     by_tid: BTreeMap<u32, LifeId>,
-    /// By CPU: who runs there, and when its last record was.
+    /// For each CPU, the task that runs there and the time of its last record.
     on: Vec<(Option<u32>, u64)>,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn follow(records: &[Record<'_>]) -> Lives {
     (lives.begin, lives.end) = (first.at, last.at);
     lives.cpus = records.iter().map(|record| record.cpu).max().unwrap_or(0) + 1;
     lives.on = vec![(None, first.at); lives.cpus as usize];
-    // Where wakers tell, what the woken task's CPU tells later is nothing new.
+    // If wakers record their wake-ups, the later record of the woken task's CPU has no new information.
     let wakers_tell = records.iter().any(|record| matches!(record.what, What::Waking(_)));
     for (nth, record) in records.iter().enumerate() {
         lives.observe(record, &records[nth..]);
@@ -153,17 +153,17 @@ pub(super) fn follow(records: &[Record<'_>]) -> Lives {
 }
 
 impl Lives {
-    /// How long the machine took from a wake-up to the woken task where no policy had a say: for a
-    /// CPU that was idle, and for real-time tasks. The lower quartile, since some of them waited
-    /// for each other, and deep sleep of a CPU is no matter of most wake-ups.
+    /// Returns the machine's delay from a wake-up to the woken task in cases that no policy decides: on an idle CPU,
+    /// and for real-time tasks. It is the lower quartile, since some of these tasks waited for each other, and most
+    /// wake-ups do not find a CPU in deep sleep.
     pub(super) fn latency(&self) -> u64 {
         let mut latencies = self.latencies.clone();
         latencies.sort_unstable();
         latencies.get(latencies.len() / 4).copied().unwrap_or(0)
     }
 
-    /// Who runs on the record's CPU must be who was left there, or a switch was missed. `ahead` are
-    /// this record and those after it.
+    /// Compares the task of a record with the one that the last switch left on its CPU, and inserts a missed switch.
+    /// `ahead` has this record and those after it.
     fn observe(&mut self, record: &Record<'_>, ahead: &[Record<'_>]) {
         let here = match record.what {
             What::Switch { prev, .. } => Some((prev.tid, prev.comm)),
@@ -175,7 +175,7 @@ impl Lives {
             return;
         }
         if tid == IDLE {
-            // The last thing before a task sleeps is that the kernel charges it.
+            // The last kernel action before a task sleeps is to charge it.
             self.missed += u64::from(before.is_some());
             self.leave(record.cpu, Some(Left::Asleep), last);
             self.on[record.cpu as usize].0 = Some(IDLE);
@@ -187,13 +187,13 @@ impl Lives {
         };
         self.missed += u64::from(before.is_some());
         let life = self.life(tid, comm, since);
-        // It was elsewhere until then.
+        // The task was elsewhere until then.
         let since = since.max(self.all[life].state.since());
         self.leave(record.cpu, None, since);
         self.enter(record.cpu, life, since);
     }
 
-    /// When the kernel's accounts say that a task began to run which a CPU now turns out to run.
+    /// Returns the time at which a task began to run by the kernel's accounts, for a task that a CPU turns out to run.
     fn account(&self, tid: u32, ahead: &[Record<'_>]) -> Option<u64> {
         let known = self.by_tid.get(&tid).and_then(|&life| self.all[life].ran_since);
         known.or_else(|| {
@@ -250,7 +250,7 @@ impl Lives {
         self.enter(record.cpu, life, record.at);
     }
 
-    /// The life of a task, which begins asleep if it was not seen before.
+    /// Returns the life of a task, which begins asleep if the task is new.
     fn life(&mut self, tid: u32, comm: &str, at: u64) -> LifeId {
         let next = self.all.len();
         let id = *self.by_tid.entry(tid).or_insert(next);
@@ -277,7 +277,7 @@ impl Lives {
         id
     }
 
-    /// What an event says of a task's name and priority.
+    /// Records the name and the priority that an event gives for a task.
     fn name(&mut self, life: LifeId, task: Named<'_>) {
         let life = &mut self.all[life];
         if life.comm != task.comm && task.comm != "<...>" {
@@ -290,7 +290,7 @@ impl Lives {
         }
     }
 
-    /// Somebody wakes a task. One that does not sleep is not woken, unless it is about to.
+    /// Records a wake-up. A task that does not sleep is not woken, unless it is about to sleep.
     fn wake(&mut self, record: &Record<'_>, task: Named<'_>) {
         if task.tid == IDLE {
             return;
@@ -318,7 +318,7 @@ impl Lives {
         By::Task(waker, steps.len() - 1)
     }
 
-    /// A task that sleeps is runnable from now on.
+    /// Makes a sleeping task runnable.
     fn ready(&mut self, life: LifeId, at: u64, by: By) {
         let life = &mut self.all[life];
         let (since, blocked) = match life.state {
@@ -339,10 +339,10 @@ impl Lives {
         }
     }
 
-    /// A task gets a CPU.
+    /// Gives a task a CPU.
     fn enter(&mut self, cpu: u32, life: LifeId, at: u64) {
         if let State::Running { cpu: other, .. } = self.all[life].state {
-            // Nobody told that it left the other one.
+            // It is not recorded how the other task left.
             self.leave(other, None, at);
             self.on[other as usize].0 = None;
         }
@@ -364,7 +364,7 @@ impl Lives {
         self.on[cpu as usize].0 = Some(life.tid);
     }
 
-    /// Whoever has a CPU leaves it, if it was told how.
+    /// Takes the CPU from its task, in the recorded way if there is one.
     fn leave(&mut self, cpu: u32, left: Option<Left>, at: u64) {
         let Some(tid) = self.on[cpu as usize].0.take() else { return };
         let Some(&id) = self.by_tid.get(&tid) else { return };
@@ -384,7 +384,7 @@ impl Lives {
         }
     }
 
-    /// A number that is used again is another task; the one that had it is gone.
+    /// Ends the life of a task number. A reused number is another task.
     fn forget(&mut self, tid: u32, at: u64) {
         let Some(old) = self.by_tid.remove(&tid) else { return };
         self.flush(old, at);
@@ -394,7 +394,7 @@ impl Lives {
         }
     }
 
-    /// What a running task did up to now counts.
+    /// Adds the time up to now to a running task's life.
     fn flush(&mut self, life: LifeId, at: u64) {
         let life = &mut self.all[life];
         let State::Running { since, cpu } = life.state else { return };
@@ -408,7 +408,7 @@ impl Lives {
         }
     }
 
-    /// The recording ends.
+    /// Ends all lives with the recording.
     fn finish(&mut self) {
         for life in 0..self.all.len() {
             self.flush(life, self.end);

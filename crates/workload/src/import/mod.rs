@@ -1,12 +1,11 @@
-//! Recordings to scenarios: what `perf sched script` or ftrace saw of a machine, as a workload.
+//! The import of recordings: a recording of a machine by `perf sched script` or ftrace becomes a scenario.
 //!
-//! Each task of the recording becomes a task of the scenario, which executes as much between the
-//! same sleeps, and wakes whom it woke at the same points of its own work. What a scheduler decided
-//! is left out: who ran where and who waited is for the replay to say. So one thing can be changed
-//! and everything else kept.
+//! Each task of the recording becomes a task of the scenario. It executes as much between the same sleeps, and wakes
+//! the same tasks at the same points of its own work. The decisions of the recorded scheduler are left out: the replay
+//! decides which task runs where and which one waits. So one factor can be changed and everything else kept.
 //!
-//! `parse` reads lines, `lives` follows tasks through them, `program` makes each life a list of events,
-//! `write` puts those down. Nothing here reads a file. Why it is done so: `docs/design/import.md`.
+//! `parse` reads lines, `lives` follows tasks through them, `program` turns each life into a list of events, and
+//! `write` prints those. No code here reads a file. The reasons of this design are in `docs/design/import.md`.
 
 mod lives;
 mod parse;
@@ -18,84 +17,84 @@ use crate::{DeadlinePolicy, Diagnostic};
 use runyard_engine::kernel::{Kernel, Model};
 use runyard_engine::time::Nanos;
 
-/// A machine that wakes later than this, in nanoseconds, was not idle, or lost what it recorded.
+/// The largest wake-up delay of an idle machine, in nanoseconds. A longer delay means that the machine was not idle, or
+/// that its records were lost.
 const MAX_LATENCY: u64 = 100_000;
 
-/// A recording as a scenario, and what it was like.
+/// A recording as a scenario, with its statistics.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The scenario's text, which [`crate::parse`] takes.
+    /// The scenario's text, which [`crate::parse`] reads.
     pub scenario: String,
-    /// The first lines that make no sense, in order.
+    /// The first invalid lines, in order.
     pub warnings: Vec<Diagnostic>,
-    /// How it went.
+    /// The statistics of the recording.
     pub statistics: Statistics,
-    /// What the recording says of each task of the scenario, in its order.
+    /// The recorded figures of each task of the scenario, in its order.
     pub tasks: Vec<Recorded>,
 }
 
-/// What a recording was like.
+/// The statistics of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Lines that are events.
+    /// The number of lines that are events.
     pub events: u64,
-    /// Lines that make no sense.
+    /// The number of invalid lines.
     pub skipped: u64,
-    /// Events that the recorder says it lost.
+    /// The number of events that the recorder reports as lost.
     pub lost: u64,
-    /// Switches that are not in the recording, but must have been.
+    /// The number of switches that are not in the recording, but must have happened.
     pub missed: u64,
-    /// How many CPUs are in it.
+    /// The number of CPUs in the recording.
     pub cpus: u32,
-    /// From the first event to the last.
+    /// The time from the first event to the last.
     pub span: Nanos,
-    /// How long the machine took from a wake-up to the woken task's first instruction, where no
-    /// policy had a say.
+    /// The machine's delay from a wake-up to the woken task's first instruction, in cases that no policy decides.
     pub latency: Nanos,
-    /// What the replay's machine is a model of, if anybody said that.
+    /// The model of the replay's machine, if the caller or the recording gives one.
     pub model: Option<Model>,
-    /// Tasks of the policy SCHED_DEADLINE, which became SCHED_FIFO ones.
+    /// The number of tasks of the policy SCHED_DEADLINE, which became SCHED_FIFO ones.
     pub deadline_tasks: u32,
 }
 
-/// What a recording says of a task.
+/// The recorded figures of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its name in the scenario.
+    /// The task's name in the scenario.
     pub name: String,
-    /// How long it had a CPU.
+    /// The time with a CPU.
     pub runtime: Nanos,
-    /// How long it was runnable without one.
+    /// The time in which it was runnable without a CPU.
     pub wait: Nanos,
-    /// How long it slept.
+    /// The time asleep.
     pub sleep: Nanos,
-    /// How often it was woken.
+    /// The number of wake-ups.
     pub wakeups: u64,
-    /// How long it waited each time that it was woken and came to a CPU after that, in order.
+    /// The delay from each wake-up to a CPU, in order.
     pub delays: Vec<Nanos>,
-    /// What the kernel charged it for, if the recording has `sched_stat_runtime`.
+    /// The CPU time that the kernel charged, if the recording has `sched_stat_runtime`.
     pub charged: Option<Nanos>,
 }
 
-/// Makes a scenario of the recording `text`. `file` is what the diagnostics call it.
+/// Makes a scenario of the recording `text`. `file` is its name in diagnostics.
 ///
 /// # Errors
-/// If no line makes sense, if no task runs, or if one is SCHED_DEADLINE and that is refused.
+/// If no line is valid, if no task runs, or if a task is SCHED_DEADLINE and that is refused.
 pub fn import(file: &str, text: &str) -> Result<Imported, Diagnostic> {
     import_for(file, text, Wanted::default())
 }
 
-/// What is wanted of an import.
+/// The options of an import.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// What the replay's machine is a model of; else of the kernel that is nearest to the one that the recording names,
-    /// if it names one.
+    /// The model of the replay's machine. `None` selects the kernel nearest to the one that the recording names, if it
+    /// names one.
     pub model: Option<Model>,
-    /// What becomes of tasks that were SCHED_DEADLINE. A scenario has no budgets for them, on any host.
+    /// The treatment of SCHED_DEADLINE tasks. A scenario made from a recording has no budgets for them on any host.
     pub deadline: DeadlinePolicy,
 }
 
-/// As [`import`], as it is wanted.
+/// Does the same as [`import`] with options.
 ///
 /// # Errors
 /// As [`import`].

@@ -1,30 +1,30 @@
-//! Lines of a recording to records.
+//! From the lines of a recording to records.
 //!
-//! Three kinds of text are read, line by line and mixed if need be: `perf sched script` (and
-//! `perf script`) as the kernel formats the events, the same as libtraceevent's plug-in formats
-//! them (`prev:1 [120] S ==> next:2 [120]`), and ftrace's text, with or without flags and thread
-//! group. A line begins with who was running where and when; behind that is the event.
+//! Three formats are read line by line, and may be mixed. They are `perf sched script` (and `perf script`) in the
+//! kernel's format, the same in the format of libtraceevent's plug-in (`prev:1 [120] S ==> next:2 [120]`), and ftrace's
+//! text, with or without flags and thread group. A line begins with the running task, the CPU and the time; the event
+//! follows.
 //!
-//! A task's name may contain anything, spaces and `-`, `:`, `=` too. So what follows a name is
-//! looked for from the right, where only numbers come after it; what precedes the CPU likewise.
+//! A task's name may contain any character, also spaces and `-`, `:`, `=`. So a field after a name is searched from the
+//! right, where only numbers follow it. The fields before the CPU are searched in the same way.
 //!
-//! A line that makes no sense is skipped and counted; the first few are told with their places.
-//! Events that are of no use here are well-formed lines nevertheless.
+//! An invalid line is skipped and counted, and the first few are reported with their places. Events that the import
+//! does not use are valid lines.
 
 use crate::diagnostic::Fault;
 use runyard_engine::cpu::MAX_CPUS;
 
-/// How many lines that make no sense are told.
+/// The number of invalid lines that are reported.
 const TOLD: usize = 10;
 
-/// A recording is not longer. What lies further from its first event has a broken time.
+/// The longest recording. An event further from the first one has a broken time.
 const LONGEST_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
 
-/// How many brackets a line is searched for its CPU: the kernel's names have 15 bytes, each of which
-/// may be one.
+/// The number of brackets that are tried for the CPU of a line. The kernel's names have 15 bytes, each of which may be
+/// a bracket.
 const BRACKETS: usize = 16;
 
-/// How many `==>` a switch is searched for the one between its tasks: a name has room for three.
+/// The number of `==>` that are tried for the one between the tasks of a switch. A name has room for three.
 const ARROWS: usize = 4;
 
 /// The number of the idle task, on every CPU.
@@ -35,21 +35,21 @@ pub(super) const IDLE: u32 = 0;
 pub(super) struct Named<'t> {
     pub(super) comm: &'t str,
     pub(super) tid: u32,
-    /// The kernel's: 0 to 99 real-time, the lower the better; 100 to 139 fair; below 0 deadline.
+    /// The kernel's priority: 0 to 99 real-time, where a lower number precedes; 100 to 139 fair; below 0 deadline.
     pub(super) prio: i32,
 }
 
-/// What becomes of a task that leaves its CPU.
+/// The state of a task that leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     Ready,
     Asleep,
-    /// Asleep without regard to signals: for a device that it asked, mostly.
+    /// The task sleeps without reacting to signals, mostly for a device.
     Blocked,
     Exited,
 }
 
-/// What happened.
+/// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What<'t> {
     Switch {
@@ -57,9 +57,9 @@ pub(super) enum What<'t> {
         left: Left,
         next: Named<'t>,
     },
-    /// Somebody wakes a task: told by the waker.
+    /// A wake-up, as the waker records it.
     Waking(Named<'t>),
-    /// A woken task is runnable: told by the CPU that it is queued on.
+    /// A woken task becomes runnable, as the CPU of its queue records it.
     Wakeup(Named<'t>),
     /// A task is runnable for the first time.
     New(Named<'t>),
@@ -68,7 +68,7 @@ pub(super) enum What<'t> {
         tid: u32,
         nanos: u64,
     },
-    /// Anything else that names who was running.
+    /// Any other event that names the running task.
     Other,
 }
 
@@ -77,7 +77,7 @@ pub(super) enum What<'t> {
 pub(super) struct Record<'t> {
     pub(super) at: u64,
     pub(super) cpu: u32,
-    /// Who was running, and its name; perf knows neither of a task that is gone.
+    /// The running task and its name. Both are unknown if perf recorded a task that has ended.
     pub(super) who: Option<(u32, &'t str)>,
     /// Whether this happened in an interrupt, as far as the line says.
     pub(super) interrupt: bool,
@@ -95,19 +95,19 @@ impl Record<'_> {
     }
 }
 
-/// What a text came to.
+/// The content of a text.
 #[derive(Debug, Default)]
 pub(super) struct Recording<'t> {
-    /// In the order of time.
+    /// The records in the order of time.
     pub(super) records: Vec<Record<'t>>,
-    /// How many lines make no sense, and the first of them.
+    /// The number of invalid lines, and the first of them.
     pub(super) skipped: usize,
     pub(super) faults: Vec<Fault>,
-    /// How many events the recorder says it lost.
+    /// The number of events that the recorder reports as lost.
     pub(super) lost: u64,
-    /// The kernel that was recorded, as `uname -r` has it (`perf script --header`).
+    /// The recorded kernel, as `uname -r` prints it (`perf script --header`).
     pub(super) release: Option<&'t str>,
-    /// Where the first line begins that names a task of the deadline policy.
+    /// The begin of the first line that names a task of the deadline policy.
     pub(super) first_deadline: Option<usize>,
 }
 
@@ -128,7 +128,7 @@ pub(super) fn recording(text: &str) -> Recording<'_> {
         }
         at += line.len();
     }
-    // Lines of several CPUs may be merged out of order; those of one moment keep their order.
+    // Lines of several CPUs may be merged out of order. Lines with equal times keep their order.
     recording.records.sort_by_key(|record| record.at);
     recording
 }
@@ -162,20 +162,20 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// ` os release : 6.18.44`
+/// Reads ` os release : 6.18.44`.
 fn release(said: &str) -> Option<&str> {
     let (key, value) = said.split_once(':')?;
     (key.trim() == "os release").then(|| value.trim())
 }
 
-/// `CPU:1 [LOST 12 EVENTS]`, or `CPU:1 [12 EVENTS DROPPED]`: how many events are not there.
+/// Returns the number of lost events in `CPU:1 [LOST 12 EVENTS]` or `CPU:1 [12 EVENTS DROPPED]`.
 fn lost(line: &str) -> Option<u64> {
     let note = line.strip_prefix("CPU:")?.split_once('[')?.1.strip_suffix(']')?;
     let events = note.strip_prefix("LOST ").map_or_else(|| note.strip_suffix(" DROPPED"), Some)?;
     events.strip_suffix(" EVENTS")?.parse().ok()
 }
 
-/// The record that a line is, or where it ceases to make sense.
+/// Returns the record of a line, or the place at which the line becomes invalid.
 fn record(line: &str) -> Result<Record<'_>, Nonsense> {
     let mut heads = line.match_indices('[').take(BRACKETS).filter_map(|(at, _)| head(line, at));
     let Some((mut record, name, fields)) = heads.next() else {
@@ -194,8 +194,8 @@ fn record(line: &str) -> Result<Record<'_>, Nonsense> {
     Ok(record)
 }
 
-/// What a line says before its fields, if its CPU is in the bracket at `at`; the event's name, and
-/// the fields.
+/// Returns the part of a line before its fields, if its CPU is in the bracket at `at`, with the event's name and the
+/// fields.
 fn head(line: &str, at: usize) -> Option<(Record<'_>, &str, &str)> {
     let rest = &line[at + 1..];
     let (cpu, rest) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
@@ -207,10 +207,10 @@ fn head(line: &str, at: usize) -> Option<(Record<'_>, &str, &str)> {
         Some(_) => ("", (token, rest)),
         None => (token, word(rest)),
     };
-    // The third flag says h and H for a hardware interrupt, s for a soft one, z and Z for an NMI.
+    // The third flag is h or H in a hardware interrupt, s in a soft one, z or Z in an NMI.
     let interrupt = flags.chars().nth(2).is_some_and(|flag| "hHsSzZ".contains(flag));
     let (event, fields) = word(rest);
-    // One space: a name may begin with another.
+    // Only one space is removed, because a name may begin with another.
     let fields = fields.strip_prefix(' ').unwrap_or(fields);
     let name = event.strip_suffix(':').unwrap_or(event);
     let name = name.rsplit(':').next().unwrap_or(name);
@@ -218,8 +218,7 @@ fn head(line: &str, at: usize) -> Option<(Record<'_>, &str, &str)> {
     (!name.is_empty()).then_some((record, name, fields))
 }
 
-/// `comm pid`, `comm pid/tid`, `comm-tid` or `comm-tid (tgid)`. Nobody is known if the number is
-/// negative.
+/// Reads `comm pid`, `comm pid/tid`, `comm-tid` or `comm-tid (tgid)`. A negative number means that the task is unknown.
 fn running(text: &str) -> Option<Option<(u32, &str)>> {
     let text = text.trim();
     let text = match text.strip_suffix(')') {
@@ -237,8 +236,8 @@ fn running(text: &str) -> Option<Option<(u32, &str)>> {
     Some(Some((number(tid)?, comm)))
 }
 
-/// `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120`, or
-/// `a:1 [120] S ==> b:2 [120]`.
+/// Reads `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120`, or `a:1 [120] S
+/// ==> b:2 [120]`.
 fn switch(fields: &str) -> Option<What<'_>> {
     let at = |arrow: &str| {
         let mut arrows = fields.rmatch_indices(arrow).take(ARROWS);
@@ -257,7 +256,7 @@ fn switched<'t>(prev: &'t str, next: &'t str) -> Option<What<'t>> {
     Some(What::Switch { prev, left: left(state)?, next })
 }
 
-/// `S`, `D|K`, `R`, `R+`: a task that was preempted, `+`, is runnable whatever it was about to do.
+/// Reads `S`, `D|K`, `R` or `R+`. A task that was preempted, `+`, is runnable in any state.
 fn left(state: &str) -> Option<Left> {
     match state {
         "" => None,
@@ -268,7 +267,7 @@ fn left(state: &str) -> Option<Left> {
     }
 }
 
-/// `comm=a pid=1 prio=120 target_cpu=003`, or `a:1 [120] CPU:003`, each perhaps with `success=1`.
+/// Reads `comm=a pid=1 prio=120 target_cpu=003`, or `a:1 [120] CPU:003`, each perhaps with `success=1`.
 fn woken<'t>(
     fields: &'t str,
     what: impl Fn(Named<'t>) -> What<'t>,
@@ -283,14 +282,14 @@ fn woken<'t>(
     }
 }
 
-/// `comm=a pid=1 runtime=1000 [ns]`, perhaps with a vruntime.
+/// Reads `comm=a pid=1 runtime=1000 [ns]`, perhaps with a vruntime.
 fn charged(fields: &str) -> Option<What<'_>> {
     let (task, nanos) = fields.rsplit_once(" runtime=")?;
     let tid = number(task.rsplit_once(" pid=")?.1)?;
     Some(What::Charged { tid, nanos: word(nanos).0.parse().ok()? })
 }
 
-/// A task with these keys, or as `comm:pid [prio]`.
+/// Reads a task with these keys, or as `comm:pid [prio]`.
 fn named<'t>(text: &'t str, [comm, pid, prio]: [&str; 3]) -> Option<Named<'t>> {
     if let Some((rest, value)) = text.rsplit_once(prio) {
         let prio = word(value).0.parse().ok()?;
@@ -302,7 +301,7 @@ fn named<'t>(text: &'t str, [comm, pid, prio]: [&str; 3]) -> Option<Named<'t>> {
     Some(Named { comm, tid: number(tid)?, prio: prio.parse().ok()? })
 }
 
-/// `2149.125485:` in nanoseconds, with up to nine decimals.
+/// Reads `2149.125485:` in nanoseconds, with up to nine decimals.
 fn time(token: &str) -> Option<u64> {
     let (seconds, fraction) = token.strip_suffix(':')?.split_once(['.', ','])?;
     if fraction.len() > 9 {
@@ -313,12 +312,12 @@ fn time(token: &str) -> Option<u64> {
     u64::from(number(seconds)?).checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
-/// A number of digits alone: no sign.
+/// Reads a number of digits without a sign.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// The first word of a text, and what comes behind it.
+/// Returns the first word of a text, and the rest.
 fn word(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()))

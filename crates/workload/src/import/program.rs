@@ -1,35 +1,36 @@
-//! Lives to programs: the events that make a task do again what it did.
+//! From lives to programs: the events that make a task repeat its recorded work.
 //!
-//! * What it executed is `run`, in whole microseconds; the remainder goes into the next, so that no
+//! * The time that it executed is `run`, in whole microseconds. The remainder goes into the next `run`, so that no
 //!   total drifts.
-//! * A sleep that another task ended is `sem_wait` on a semaphore of its own, and `sem_post` in the
-//!   waker's program. A semaphore has memory: a replay in which the waker comes first loses nothing.
-//! * A sleep that nobody ended is a `timer`, which is due when it was: what a clock or the network
-//!   decided does not depend on when the task came to sleep. So periods stay where they were, and
-//!   what one wake-up is late by is not added to all later ones.
-//! * If the task was blocked (state `D`), a device answered it: that takes as long as it took, from
-//!   whenever the task comes to ask, so it is a `sleep`.
-//! * What comes before a task was first runnable is its `delay`, whoever ended that.
+//! * A sleep that another task ended is `sem_wait` on a semaphore of its own, with `sem_post` in the waker's program. A
+//!   semaphore has memory, so a replay in which the waker comes first loses no wake-up.
+//! * A sleep without a known waker is a `timer`, due at the recorded time. A clock or the network ended it, at a time
+//!   that does not depend on the begin of the sleep. So periods keep their places, and the delay of one wake-up does
+//!   not shift all later ones.
+//! * If the task was blocked (state `D`), a device ended the sleep. The device takes the recorded time from any begin,
+//!   so this is a `sleep`.
+//! * The time before a task was first runnable is its `delay`, for any waker.
 //!
-//! Invariant: nobody waits for ever in a replay, whatever the schedule. Each semaphore is waited for
-//! by one task, in the order of its program; each wait has a post in a program, recorded before that
-//! wait ended. So the recorded order is one in which all programs come to their end; and as a
-//! post never takes anything from anybody, every other order comes there as well.
+//! Invariant: no task waits for ever in a replay, under any schedule. One task waits for each semaphore, in the order
+//! of its program. Each wait has a post in a program, recorded before that wait ended. So in the recorded order all
+//! programs reach their end. A post never takes anything from another task, so they reach it in every other order as
+//! well.
 
 use super::lives::{By, Life, LifeId, Lives, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The longest span that an event of the language may have, in microseconds.
+/// The longest span of an event of the language, in microseconds.
 pub(super) const LONGEST_US: u64 = i32::MAX as u64;
 
-/// A task is periodic if it was woken this often at least,
+/// The smallest number of wake-ups of a task that counts as periodic.
 const PERIODS: usize = 8;
 
-/// and of the spans between its wake-ups three of four (first of this, then of that)
+/// The part of the spans between the wake-ups of a periodic task that must be close to their median: the first number
+/// out of the second.
 const REGULAR: (usize, usize) = (3, 4);
 
-/// differ from their median by a tenth at most. `cyclictest` beside hogs is within a hundredth; a
-/// task that waits for others comes nowhere near.
+/// The largest deviation of these spans: the median divided by this. `cyclictest` beside hogs is within a hundredth; a
+/// task that waits for other tasks is far outside.
 const TOLERANCE: u64 = 10;
 
 /// An event of a program; spans in microseconds.
@@ -39,39 +40,39 @@ pub(super) enum Event {
     Sleep(u64),
     /// Sleep until so long after the task's last timer was due.
     Timer(u64),
-    /// Wait for somebody to post to this life, which is the task's own.
+    /// Wait for a post to this life, which is the task's own.
     Wait(LifeId),
     Post(LifeId),
 }
 
-/// A stretch of a program under one priority of the kernel's.
+/// A stretch of a program with one priority of the kernel's.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) prio: i32,
     pub(super) events: Vec<Event>,
 }
 
-/// What a task of the scenario does.
+/// The program of a task of the scenario.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) life: LifeId,
-    /// No other task has it.
+    /// The name, which is unique.
     pub(super) name: String,
     /// The only CPU that it may run on.
     pub(super) cpu: Option<u32>,
     pub(super) delay: u64,
-    /// Never empty, and neither is any of them.
+    /// The stretches: at least one, each with at least one event.
     pub(super) stretches: Vec<Stretch>,
 }
 
 impl Program {
-    /// Whether it was a task of the deadline policy at any time.
+    /// Returns whether the task had the deadline policy at any time.
     pub(super) fn is_deadline(&self) -> bool {
         self.stretches.iter().any(|stretch| stretch.prio < 0)
     }
 }
 
-/// The programs of all tasks that ran.
+/// Returns the programs of all tasks that ran.
 pub(super) fn programs(lives: &Lives) -> Vec<Program> {
     let periods: Vec<_> = lives.all.iter().map(period).collect();
     let posts = posts(lives, &periods);
@@ -92,7 +93,7 @@ pub(super) fn programs(lives: &Lives) -> Vec<Program> {
     ran.map(program).collect()
 }
 
-/// A name that no other task has: a number may be used again, for a task of the same name even.
+/// Returns a unique name. A number may be reused, even for a task of the same name.
 fn unique(life: &Life, names: &mut BTreeSet<String>) -> String {
     let name = format!("{}-{}", life.comm, life.tid);
     let mut nth = 1;
@@ -104,15 +105,15 @@ fn unique(life: &Life, names: &mut BTreeSet<String>) -> String {
     free
 }
 
-/// The CPU that a kernel thread is bound to by its name: `migration/3`, `kworker/3:1H-kblockd`. What
-/// binds other tasks is not in a recording.
+/// Returns the CPU that a kernel thread is bound to by its name: `migration/3`, `kworker/3:1H-kblockd`. A recording
+/// does not contain the affinity of other tasks.
 fn bound(comm: &str) -> Option<u32> {
     let (name, cpu) = comm.split_once('/')?;
     let cpu = if name == "kworker" { cpu.split_once(':')?.0 } else { cpu };
     cpu.bytes().all(|byte| byte.is_ascii_digit()).then(|| cpu.parse().ok()).flatten()
 }
 
-/// The span between the wake-ups of a task that wakes periodically.
+/// Returns the span between the wake-ups of a task that wakes periodically.
 fn period(life: &Life) -> Option<u64> {
     let wakeups = life.steps.iter().filter_map(|step| match step {
         Step::Sleep { to, .. } => Some(*to),
@@ -133,11 +134,11 @@ fn near(gap: u64, period: u64) -> bool {
     gap.abs_diff(period) <= period / TOLERANCE
 }
 
-/// Who is woken by a post, which is a step of a life.
+/// The task that each post, a step of a life, wakes.
 type Posts = BTreeMap<(LifeId, usize), LifeId>;
 
-/// The posts that are waited for. A timer's interrupt may hit any task, which is no waker for that:
-/// a periodic task that is woken when its period is over is woken by its timer.
+/// Returns the posts that a task waits for. A timer's interrupt may hit any task, which is not the waker. So a periodic
+/// task that is woken at the end of its period counts as woken by its timer.
 fn posts(lives: &Lives, periods: &[Option<u64>]) -> Posts {
     let mut posts = Posts::new();
     for (id, life) in lives.all.iter().enumerate().filter(|(_, life)| life.ran > 0) {
@@ -157,20 +158,20 @@ fn posts(lives: &Lives, periods: &[Option<u64>]) -> Posts {
     posts
 }
 
-/// Makes one program.
+/// The state while one program is made.
 struct Maker<'l> {
     lives: &'l Lives,
     posts: &'l Posts,
     id: LifeId,
-    /// When the last timer was due, in microseconds of the recording.
+    /// The time at which the last timer was due, in microseconds of the recording.
     due: u64,
-    /// What it executed and was blocked, and how much of that is in events.
+    /// The time that the task executed and was blocked, with the part that is in events already.
     ran: Whole,
     blocked: Whole,
     stretches: Vec<Stretch>,
 }
 
-/// A sum of spans that is told in whole microseconds.
+/// A sum of spans that is written in whole microseconds.
 #[derive(Default)]
 struct Whole {
     nanos: u64,
@@ -178,7 +179,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// How many microseconds more the sum has with another `nanos`, to the nearest.
+    /// Adds `nanos`, and returns by how many microseconds the rounded sum grows.
     fn add(&mut self, nanos: u64) -> u64 {
         self.nanos += nanos;
         let micros = (self.nanos + 500) / 1_000 - self.told;
@@ -197,7 +198,7 @@ impl Maker<'_> {
         }
         self.stretches.retain(|stretch| !stretch.events.is_empty());
         if self.stretches.is_empty() {
-            // It ran, for less than can be told.
+            // The task ran for less than a microsecond.
             self.stretches.push(Stretch { prio: life.prio, events: vec![Event::Run(0)] });
         }
         self.stretches
@@ -230,7 +231,7 @@ impl Maker<'_> {
         }
     }
 
-    /// As many events as it takes to say a span; none says nothing.
+    /// Adds as many events as a span needs; none for an empty span.
     fn spans(&mut self, event: impl Fn(u64) -> Event, mut micros: u64) {
         while micros > 0 {
             let span = micros.min(LONGEST_US);
@@ -239,7 +240,7 @@ impl Maker<'_> {
         }
     }
 
-    /// One more event; two runs in a row, where something between them is left out, are one.
+    /// Adds an event. Two adjacent runs are merged, when an event between them was left out.
     fn push(&mut self, event: Event) {
         let events = &mut self.stretches.last_mut().expect("there is always a stretch").events;
         match (events.last_mut(), event) {

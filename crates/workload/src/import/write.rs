@@ -1,4 +1,4 @@
-//! Programs as text: a scenario that a person can read and change, an event a line.
+//! The text of an imported scenario, which a person can read and change. Each event is on a line of its own.
 
 use super::lives::LifeId;
 use super::program::{Event, Program, Stretch};
@@ -6,17 +6,17 @@ use super::{Recorded, Statistics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What stands above every imported scenario.
+/// The header of every imported scenario.
 const ABOUT: &str = "\
-// `run` is what a task executed between two events, what the kernel did on its behalf and the
-// switches to it included; so these cost nothing here. Interrupts are as late as it took the machine
-// to run a woken task on an idle CPU. `sem_wait` is a sleep that another task ended, by its
-// `sem_post`. `timer` is one that a clock ended, or the network, or nobody who is known, at the
-// recorded time; `sleep` is a device's answer, which takes as long as it took. A task ends with the
-// recording.
+// `run` is the time that a task executed between two events. It includes the kernel's work for the
+// task and the switches to it, so these cost nothing here. Interrupts are late by the time that the
+// recorded machine took to run a woken task on an idle CPU. `sem_wait` is a sleep that another task
+// ended by its `sem_post`. `timer` is a sleep that a clock, the network or an unknown waker ended at
+// the recorded time. `sleep` is a wait for a device, which takes the recorded time. A task ends with
+// the recording.
 ";
 
-/// The scenario of these programs, which are what `tasks` recorded.
+/// Returns the scenario of these programs. `tasks` has their recorded figures.
 pub(super) fn scenario(
     file: &str,
     statistics: &Statistics,
@@ -40,7 +40,7 @@ pub(super) fn scenario(
 
 struct Writer<'w> {
     text: &'w mut String,
-    /// As JSON.
+    /// The names as JSON.
     names: &'w BTreeMap<LifeId, String>,
 }
 
@@ -119,8 +119,8 @@ impl Writer<'_> {
     }
 }
 
-/// The policy of a priority of the kernel's. The budgets of deadline tasks are not recorded; what comes before
-/// everything else there does so here.
+/// Returns the policy of a priority of the kernel's. The budgets of deadline tasks are not recorded; these tasks keep
+/// their precedence over all others.
 fn policy(prio: i32) -> (&'static str, i32) {
     match prio {
         ..0 => ("SCHED_FIFO", 99),
@@ -129,7 +129,7 @@ fn policy(prio: i32) -> (&'static str, i32) {
     }
 }
 
-/// A string of JSON.
+/// Returns a JSON string.
 fn string(text: &str) -> String {
     let mut string = String::from("\"");
     for char in text.chars() {

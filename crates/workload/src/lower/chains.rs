@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The longest deadline: an hour.
 const LONGEST_US: u32 = 3_600_000_000;
 
-/// The chains of the section, whose tasks are among `tasks`.
+/// Returns the chains of the section, which refer to `tasks`.
 pub(super) fn read(section: Option<Node<'_>>, tasks: &[TaskSpec]) -> Result<Vec<ChainSpec>, Fault> {
     let ids = (0..).map(SpecId);
     let names: BTreeMap<_, _> = tasks.iter().map(|task| task.name.as_str()).zip(ids).collect();
@@ -42,7 +42,7 @@ fn chain(member: Member<'_>, names: &BTreeMap<&str, SpecId>) -> Result<ChainSpec
     }
 }
 
-/// The tasks that are listed, in order.
+/// Returns the listed tasks, in order.
 fn named(list: Node<'_>, names: &BTreeMap<&str, SpecId>) -> Result<Vec<SpecId>, Fault> {
     let one = |node: Node<'_>| {
         let name = node.text()?;

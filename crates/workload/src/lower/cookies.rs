@@ -1,5 +1,5 @@
-//! Cookies by name, of threads, phases and task groups: tasks with different ones never run on one core at the same
-//! time (core scheduling, an extension).
+//! The cookies of threads, phases and task groups, by name. Tasks with different cookies never run on one core at the
+//! same time (core scheduling, an extension).
 
 use super::Warnings;
 use super::objects::Table;
@@ -8,16 +8,16 @@ use crate::json::Node;
 use runyard_engine::attr::Cookie;
 use runyard_engine::topology::Topology;
 
-/// The cookies, numbered from 1 in the order in which they were first named.
+/// The cookies, numbered from 1 in the order of their first mention.
 #[derive(Default)]
 pub(super) struct Cookies {
     names: Table,
-    /// Where the first one was named.
+    /// The place of the first mention.
     first_at: Option<usize>,
 }
 
 impl Cookies {
-    /// The cookie that `node` names; none if the name is empty.
+    /// Returns the cookie that `node` names; none if the name is empty.
     pub(super) fn named(&mut self, node: Node<'_>) -> Result<Option<Cookie>, Fault> {
         let name = &*node.text()?;
         if name.is_empty() {
@@ -34,7 +34,7 @@ impl Cookies {
         }
     }
 
-    /// The names, in the order of their numbers.
+    /// Returns the names, in the order of their numbers.
     pub(super) fn into_names(self) -> Vec<String> {
         self.names.into_names()
     }

@@ -1,8 +1,8 @@
-//! The keys of SCHED_DEADLINE: what it gives a task, or the slice of a fair one.
+//! The keys of SCHED_DEADLINE: the reservation of a deadline task, or the slice of a fair task.
 //!
-//! As in rt-app the deadline is the period unless it is given, and the period the runtime; a thread object has
-//! older names for all three, of which `runtime` is an event besides. Of a fair task `dl-runtime` is the slice,
-//! which the kernel clamps (`__setparam_fair` of kernel/sched/syscalls.c, Linux 6.12 to 6.18).
+//! As in rt-app, the deadline defaults to the period, and the period to the runtime. A thread object has older names
+//! for all three; of these, `runtime` is also an event. For a fair task, `dl-runtime` is the slice, which the kernel
+//! clamps (`__setparam_fair` of kernel/sched/syscalls.c, Linux 6.12 to 6.18).
 
 use super::duration::{micros, slice};
 use super::policy::PolicyName;
@@ -14,7 +14,7 @@ use crate::scenario::Reservation;
 use runyard_engine::attr::Slice;
 use runyard_engine::time::Nanos;
 
-/// The members of a thread or phase object that are about deadlines.
+/// The members of a thread or phase object that concern deadlines.
 #[derive(Default)]
 pub(super) struct DeadlineFields<'v> {
     /// Whether the object is a thread.
@@ -53,13 +53,13 @@ impl<'v> DeadlineFields<'v> {
 }
 
 impl<'v> Reader<'_, 'v> {
-    /// The slice that an object asks for, under the policy at this point of the file, and whether it reserves
-    /// something.
+    /// Returns the slice that an object asks for under the policy at this point of the file, and whether it has a
+    /// reservation.
     pub(super) fn deadlines(
         &mut self,
         fields: &Fields<'v>,
     ) -> Result<(Option<Slice>, bool), Fault> {
-        // Whatever becomes of it: a mistake is a mistake.
+        // An invalid value is an error even if it has no effect.
         fields.deadline.all().try_for_each(|member| micros(member.value).map(drop))?;
         let own = fields.slice.map(slice).transpose()?;
         if let Some(node) = fields.slice {
@@ -89,7 +89,7 @@ impl<'v> Reader<'_, 'v> {
         }
     }
 
-    /// A task of SCHED_DEADLINE has something reserved.
+    /// Checks that a task of SCHED_DEADLINE has a reservation.
     pub(super) fn needs_reservation(
         &self,
         member: Member<'v>,
@@ -103,7 +103,7 @@ impl<'v> Reader<'_, 'v> {
         Ok(())
     }
 
-    /// Says that a slice, asked for at `at`, has no effect on this machine, if it has none.
+    /// Warns about a slice at `at` that has no effect on this machine.
     fn takes_slices(&mut self, at: usize) {
         if !self.context.model.rules().takes_slices {
             let what = format!("the fair class of {} takes no slices", self.context.model);
@@ -111,7 +111,7 @@ impl<'v> Reader<'_, 'v> {
         }
     }
 
-    /// What SCHED_DEADLINE is to give from here on, and whether this object says it.
+    /// Sets the reservation from here on. Returns whether this object gives one.
     fn reserve(&mut self, fields: &Fields<'v>) -> Result<bool, Fault> {
         if self.context.deadline != DeadlinePolicy::Native {
             return Ok(false);
@@ -142,7 +142,7 @@ impl<'v> Reader<'_, 'v> {
     }
 }
 
-/// The slice that the kernel makes of a `sched_runtime`; 0 is everybody's.
+/// Returns the slice that the kernel makes of a `sched_runtime`; 0 is the default slice.
 fn clamped(span: Nanos) -> Option<Slice> {
     if span == Nanos::ZERO {
         return None;

@@ -1,4 +1,4 @@
-//! Durations: `1000`, or a distribution from which one is drawn each time.
+//! Durations: `1000`, or a distribution from which each use draws a value.
 
 use super::MAX_INT;
 use crate::diagnostic::Fault;
@@ -10,7 +10,7 @@ use runyard_engine::time::Nanos;
 const FORMS: &str = "microseconds, {\"uniform\": [low, high]}, {\"exponential\": mean} or \
                      {\"normal\": [mean, deviation]}";
 
-/// A duration, fixed or random, whose unit in the file is the microsecond.
+/// Reads a duration, fixed or random. The unit in the file is the microsecond.
 pub(super) fn draw(node: Node<'_>) -> Result<Draw, Fault> {
     if node.is_number() {
         return Ok(Draw::Fixed(micros(node)?));
@@ -37,12 +37,12 @@ pub(super) fn draw(node: Node<'_>) -> Result<Draw, Fault> {
     }
 }
 
-/// A whole number of microseconds.
+/// Reads a whole number of microseconds.
 pub(super) fn micros(node: Node<'_>) -> Result<Nanos, Fault> {
     Ok(Nanos::from_micros(node.natural("microseconds", 0..=MAX_INT)?.into()))
 }
 
-/// How long a fair task wants to run at a time, in whole microseconds.
+/// Reads the slice of a fair task, in whole microseconds.
 pub(super) fn slice(node: Node<'_>) -> Result<Slice, Fault> {
     let [low, high] = [Slice::MIN, Slice::MAX].map(|slice| (slice.get().0 / 1_000) as i64);
     let make = |us: i64| Slice::new(Nanos::from_micros(us.unsigned_abs()));

@@ -1,10 +1,9 @@
-//! Whether time passes in a scenario, and whether it ends.
+//! The checks that time passes in a scenario, and that the scenario ends.
 //!
-//! Both are judged from the text alone, so only what is certain is refused: a loop for ever none
-//! of whose steps can take time, in which virtual time would stand still; and a loop for ever, or
-//! forks for ever, without a duration. Whether a lock, a condition or a pipe ever lets a task wait
-//! is for the others to decide, so a step that may block counts as one that may take time; a host
-//! must still bear a task that goes round such a loop at one instant.
+//! Both use the text alone, so only certain cases are refused. One case is an endless loop without any step that can
+//! take time, in which virtual time would not advance. The other is an endless loop, or endless forks, without a
+//! duration. Whether a task ever waits at a lock, a condition or a pipe depends on other tasks. So a step that may
+//! block counts as one that may take time. A host must still handle a task that repeats such a loop at one instant.
 
 use super::objects::number;
 use super::tasks::Task;
@@ -46,27 +45,26 @@ pub(super) fn check(tasks: &[Task], objects: &Objects, has_duration: bool) -> Re
     }
 }
 
-/// How the life of a task goes.
+/// The course of a task's life.
 struct Course {
-    /// What it forks on its way.
+    /// The tasks that it forks.
     forks: Box<[SpecId]>,
-    /// The place of the loop in which it stays for ever, if it does.
+    /// The place of the endless loop in which it stays, if any.
     endless_at: Option<u32>,
-    /// The loop in which it stays for ever cannot take any time.
+    /// The endless loop cannot take any time.
     stands_still: bool,
-    /// How many of the forks come at once: before anything that can take time, and from a task
-    /// that never keeps a CPU busy.
+    /// The number of immediate forks: those before any step that can take time, of a task that never keeps a CPU busy.
     prompt: u32,
 }
 
-/// How a task's way ends.
+/// The end of a task's course.
 #[derive(Clone, Copy)]
 enum End {
-    /// It does.
+    /// It ends.
     Ends,
     /// It stays in this phase.
     InPhase(usize),
-    /// It goes through its phases for ever.
+    /// It repeats its phases without an end.
     InThread,
 }
 
@@ -102,7 +100,8 @@ fn forked(step: Step) -> Option<SpecId> {
     if let Step::Fork(spec) = step { Some(spec) } else { None }
 }
 
-/// The phases that a task may come to, in the last of them up to an `exit` if there is one, and how its way ends.
+/// Returns the phases that a task can reach, in the last of them up to an `exit` if there is one, and the end of its
+/// course.
 fn reached(task: &TaskSpec) -> (&[Phase], End) {
     if task.loops == Some(0) {
         return (&[], End::Ends);
@@ -148,7 +147,7 @@ fn may_last(span: Draw) -> bool {
     longest > Nanos::ZERO
 }
 
-/// For each task, whether it ever runs: it is there from the start, or forked by one that runs.
+/// Returns for each task whether it ever runs: it exists from the start, or a running task forks it.
 fn live(tasks: &[Task], courses: &[Course]) -> Vec<bool> {
     let mut live: Vec<bool> = tasks.iter().map(|task| task.spec.instances > 0).collect();
     let mut found: Vec<usize> = (0..tasks.len()).filter(|&at| live[at]).collect();
@@ -162,9 +161,9 @@ fn live(tasks: &[Task], courses: &[Course]) -> Vec<bool> {
     live
 }
 
-/// A task that is forked again and again by a circle of `live` ones, each of which forks the tasks
-/// `forks`: one that is left over when those are taken away, one after the other, whom no other
-/// forks.
+/// Returns a task that a circle of `live` tasks forks without an end, if there is one. `forks` gives the tasks that
+/// each task forks. The search removes tasks that no remaining task forks, one after another, and returns one that is
+/// left.
 fn forked_for_ever<'c>(live: &[bool], forks: impl Fn(usize) -> &'c [SpecId]) -> Option<usize> {
     let targets = |at: usize| forks(at).iter().map(|spec| spec.0 as usize);
     let mut left = live.to_vec();

@@ -13,14 +13,14 @@ use crate::shape::{self, Event};
 use runyard_engine::time::Nanos;
 use std::borrow::Cow;
 
-/// What rt-app calls what is not given a name.
+/// rt-app's name of an object without a name.
 const UNNAMED: &str = "unknown";
 
-/// Timers whose names begin so belong to one task each.
+/// The prefix of timer names that belong to one task each.
 const UNIQUE: &str = "unique";
 
 impl<'v> Reader<'_, 'v> {
-    /// The step that an event of the task describes.
+    /// Returns the step that an event of the task describes.
     pub(super) fn step(&mut self, event: Event, member: Member<'v>) -> Result<Step, Fault> {
         let value = member.value;
         let names = &mut self.context.names;
@@ -66,7 +66,7 @@ impl<'v> Reader<'_, 'v> {
         })
     }
 
-    /// `{"ref": condition, "mutex": mutex}`
+    /// Reads `{"ref": condition, "mutex": mutex}`.
     fn condition(&mut self, value: Node<'v>) -> Result<(ObjectId, ObjectId), Fault> {
         let (mut cond, mut mutex) = (Cow::Borrowed(UNNAMED), Cow::Borrowed(UNNAMED));
         for member in value.object()? {
@@ -80,7 +80,7 @@ impl<'v> Reader<'_, 'v> {
         Ok((names.conditions.id(&cond), names.mutexes.id(&mutex)))
     }
 
-    /// `{"ref": timer, "period": duration, "mode": "relative" or "absolute"}`
+    /// Reads `{"ref": timer, "period": duration, "mode": "relative" or "absolute"}`.
     fn timer(&mut self, value: Node<'v>) -> Result<Step, Fault> {
         let (mut name, mut mode) = (Cow::Borrowed(UNNAMED), TimerMode::default());
         let mut period = Draw::Fixed(Nanos::ZERO);
@@ -113,7 +113,7 @@ impl<'v> Reader<'_, 'v> {
         }
     }
 
-    /// `{"ref": pipe, "bytes": number, "capacity": number}`
+    /// Reads `{"ref": pipe, "bytes": number, "capacity": number}`.
     fn pipe(&mut self, value: Node<'v>) -> Result<(ObjectId, u64), Fault> {
         let (mut name, mut bytes, mut capacity) = (None, None, None);
         let mut capacity_at = value.at();

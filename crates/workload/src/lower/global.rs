@@ -1,5 +1,5 @@
-//! The section `global`: how long to run, what holds where a thread says nothing, and how to log.
-//! What rt-app needs only for itself is checked for its type and has no effect.
+//! The section `global`: the duration of the run, the defaults of threads, and the log. The type of a key that only
+//! rt-app needs is checked, and the key has no effect.
 
 use super::policy::PolicyName;
 use super::{MAX_INT, Warnings};
@@ -10,7 +10,7 @@ use crate::scenario::LogSpec;
 use crate::shape;
 use runyard_engine::time::Nanos;
 
-/// What the section says.
+/// The values of the section.
 #[derive(Default)]
 pub(super) struct Global {
     pub(super) duration: Option<Nanos>,
@@ -48,7 +48,7 @@ pub(super) fn read(
     Ok(global)
 }
 
-/// Seconds; rt-app takes 0 as it takes -1, for "until all have ended".
+/// Reads seconds. As in rt-app, 0 means the same as -1: "until all have ended".
 fn duration(value: Node<'_>) -> Result<Option<Nanos>, Fault> {
     let seconds = value.integer("seconds, or -1 for no end", -1..=MAX_INT.into())?;
     Ok(u64::try_from(seconds).ok().filter(|&seconds| seconds > 0).map(Nanos::from_secs))

@@ -1,7 +1,7 @@
-//! Task groups: those listed in the section `groups`, an extension, and those that rt-app's
-//! `taskgroup` creates by naming them.
+//! Task groups: those listed in the section `groups`, an extension, and those that rt-app's `taskgroup` creates by
+//! name.
 //!
-//! Invariant: a group stands behind its parent, so that a host can build the tree in order.
+//! Invariant: a group follows its parent, so that a host can build the tree in order.
 
 use super::cookies::Cookies;
 use super::limits::{self, LimitKeys};
@@ -20,12 +20,12 @@ use std::collections::BTreeMap;
 pub(super) struct Groups {
     known: Vec<TaskGroup>,
     by_path: BTreeMap<String, GroupId>,
-    /// How many of them the section lists, the root included; they are the first ones.
+    /// The number of groups that the section lists, the root included; they come first.
     listed: usize,
 }
 
 impl Groups {
-    /// The groups of the section.
+    /// Reads the groups of the section.
     pub(super) fn read(
         section: Option<Node<'_>>,
         model: Model,
@@ -50,7 +50,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// The listed group that `node` names.
+    /// Returns the listed group that `node` names.
     pub(super) fn named(&self, node: Node<'_>) -> Result<GroupId, Fault> {
         let path = &*node.text()?;
         let listed = self.by_path.get(path).filter(|id| id.index() < self.listed);
@@ -62,7 +62,7 @@ impl Groups {
         })
     }
 
-    /// The group that `node` names, created with its parents if it is new; none if the name is
+    /// Returns the group that `node` names. A new group is created with its parents. There is none if the name is
     /// empty, as in rt-app.
     pub(super) fn created(&mut self, node: Node<'_>) -> Result<Option<GroupId>, Fault> {
         let path = &*node.text()?;
@@ -80,7 +80,7 @@ impl Groups {
         Ok(Some(parent))
     }
 
-    /// All groups, by [`GroupId`].
+    /// Returns all groups, by [`GroupId`].
     pub(super) fn into_all(self) -> Vec<TaskGroup> {
         self.known
     }
@@ -113,7 +113,7 @@ impl Groups {
     }
 }
 
-/// The paths of the groups on the way from the root, which is not among them, to `path`.
+/// Returns the paths of the groups from the root, which is excluded, to `path`.
 fn lineage(path: &str) -> impl Iterator<Item = &str> {
     let below_root = if path == "/" { "" } else { path };
     let ends = below_root.match_indices('/').map(|(at, _)| at).skip(1).chain([below_root.len()]);
@@ -135,8 +135,8 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What the object of a listed group asks for it; its path names its parent. An idle group takes no weight: the kernel refuses to
-/// write one (`sched_group_set_shares`).
+/// Reads the object of a listed group; its path names its parent. An idle group takes no weight, since the kernel
+/// refuses to set one (`sched_group_set_shares`).
 fn listed(
     group: Member<'_>,
     model: Model,
@@ -171,7 +171,7 @@ fn listed(
                 let asked = member.value.boolean()?;
                 if asked && !model.founding && model.kernel.release().is_some() {
                     let what = format!(
-                        "Linux {model} has no `per_cpu`: the limit is each CPU's all the same"
+                        "Linux {model} has no `per_cpu`: the limit is that of each CPU anyway"
                     );
                     warnings.instead(member.at, what);
                 }
@@ -186,17 +186,18 @@ fn listed(
             let what = format!("an idle task group takes no weight: it is {}", Weight::IDLE.get());
             return Err(Fault::new(at, what));
         }
-        // The kernel forces it when `cpu.idle` is set (`sched_group_set_idle`).
+        // The kernel sets this weight when `cpu.idle` is set (`sched_group_set_idle`).
         (true, None) => Weight::IDLE,
         (false, weight) => weight.map_or(Weight::NICE_0, |(_, weight)| weight),
     };
     Ok(GroupSpec { weight, idle, latency_nice, limit, cookie, ..GroupSpec::ROOT })
 }
 
-/// The weight that every group has with cgroup2 unless it asks for another (`CGROUP_WEIGHT_DFL`).
+/// The default weight of a group with cgroup2 (`CGROUP_WEIGHT_DFL`).
 const CGROUP2_WEIGHT: &str = "100";
 
-/// Who writes the default of `cpu.weight` may mean that, which is more than ten times as much.
+/// Warns about the number that is the default of `cpu.weight`. A user who writes it may mean that default, which
+/// corresponds to more than ten times as much here.
 fn warn_of_cgroup2(member: Member<'_>, warnings: &mut Warnings) {
     if member.value.source() == CGROUP2_WEIGHT {
         let what = format!(

@@ -1,8 +1,8 @@
 //! The keys of a task group that make its limit.
 //!
-//! The kernel keeps period and burst of a group that has no runtime, so that a limit can be lifted
-//! and set again by one file; so a `runtime` of -1 may stand beside all of them. Without any
-//! `runtime`, a `burst` or a `per_cpu` was meant for a limit that is not there, which is said.
+//! The kernel keeps period and burst of a group that has no runtime, so that one file can lift a limit and set it
+//! again. So a `runtime` of -1 may stand beside all of these keys. Without any `runtime`, a `burst` or a `per_cpu`
+//! belongs to a missing limit and causes a warning.
 
 use super::Warnings;
 use crate::diagnostic::Fault;
@@ -10,12 +10,12 @@ use crate::json::{Member, Node};
 use runyard_engine::limits::{BadLimit, Limit};
 use runyard_engine::time::Nanos;
 
-/// The runtime of a group that has no limit (`cpu.cfs_quota_us`).
+/// The runtime of a group without a limit (`cpu.cfs_quota_us`).
 const NONE: i64 = -1;
-/// The most microseconds of which the nanoseconds are a number.
+/// The largest number of microseconds that fits into a number of nanoseconds.
 const MAX_MICROS: i64 = i64::MAX / 1_000;
 
-/// What a group says of its limit, each with where it says so.
+/// The keys of a group's limit, each with its place.
 #[derive(Default)]
 pub(super) struct LimitKeys<'v> {
     pub(super) runtime: Option<(Node<'v>, Option<Nanos>)>,
@@ -25,7 +25,7 @@ pub(super) struct LimitKeys<'v> {
 }
 
 impl LimitKeys<'_> {
-    /// The limit that they come to. What is wrong is said where it is.
+    /// Returns the limit of these keys. An error has the place of the wrong key.
     pub(super) fn limit(&self, warnings: &mut Warnings) -> Result<Option<Limit>, Fault> {
         let period = self.period.map_or(Limit::PERIOD, |(_, period)| period);
         let Some((_, Some(runtime))) = self.runtime else {
@@ -40,7 +40,8 @@ impl LimitKeys<'_> {
         Limit::new(runtime, period, burst, per_cpu).map(Some).map_err(|why| self.fault(why))
     }
 
-    /// What is wrong is wrong with a key that is there: what is not has a sound default.
+    /// Returns the error of a wrong limit at one of the given keys. An absent key has a valid default, so it is never
+    /// at fault.
     fn fault(&self, why: BadLimit) -> Fault {
         let at = match why {
             BadLimit::Period => self.period.map(|(value, _)| value.at()),
@@ -63,13 +64,13 @@ impl LimitKeys<'_> {
     }
 }
 
-/// A runtime; none is -1.
+/// Reads a runtime; -1 is none.
 pub(super) fn runtime(value: Node<'_>) -> Result<Option<Nanos>, Fault> {
     let micros = value.integer("microseconds, or -1 for no limit", NONE..=MAX_MICROS)?;
     Ok(u64::try_from(micros).ok().map(Nanos::from_micros))
 }
 
-/// A period or a burst.
+/// Reads a period or a burst.
 pub(super) fn span(value: Node<'_>) -> Result<Nanos, Fault> {
     value.checked("microseconds", 0..=MAX_MICROS, |micros| {
         u64::try_from(micros).ok().map(Nanos::from_micros)

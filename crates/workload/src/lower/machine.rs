@@ -1,5 +1,5 @@
-//! The section `machine`, an extension: the simulated machine. The command line may ask for
-//! another size or shape; the file must be sound in itself nevertheless.
+//! The section `machine`, an extension: the simulated machine. The command line may ask for another size or shape, but
+//! the file must be consistent by itself.
 
 use super::Warnings;
 use crate::Overrides;
@@ -14,14 +14,14 @@ use runyard_engine::topology::{BadTopology, Topology};
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// CPUs of a machine of which nothing is said.
+/// The default number of CPUs.
 const CPUS: u32 = 8;
 
-/// Ticks a second of a machine of which nothing is said, as `CONFIG_HZ_1000`.
+/// The default number of ticks a second, as `CONFIG_HZ_1000`.
 const TICK_HZ: u32 = 1_000;
 
-/// Two busy threads of a core have 1.2 of its speed: SMT gives nearly 20 % over a wide range of programs ("Understanding the
-/// energy efficiency of simultaneous multithreading", IBM Research).
+/// The default speed of a busy thread: two busy threads of a core have 1.2 of its speed. SMT gives nearly 20 % over a
+/// wide range of programs ("Understanding the energy efficiency of simultaneous multithreading", IBM Research).
 const BUSY_SPEED: u32 = 600_000;
 
 pub(super) fn read(
@@ -70,7 +70,7 @@ pub(super) fn read(
     Ok((MachineSpec { topology, tick_hz, rt_group_sched, packs_below, smt, costs }, model))
 }
 
-/// An integer of the range that the tunable at `path` has.
+/// Reads an integer in the range of the tunable at `path`.
 fn natural(value: Node<'_>, path: &str) -> Result<u32, Fault> {
     let tunable = Tunable::at(path).expect("every number of the machine is in the table");
     value.checked_of(tunable, |number| u32::try_from(number).ok())
@@ -81,18 +81,18 @@ fn flat(value: Node<'_>) -> Result<Topology, Fault> {
     Topology::flat(cpus).map_err(|bad| Fault::new(value.at(), bad.to_string()))
 }
 
-/// The kernel of a name, which may be written as the number that it looks like.
+/// Reads the name of a kernel, which may also be written as a number.
 fn kernel_of(value: Node<'_>) -> Result<Model, Fault> {
     let name = if value.is_number() { value.source().into() } else { value.text()? };
     name.parse().map_err(|unknown: UnknownKernel| Fault::new(value.at(), unknown.to_string()))
 }
 
-/// What a text stands for.
+/// Parses a string.
 fn text_of<T: FromStr<Err: Display>>(value: Node<'_>) -> Result<T, Fault> {
     value.text()?.parse().map_err(|bad| Fault::new(value.at(), format!("{bad}")))
 }
 
-/// What the command line makes of the file's topology.
+/// Returns the topology after the overrides of the command line.
 fn overridden(file: Topology, over: &Overrides) -> Result<Topology, Fault> {
     match (over.cpus, over.topology) {
         (None, None) => Ok(file),

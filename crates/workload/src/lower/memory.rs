@@ -1,8 +1,8 @@
-//! The events that move bytes: `mem`, `memrun` and `iorun`. No host has their buffers and devices;
-//! each is so much CPU time, at speeds that are measured once and the same everywhere.
+//! The events that move bytes: `mem`, `memrun` and `iorun`. No host has their buffers and devices. Each event becomes
+//! an amount of CPU time, at speeds that were measured once and are the same everywhere.
 //!
-//! The speeds are those of one CPU of a 2-CPU KVM guest (Xeon, 2026), rounded. An event whose time
-//! matters to a result should be a `run` of what it takes on the machine in question.
+//! The speeds are those of one CPU of a 2-CPU KVM guest (Xeon, 2026), rounded. An event with a time that matters to a
+//! result should be a `run` of its duration on the machine in question.
 
 use super::MAX_INT;
 use super::tasks::Reader;
@@ -13,38 +13,38 @@ use crate::shape::{self, Event};
 use runyard_engine::time::Nanos;
 use std::borrow::Cow;
 
-/// `mem` clears a buffer of 4 MiB again and again; 23 to 25 bytes a nanosecond measured.
+/// The speed of `mem`, which clears a buffer of 4 MiB again and again; 23 to 25 bytes a nanosecond measured.
 const CLEARED_BYTES_PER_NS: u32 = 20;
 
-/// `memrun` reads and writes byte by byte, one a cycle or so; 3.8 to 5.1 measured.
+/// The speed of `memrun`, which reads and writes byte by byte, about one a cycle; 3.8 to 5.1 measured.
 const TOUCHED_BYTES_PER_NS: u32 = 4;
 
-/// `iorun` writes what a file system copies; 2.8 to 5.3 measured. The default device, /dev/null,
-/// copies nothing, so that rt-app is done there in the time of a system call.
+/// The speed of `iorun`, which writes bytes that a file system copies; 2.8 to 5.3 measured. The default device,
+/// /dev/null, copies nothing, so there rt-app takes only the time of a system call.
 const WRITTEN_BYTES_PER_NS: u32 = 4;
 
-/// `memrun` of the type `chase` follows a pointer in order, which the CPU foresees: 1 to 8 ns
-/// measured, for 32 KiB to 128 MiB.
+/// The time of one pointer of a sequential `memrun` of the type `chase`, which the CPU prefetches: 1 to 8 ns measured,
+/// for 32 KiB to 128 MiB.
 const FORESEEN_CHASE: Nanos = Nanos(5);
 
-/// The same in random order. 45 to 216 ns measured in buffers that exceed the CPU's own caches;
-/// within them it takes 1 to 6 ns, which is not told apart here.
+/// The time of one pointer of a random chase. 45 to 216 ns measured in buffers that exceed the CPU's own caches. A
+/// smaller buffer takes 1 to 6 ns, which is not distinguished here.
 const RANDOM_CHASE: Nanos = Nanos(100);
 
-/// The distance of two pointers of a chase that does not say it, in bytes.
+/// The default distance of two pointers of a chase, in bytes.
 const STRIDE: u32 = 64;
 
-/// What must be the same in all `memrun` events that share a buffer by `ref`: for what it is used,
-/// its size, and how pointers lie in it.
+/// The values that must be equal in all `memrun` events that share a buffer by `ref`: its use, its size, and the layout
+/// of its pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Buffer {
     pub(super) access: Access,
     size: u32,
-    /// The stride, and whether it is in order; of a chase only.
+    /// The stride of a chase, and whether it is sequential.
     chase: Option<(u32, bool)>,
 }
 
-/// What a `memrun` does with its buffer.
+/// The use of its buffer by a `memrun`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Access {
     Read,
@@ -52,7 +52,7 @@ pub(super) enum Access {
     Chase,
 }
 
-/// `mem` and `iorun`: a number of bytes.
+/// Reads `mem` or `iorun`: a number of bytes.
 pub(super) fn moved(event: Event, value: Node<'_>) -> Result<Step, Fault> {
     let speed = if event == Event::Mem { CLEARED_BYTES_PER_NS } else { WRITTEN_BYTES_PER_NS };
     Ok(Step::Memory(time(value.natural("bytes", 0..=MAX_INT)?, speed)))
@@ -82,8 +82,8 @@ fn in_order(pattern: Node<'_>) -> Result<bool, Fault> {
 }
 
 impl<'v> Reader<'_, 'v> {
-    /// `{"type": "read", "write" or "chase", "size": bytes, "count": bytes or pointers,
-    /// "stride": bytes, "pattern": "random" or "sequential", "ref": name}`
+    /// Reads `{"type": "read", "write" or "chase", "size": bytes, "count": bytes or pointers, "stride": bytes,
+    /// "pattern": "random" or "sequential", "ref": name}`.
     pub(super) fn memrun(&mut self, event: Member<'v>) -> Result<Step, Fault> {
         let value = event.value;
         let mut fields = Fields::default();
@@ -108,7 +108,10 @@ impl<'v> Reader<'_, 'v> {
         if let Some(name) = &fields.shared
             && !self.context.names.agrees(name, Buffer { access, size, chase })
         {
-            let what = format!("the buffer {} is another one elsewhere", quoted(name));
+            let what = format!(
+                "the buffer {} has another size, stride or pattern in an earlier event",
+                quoted(name)
+            );
             return Err(Fault::new(value.at(), what));
         }
         Ok(Step::Memory(match access {

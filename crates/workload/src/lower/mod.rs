@@ -1,11 +1,11 @@
 //! From JSON values to a [`Scenario`].
 //!
-//! The sections are read in the order in which they need one another, not in the file's: the
-//! machine and the groups before the tasks, which name CPUs and groups; then the tasks, in file
-//! order; last what can only be judged when all tasks are known ([`ends`]).
+//! The sections are read in the order of their dependencies, not in the file's order. The machine and the groups
+//! precede the tasks, which name CPUs and groups. The tasks follow in file order. The last checks need all tasks
+//! ([`ends`]).
 //!
-//! Each section is one file here, and each is a `match` over its keys, so that what is known,
-//! what is refused and what is ignored stands in one place.
+//! Each section has a file here, with one `match` over its keys. So the known, the refused and the ignored keys are in
+//! one place.
 
 mod chains;
 mod cookies;
@@ -39,10 +39,10 @@ use runyard_engine::rules::{Deadline, Short};
 use std::collections::BTreeSet;
 use tasks::Level;
 
-/// rt-app keeps its numbers in a C `int`.
+/// The largest integer: rt-app keeps its numbers in a C `int`.
 const MAX_INT: u32 = i32::MAX.unsigned_abs();
 
-/// The scenario that `root` describes, and warnings about it.
+/// Returns the scenario that `root` describes, and the warnings about it.
 pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Vec<Fault>), Fault> {
     let mut warnings = Warnings::default();
     let sections = Sections::read(root, &mut warnings)?;
@@ -90,7 +90,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     Ok((scenario, context.warnings.faults))
 }
 
-/// What reading the tasks needs to know, and what it adds to.
+/// The state that the reader of tasks uses and extends.
 struct Context {
     /// The size of the machine.
     cpus: usize,
@@ -100,12 +100,12 @@ struct Context {
     cookies: Cookies,
     names: Names,
     warnings: Warnings,
-    /// What the last thread and the last phase asked for.
+    /// The properties of the last thread and of the last phase.
     asked: [Asked; 2],
 }
 
 impl Context {
-    /// What is asked for at a level: often what was asked for there before, which is kept once then.
+    /// Returns shared properties for a level. Properties equal to the last ones of that level are stored once.
     fn asked(&mut self, level: Level, properties: Properties) -> Asked {
         let last = &mut self.asked[level as usize];
         if **last != properties {
@@ -154,7 +154,7 @@ impl<'v> Sections<'v> {
     }
 }
 
-/// The features of the model, switched by the file and then by the command line.
+/// Returns the features of the model, switched by the file and then by the command line.
 fn features(model: Model, listed: Option<Node<'_>>, over: &Overrides) -> Result<Features, Fault> {
     let mut switches = Vec::new();
     for node in listed.map(Node::list).transpose()?.into_iter().flatten() {
@@ -187,7 +187,7 @@ fn unknown_feature(node: Node<'_>, unknown: &UnknownFeature) -> Fault {
     )
 }
 
-/// Whether a feature that is asked for by name has what it needs.
+/// Returns an error if a feature that is requested by name lacks its prerequisites.
 fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), String> {
     let (name, eevdf, rules) = (feature.name(), features.has(Feature::Eevdf), model.rules());
     let lacks = |it: bool| match it {
@@ -218,8 +218,8 @@ fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), 
     }
 }
 
-/// Old files declare their mutexes and the like. They exist by being used, so that nothing is
-/// taken from here.
+/// Checks the section `resources`, in which old files declare their mutexes and other objects. Objects exist by being
+/// used, so the section has no effect.
 fn resources(listed: Option<Node<'_>>, warnings: &mut Warnings) -> Result<(), Fault> {
     for resource in listed.map(Node::object).transpose()?.into_iter().flatten() {
         for member in resource.value.object()? {
@@ -234,7 +234,7 @@ fn resources(listed: Option<Node<'_>>, warnings: &mut Warnings) -> Result<(), Fa
     Ok(())
 }
 
-/// What the user should know, each thing once.
+/// The warnings for the user, each once.
 #[derive(Default)]
 pub(crate) struct Warnings {
     told: BTreeSet<String>,
@@ -242,7 +242,7 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    /// A key of one of rt-app's objects that is none of those that are known there.
+    /// Warns about an unknown key of one of rt-app's objects.
     fn unknown(&mut self, member: Member<'_>, shape: Shape) {
         let known = shape.words();
         let near = did_you_mean(&member.key(), known.iter().copied());
@@ -250,7 +250,7 @@ impl Warnings {
         self.once(member, &what);
     }
 
-    /// An event in a thread object that has phases.
+    /// Warns about an event in a thread object that has phases.
     fn beside_phases(&mut self, member: Member<'_>) {
         self.once(member, "has no effect beside `phases`");
     }
@@ -259,7 +259,7 @@ impl Warnings {
         self.instead(member.at, format!("{} {what}", quoted(&member.key())));
     }
 
-    /// Something of rt-app's that is not done here as there, with what happens instead.
+    /// Warns about a difference from rt-app. `what` names the effect instead.
     fn instead(&mut self, at: usize, what: impl Into<String>) {
         let what = what.into();
         if self.told.insert(what.clone()) {

@@ -1,5 +1,5 @@
-//! The section `mutexes`, an extension: of which kind each mutex is. One that is not listed is as in rt-app, where
-//! it is a mutex of the C library's: whoever comes first has it, or with `pi_enabled` it inherits.
+//! The section `mutexes`, an extension: the kind of each mutex. An unlisted mutex is as in rt-app, which uses a mutex
+//! of the C library. The first task to arrive takes it, and with `pi_enabled` it has priority inheritance.
 
 use super::Warnings;
 use crate::diagnostic::{Fault, quoted};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The kinds of the mutexes.
 pub(super) struct Kinds {
-    /// By name, with the place of that.
+    /// The listed kinds by name, with the places of the names.
     listed: BTreeMap<String, (usize, MutexKind)>,
     others: MutexKind,
 }
@@ -34,7 +34,7 @@ impl Kinds {
         self.listed.get(name).map_or(self.others, |&(_, kind)| kind)
     }
 
-    /// Says which mutexes are listed and in no task.
+    /// Warns about listed mutexes that no task uses.
     pub(super) fn warn_of_unknown(&self, objects: &Objects, warnings: &mut Warnings) {
         for (name, &(at, _)) in &self.listed {
             if !objects.mutexes.iter().any(|(known, _)| known == name) {

@@ -1,5 +1,4 @@
-//! The objects that tasks share by name, and the timers, shared or a task's own. They exist by
-//! being named.
+//! The objects that tasks share by name, and the timers, shared or a task's own. They exist by being named.
 
 use super::memory::{Access, Buffer};
 use super::mutexes::Kinds;
@@ -7,32 +6,33 @@ use crate::diagnostic::{Fault, quoted};
 use crate::scenario::{ObjectId, Objects, TimerMode};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The capacity of a pipe that is given none, as in pipe(7).
+/// The default capacity of a pipe, as in pipe(7).
 const PIPE_CAPACITY: u32 = 65_536;
 
-/// The shared objects, each kind numbered in the order in which it was first named.
+/// The shared objects, each kind numbered in the order of their first mention.
 #[derive(Default)]
 pub(super) struct Names {
     pub(super) mutexes: Table,
     pub(super) conditions: Table,
     pub(super) semaphores: Table,
     suspends: Table,
-    /// The names under which a task is suspended somewhere, and where each was resumed first.
+    /// The names under which tasks are suspended.
     suspended: BTreeSet<ObjectId>,
+    /// The place of the first resumption of each name.
     resumed: BTreeMap<ObjectId, usize>,
     pub(super) timers: Timers,
     barriers: Table,
-    /// The users of each barrier so far.
+    /// The number of users of each barrier so far.
     users: Vec<u32>,
     pipes: Table,
-    /// The capacity of each pipe, once a reference says it.
+    /// The capacity of each pipe, once a reference gives it.
     capacities: Vec<Option<u32>>,
-    /// The buffers that `memrun` events share. Those of one name for other uses are others.
+    /// The buffers that `memrun` events share. The same name with another use is another buffer.
     buffers: BTreeMap<(String, Access), Buffer>,
 }
 
 impl Names {
-    /// A reference to a barrier by a task of so many instances.
+    /// Counts a reference to a barrier by a task of so many instances.
     pub(super) fn barrier(&mut self, name: &str, instances: u32) -> ObjectId {
         let id = self.barriers.id(name);
         self.users.resize(self.barriers.len(), 0);
@@ -41,21 +41,22 @@ impl Names {
         id
     }
 
-    /// A task is suspended under its name.
+    /// Records that a task is suspended under its name.
     pub(super) fn suspend(&mut self, name: &str) -> ObjectId {
         let id = self.suspends.id(name);
         self.suspended.insert(id);
         id
     }
 
-    /// Whoever is suspended under a name is resumed, by the event at `at`.
+    /// Records that the event at `at` resumes the tasks suspended under a name.
     pub(super) fn resume(&mut self, name: &str, at: usize) -> ObjectId {
         let id = self.suspends.id(name);
         self.resumed.entry(id).or_insert(at);
         id
     }
 
-    /// Where a name is resumed first under which no task is ever suspended, and the name.
+    /// Returns the names that are resumed although no task is ever suspended under them, each with the place of the
+    /// first resumption.
     pub(super) fn resumed_in_vain(&self) -> impl Iterator<Item = (usize, &str)> {
         self.suspends.0.iter().filter_map(|(name, id)| {
             let at = *self.resumed.get(id)?;
@@ -63,7 +64,7 @@ impl Names {
         })
     }
 
-    /// A reference at `at` to a pipe, which may say its capacity.
+    /// Records a reference at `at` to a pipe, which may give its capacity.
     pub(super) fn pipe(
         &mut self,
         name: &str,
@@ -76,7 +77,7 @@ impl Names {
         match (*known, capacity) {
             (Some(known), Some(other)) if known != other => {
                 let name = quoted(name);
-                let what = format!("the pipe {name} has a capacity of {known} elsewhere");
+                let what = format!("the pipe {name} has a capacity of {known} in an earlier event");
                 Err(Fault::new(at, what))
             }
             _ => {
@@ -86,12 +87,12 @@ impl Names {
         }
     }
 
-    /// A reference to a buffer: whether it is the one that the name means elsewhere.
+    /// Records a reference to a buffer. Returns whether it agrees with the other references to that name.
     pub(super) fn agrees(&mut self, name: &str, buffer: Buffer) -> bool {
         *self.buffers.entry((name.to_owned(), buffer.access)).or_insert(buffer) == buffer
     }
 
-    /// The objects as hosts know them.
+    /// Returns the objects in the form for hosts.
     pub(super) fn into_objects(self, kinds: &Kinds) -> Objects {
         let mutex = |name: String| {
             let kind = kinds.of(&name);
@@ -111,7 +112,7 @@ impl Names {
     }
 }
 
-/// Timers by name. One is absolute if any reference to it says so, as in rt-app.
+/// The timers by name. A timer is absolute if any reference to it says so, as in rt-app.
 #[derive(Default)]
 pub(super) struct Timers {
     table: Table,
@@ -127,7 +128,7 @@ impl Timers {
         id
     }
 
-    /// The mode of a timer, once all references to it are known.
+    /// Returns the mode of a timer, once all references to it are known.
     pub(super) fn mode(&self, id: ObjectId) -> TimerMode {
         match self.absolute.contains(&id) {
             true => TimerMode::Absolute,
@@ -136,7 +137,7 @@ impl Timers {
     }
 }
 
-/// The names of one kind, numbered in the order in which they came.
+/// The names of one kind, numbered in their order.
 #[derive(Default)]
 pub(super) struct Table(BTreeMap<String, ObjectId>);
 
@@ -163,7 +164,7 @@ impl Table {
     }
 }
 
-/// A count of things in the text as 32 bits.
+/// Converts a count of things in the text to 32 bits.
 pub(super) fn number(count: usize) -> u32 {
     u32::try_from(count).expect("the text has at most 100 MB, and each thing takes a byte of it")
 }

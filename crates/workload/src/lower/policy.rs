@@ -1,4 +1,4 @@
-//! Policies by name, and the priority or nice value that each takes; latency nice values.
+//! Policies by name, with their priorities or nice values, and latency nice values.
 
 use super::{MAX_INT, Warnings};
 use crate::DeadlinePolicy;
@@ -7,7 +7,7 @@ use crate::json::Node;
 use crate::nearest::did_you_mean;
 use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
 
-/// The real-time priority of a thread that does not give one, as in rt-app.
+/// The default real-time priority of a thread, as in rt-app.
 const RT_PRIORITY: i64 = 10;
 
 /// A policy without its priority.
@@ -32,11 +32,11 @@ impl PolicyName {
         ("SCHED_DEADLINE", PolicyName::Deadline),
     ];
 
-    /// The policy that `node` names.
+    /// Returns the policy that `node` names.
     ///
-    /// The kernel runs deadline tasks before all others, the earliest deadline first. There are no
-    /// deadlines here. As the most important real-time tasks they keep what the others see of them, but for
-    /// their budgets, so this is done only where it is asked for.
+    /// The kernel runs deadline tasks before all others, the earliest deadline first. The engine has no deadlines. As
+    /// real-time tasks of the highest priority they affect other tasks in the same way, except for their budgets. So
+    /// the replacement is made only on request.
     pub(super) fn read(
         node: Node<'_>,
         deadline: DeadlinePolicy,
@@ -48,7 +48,7 @@ impl PolicyName {
             let what = match deadline {
                 DeadlinePolicy::Refused => {
                     let what = format!(
-                        "{name} is not to be had here; with --deadline-as-fifo its tasks are SCHED_FIFO of \
+                        "{name} is not available here; with --deadline-as-fifo its tasks are SCHED_FIFO of \
                          priority {most}, without a budget"
                     );
                     return Err(Fault::new(node.at(), what));
@@ -73,7 +73,7 @@ impl PolicyName {
         matches!(self, PolicyName::RoundRobin | PolicyName::Fifo | PolicyName::Deadline)
     }
 
-    /// The policy with what `priority` says, or with rt-app's default.
+    /// Returns the policy with the value of `priority`, or with rt-app's default.
     pub(super) fn with(self, priority: Option<Node<'_>>) -> Result<Policy, Fault> {
         Ok(match self {
             PolicyName::Other => Policy::Normal(nice(priority)?),
@@ -93,7 +93,7 @@ impl PolicyName {
     }
 }
 
-/// The latency nice value of a task or a task group.
+/// Reads the latency nice value of a task or a task group.
 pub(super) fn latency_nice(node: Node<'_>) -> Result<LatencyNice, Fault> {
     let range = LatencyNice::MIN.get().into()..=LatencyNice::MAX.get().into();
     node.checked("a latency nice value", range, LatencyNice::new)

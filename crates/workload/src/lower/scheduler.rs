@@ -1,5 +1,6 @@
-//! The section `scheduler`, an extension: numbers and switches of the scheduler, by the names of the kernel's files. They
-//! are what the machine has then, however many CPUs that are. A number that the machine's scheduler does not have is refused.
+//! The section `scheduler`, an extension: numbers and switches of the scheduler, named after the kernel's files. They
+//! are the machine's final values, for any number of CPUs. A number that the machine's scheduler does not have is
+//! refused.
 
 use crate::diagnostic::Fault;
 use crate::json::Node;
@@ -9,13 +10,13 @@ use runyard_engine::config::Config;
 use runyard_engine::kernel::Model;
 use runyard_engine::tuned::{Set, Tuned};
 
-/// A number that was given.
+/// A number from the section.
 struct Given<'v> {
     tunable: &'static Tunable,
     value: Node<'v>,
 }
 
-/// What the section says, of a scheduler that has the numbers `config` without it.
+/// Reads the section, for a scheduler with the numbers `config` without it.
 pub(super) fn read(
     section: Option<Node<'_>>,
     model: Model,
@@ -65,7 +66,7 @@ fn fit_together(given: &[Given<'_>], tuned: &Tuned, mut config: Config) -> Resul
     Ok(())
 }
 
-/// Who has a tunable of the scheduler, and how it is set and read.
+/// Returns the schedulers that have a tunable, and the functions that set and read it.
 fn of_scheduler(tunable: &Tunable) -> (Of, Set, fn(&Config) -> i64) {
     match tunable.place {
         Place::Scheduler { of, set, get, .. } => (of, set, get),

@@ -1,8 +1,8 @@
 //! The section `tasks`: thread objects and their phases.
 //!
-//! A thread object without `phases` is its own only phase. What a phase does not say stays as it
-//! was, but for `cpus`, which fall back on the thread's: so rt-app does it, and so
-//! [`Properties`] of a phase are to be applied.
+//! A thread object without `phases` is its own only phase. A property that a phase does not give stays as it was,
+//! except for `cpus`, which fall back to the thread's. This is the behaviour of rt-app, and hosts must apply the
+//! [`Properties`] of a phase in this way.
 
 use super::deadline::DeadlineFields;
 use super::duration::{draw, micros};
@@ -21,10 +21,10 @@ use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use std::collections::BTreeSet;
 
-/// The most tasks that a scenario may start with.
+/// The largest number of tasks at the start of a scenario.
 const MAX_INSTANCES: u64 = 1_000_000;
 
-/// The most that a utilization clamp can be, which stands for a whole CPU.
+/// The largest utilization clamp, which means a whole CPU.
 const MAX_CLAMP: i64 = 1_024;
 
 /// A thread object as read.
@@ -32,15 +32,15 @@ pub(super) struct Task {
     pub(super) spec: TaskSpec,
     /// The place of its key.
     pub(super) at: u32,
-    /// The place of what says how often it loops: the value of `loop`, else its key.
+    /// The place of its number of loops: the value of `loop`, else its key.
     pub(super) loop_at: u32,
-    /// The same for the first of its phases that loops for ever.
+    /// The same for the first of its phases with an endless loop.
     pub(super) endless_at: Option<u32>,
-    /// Where it first uses a barrier.
+    /// The place of its first use of a barrier.
     barrier_at: Option<u32>,
 }
 
-/// The thread objects of the section, in order.
+/// Reads the thread objects of the section, in order.
 pub(super) fn read(
     section: Node<'_>,
     default_policy: PolicyName,
@@ -75,7 +75,7 @@ pub(super) fn read(
     Ok(tasks)
 }
 
-/// A barrier counts its users when the file is read; a fork comes too late for that.
+/// Refuses forked tasks that use a barrier. A barrier counts its users when the file is read, so a fork comes too late.
 fn refuse_forked_barriers(tasks: &[Task]) -> Result<(), Fault> {
     let phases = tasks.iter().flat_map(|task| &task.spec.phases);
     let forked: BTreeSet<u32> = phases
@@ -94,7 +94,7 @@ fn refuse_forked_barriers(tasks: &[Task]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Gives every reference to a timer the mode that the timer has by all of them, if `modes` knows it.
+/// Gives every reference to a timer the mode that follows from all references to it, if `modes` has it.
 fn settle_timers<'p>(
     phases: impl Iterator<Item = &'p mut Phase>,
     modes: impl Fn(TimerRef) -> Option<TimerMode>,
@@ -106,7 +106,7 @@ fn settle_timers<'p>(
     }
 }
 
-/// Reads one thread object.
+/// The reader of one thread object.
 pub(super) struct Reader<'c, 'v> {
     pub(super) name: &'c str,
     pub(super) instances: u32,
@@ -117,20 +117,20 @@ pub(super) struct Reader<'c, 'v> {
     pub(super) barrier_at: Option<u32>,
     /// The policy at this point of the file.
     pub(super) policy: PolicyName,
-    /// The reservation at this point of the file, of a policy that has one.
+    /// The reservation at this point of the file, for a policy that has one.
     pub(super) reservation: Option<Reservation>,
     /// Whether the group at this point of the file is a `taskgroup`.
     in_taskgroup: bool,
 }
 
-/// Where an object stands, which decides what its keys mean.
+/// The level of an object, which decides the meaning of its keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     Thread,
     Phase,
 }
 
-/// The members of a thread or phase object, sorted by what they are about.
+/// The members of a thread or phase object, sorted by their subjects.
 #[derive(Default)]
 pub(super) struct Fields<'v> {
     instance: Option<Node<'v>>,
@@ -148,25 +148,25 @@ pub(super) struct Fields<'v> {
     cookie: Option<Node<'v>>,
     pub(super) deadline: DeadlineFields<'v>,
     reset_on_fork: Option<Node<'v>>,
-    /// The object itself, in which the events are, and how many those are.
+    /// The object itself, which contains the events, and the number of events.
     object: Option<Node<'v>>,
     events: usize,
 }
 
 impl<'v> Fields<'v> {
-    /// The events in order. They are read anew each time: there can be millions.
+    /// Returns the events in order. They are read again for each use, as there can be millions.
     pub(super) fn events(&self) -> impl Iterator<Item = (Event, Member<'v>)> + use<'v> {
         let members = self.object.into_iter().flat_map(Node::members);
         members.filter_map(|member| Some((Event::of(&member.key())?, member)))
     }
 
-    /// Where the object that `member` is says how often it loops, if only by being there.
+    /// Returns the place of the number of loops of `member`: the value of `loop`, else its key.
     fn loop_at(&self, member: Member<'_>) -> u32 {
         number(self.loops.map_or(member.at, Node::at))
     }
 }
 
-/// What a thread does.
+/// The program of a thread.
 struct Program {
     loops: Option<u32>,
     phases: Vec<Phase>,
@@ -223,7 +223,7 @@ impl<'c, 'v> Reader<'c, 'v> {
         })
     }
 
-    /// The program of a thread with `phases`, and where the first that loops for ever says so.
+    /// Reads the program of a thread with `phases`. Also returns the place of the first endless loop of a phase.
     fn phases(
         &mut self,
         listed: Node<'v>,
@@ -252,7 +252,7 @@ impl<'c, 'v> Reader<'c, 'v> {
         }
     }
 
-    /// The program of a thread without `phases`: its `loop` is that of the phase that it is.
+    /// Reads the program of a thread without `phases`. Its `loop` is the loop of its only phase.
     fn only_phase(
         &mut self,
         member: Member<'v>,
@@ -264,7 +264,7 @@ impl<'c, 'v> Reader<'c, 'v> {
         Ok((Program { loops, phases: vec![phase] }, endless_at))
     }
 
-    /// The phase that `member` is, but for its properties.
+    /// Reads the phase `member`, except for its properties.
     fn phase(&mut self, member: Member<'v>, fields: &Fields<'v>) -> Result<Phase, Fault> {
         if self.in_taskgroup && self.policy.is_real_time() {
             let told = fields.taskgroup.or(fields.policy);
@@ -277,7 +277,7 @@ impl<'c, 'v> Reader<'c, 'v> {
         }
         let steps = fields.events().map(|(event, member)| self.step(event, member));
         let steps = Steps::of(fields.events, steps)?;
-        // rt-app counts rounds up before it compares them, so that neither 0 nor -1 is reached.
+        // rt-app increments its counter before it compares, so that neither 0 nor -1 is reached.
         let loops = fields.loops.map_or(Ok(1), rounds)?;
         let loops = u32::try_from(loops).ok().filter(|&loops| loops > 0);
         Ok(Phase { name: member.key().into_owned(), loops, properties: Asked::default(), steps })
@@ -357,8 +357,8 @@ impl<'c, 'v> Reader<'c, 'v> {
     }
 }
 
-/// What rt-app asks the kernel for that nothing here has: why it has no effect. A value that rt-app
-/// would not take is wrong here too.
+/// Checks a property that rt-app requests from the kernel and that no host here has. Returns the reason why it has no
+/// effect. A value that rt-app would refuse is an error here as well.
 fn without_effect(member: Member<'_>) -> Result<Option<&'static str>, Fault> {
     let value = member.value;
     Ok(match &*member.key() {
@@ -374,7 +374,7 @@ fn without_effect(member: Member<'_>) -> Result<Option<&'static str>, Fault> {
     })
 }
 
-/// A number of rounds; -1 is for ever.
+/// Reads a number of rounds; -1 is without an end.
 fn rounds(node: Node<'_>) -> Result<i64, Fault> {
     node.integer("rounds, or -1 for ever", -1..=MAX_INT.into())
 }

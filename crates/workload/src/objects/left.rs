@@ -1,9 +1,10 @@
-//! What a run leaves undone: tasks that wait for what no task is left to do, and resumptions that found nobody.
+//! The state that a run leaves unfinished: tasks with waits that no task can end, and resumptions without a suspended
+//! task.
 //!
-//! A task that waits at the end of a run is not told of if a task could still end its wait: one that does not
-//! wait itself, or whose own wait could be ended, and whose program has the step. How far that program has come is
-//! not looked at, so a task that is told of waits in vain for certain. The wait for a mutex is ended by its
-//! holder only. Waits that go round in a circle of holders are a deadlock, which is told of once.
+//! A waiting task at the end of a run is not reported if a task could still end its wait. That task does not wait
+//! itself, or its own wait could be ended, and its program has the step. The progress of that program is not examined,
+//! so every reported task certainly waits in vain. Only the owner of a mutex can end a wait for it. A circle of waits
+//! for mutexes is a deadlock, which is reported once.
 
 use super::{Awaited, Objects};
 use crate::Scenario;
@@ -11,44 +12,44 @@ use crate::scenario::{ObjectId, Step};
 use runyard_engine::task::TaskId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many waits are told of.
+/// The number of waits that are reported.
 const TOLD: usize = 16;
 
-/// A task as a run left it.
+/// A task at the end of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
-    /// Its name.
+    /// The task's name.
     pub name: &'a str,
     /// The name of the thread object whose program it runs.
     pub thread: &'a str,
-    /// Whether it came to the end of that.
+    /// Whether it reached the end of its program.
     pub ended: bool,
-    /// What it waits for that another task has to do.
+    /// The action of another task that it waits for.
     pub waits: Option<Awaited>,
 }
 
-/// What a run left undone.
+/// The state that a run left unfinished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// The waits in vain, in the order of the tasks.
+    /// The waits that no task can end, in the order of the tasks.
     pub blocked: Vec<Blocked>,
-    /// The same and what else was left, told to people: a line each, of the waits the first few.
+    /// The messages for users, one line each: the first few waits, deadlocks, and lost resumptions.
     pub lines: Vec<String>,
 }
 
-/// A task that waits in vain.
+/// A task with a wait that no task can end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// Its name.
+    /// The task's name.
     pub task: String,
-    /// What it waits for: the kind of the object and its name, as `mutex m`.
+    /// The kind and the name of the object that it waits for, as `mutex m`.
     pub on: String,
-    /// The task that has that, or had it when it ended, if it is a mutex that a task has.
+    /// The task that holds that object, or held it when it ended, if it is a mutex with an owner.
     pub held_by: Option<String>,
 }
 
-/// What a run of `scenario` left undone. `tasks` are in the order of their numbers; `owner` says which of them
-/// holds a mutex.
+/// Returns the state that a run of `scenario` left unfinished. `tasks` are in the order of their numbers. `owner`
+/// returns the task that holds a mutex.
 #[must_use]
 pub fn left(
     scenario: &Scenario,
@@ -74,20 +75,21 @@ pub fn left(
     Undone { blocked, lines }
 }
 
-/// Which tasks can go on, and what they can do for others.
+/// The tasks that can continue, and the waits that they can end.
 struct Hope<'a> {
     scenario: &'a Scenario,
     /// The thread object of each task.
     threads: Vec<usize>,
-    /// Which tasks can go on, and of which thread objects one can.
+    /// For each task, whether it can continue.
     tasks: Vec<bool>,
+    /// For each thread object, whether one of its tasks can continue.
     able: Vec<bool>,
     waiting: BTreeMap<Awaited, Vec<usize>>,
     /// The mutexes that others wait for, by the task that holds them.
     held: BTreeMap<usize, Vec<ObjectId>>,
-    /// How many tasks are at each barrier, or can come there.
+    /// For each barrier, the number of tasks that are there or can arrive.
     arrivals: Vec<u32>,
-    /// The tasks that can go on and of which the others do not know it yet.
+    /// The tasks that can continue and have steps that are not yet considered.
     fresh: Vec<usize>,
 }
 
@@ -131,7 +133,7 @@ impl<'a> Hope<'a> {
         hope
     }
 
-    /// Finds all tasks that can go on because others can.
+    /// Finds all tasks that can continue because others can.
     fn spread(&mut self) {
         while let Some(task) = self.fresh.pop() {
             for mutex in self.held.remove(&task).unwrap_or_default() {
@@ -149,7 +151,8 @@ impl<'a> Hope<'a> {
         }
     }
 
-    /// A task of this thread object can go on: it can take all its steps, and so can those that it forks.
+    /// Marks that a task of this thread object can continue. It can take all its steps, and so can the tasks that it
+    /// forks.
     fn enable(&mut self, thread: usize) {
         let mut found = vec![thread];
         while let Some(thread) = found.pop() {
@@ -172,7 +175,7 @@ impl<'a> Hope<'a> {
         }
     }
 
-    /// The waits for this can be ended.
+    /// Marks that the waits for this object can end.
     fn end(&mut self, awaited: Awaited) {
         for task in self.waiting.remove(&awaited).unwrap_or_default() {
             self.give(task);
@@ -190,13 +193,13 @@ fn steps(scenario: &Scenario, thread: usize) -> impl Iterator<Item = Step> + '_ 
     scenario.tasks[thread].phases.iter().flat_map(|phase| phase.steps.iter())
 }
 
-/// The barriers that a program comes to, each once.
+/// Returns the barriers that a program reaches, each once.
 fn barriers(scenario: &Scenario, thread: usize) -> BTreeSet<ObjectId> {
     let barrier = |step| if let Step::Barrier(id) = step { Some(id) } else { None };
     steps(scenario, thread).filter_map(barrier).collect()
 }
 
-/// The waits that are in vain.
+/// The waits that no task can end.
 struct Vain<'a, O> {
     scenario: &'a Scenario,
     tasks: &'a [Left<'a>],
@@ -230,14 +233,14 @@ impl<O: Fn(ObjectId) -> Option<TaskId>> Vain<'_, O> {
         lines
     }
 
-    /// The holder of the mutex that a task waits for in vain, if it waits in vain itself.
+    /// Returns the owner of the mutex that a task waits for in vain, if the owner waits in vain as well.
     fn next(&self, task: usize) -> Option<usize> {
         let Awaited::Mutex(mutex) = *self.vain.get(&task)? else { return None };
         let owner = (self.owner)(mutex)?.index();
         self.vain.contains_key(&owner).then_some(owner)
     }
 
-    /// The circles of tasks each of which waits for a mutex of the next one's.
+    /// Returns the circles of tasks in which each task waits for a mutex of the next.
     fn circles(&self) -> Vec<Vec<usize>> {
         let (mut seen, mut circles) = (BTreeSet::new(), Vec::new());
         for &start in self.vain.keys() {
@@ -278,13 +281,13 @@ impl<O: Fn(ObjectId) -> Option<TaskId>> Vain<'_, O> {
         }
     }
 
-    /// The task that has what is waited for, if that is a mutex that a task has.
+    /// Returns the owner of an awaited mutex, if it has one.
     fn holder(&self, awaited: Awaited) -> Option<Left<'_>> {
         let Awaited::Mutex(mutex) = awaited else { return None };
         Some(self.tasks[(self.owner)(mutex)?.index()])
     }
 
-    /// The kind and the name of what is waited for.
+    /// Returns the kind and the name of an awaited object.
     fn named(&self, awaited: Awaited) -> (&'static str, &str) {
         let objects = &self.scenario.objects;
         let at = |id: ObjectId| id.0 as usize;

@@ -1,16 +1,15 @@
-//! What tasks share and wait for: mutexes, conditions, barriers, semaphores, suspensions, pipes.
+//! The objects that tasks share and wait for: mutexes, conditions, barriers, semaphores, suspensions, pipes.
 //!
-//! Each kind keeps who waits and decides who is to be woken; the waking itself is the host's
-//! ([`Sharing`]). Of several who wait the most important real-time task is first, then who came
-//! first, as in the kernel's futexes.
+//! Each kind keeps its waiters and selects the tasks to wake. The host performs the wake-up ([`Sharing`]). As in the
+//! kernel's futexes, the waiter with the highest real-time priority comes first, then the order of arrival decides.
 //!
-//! A mutex that hands over belongs to the task that is woken for it. One that barges is the C library's normal
-//! mutex (glibc's `lowlevellock`): a word that is free, taken, or taken and contended. It is contended from the
-//! moment at which somebody waits, and remains so if one takes it who waited. Whoever gives a contended mutex back
-//! wakes one waiter, who tries again; until it does, others can take the mutex, and give it back without waking anybody.
+//! A mutex that hands over belongs to the task that is woken for it. A mutex that barges is the C library's normal
+//! mutex (glibc's `lowlevellock`): a word that is free, taken, or taken and contended. It becomes contended when a task
+//! waits, and stays so when a former waiter takes it. A task that releases a contended mutex wakes one waiter, which
+//! tries again. Until it does, other tasks can take the mutex and release it without a wake-up.
 //!
-//! Invariants ([`Objects::check`]): nobody waits for what is there, unless somebody is on the way to it. Whoever
-//! waits for a mutex that barges is woken some time: the mutex is contended, or somebody is on the way.
+//! Invariants ([`Objects::check`]): no task waits for an available object, unless a woken task is on the way to it.
+//! Every waiter of a mutex that barges is woken at some time: the mutex is contended, or a woken task is on the way.
 
 mod left;
 mod sharing;
@@ -24,7 +23,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use std::collections::VecDeque;
 
-/// Tasks that wait for one thing, in the order in which they came.
+/// The tasks that wait for one object, in the order of their arrival.
 #[derive(Debug, Default)]
 struct Queue(VecDeque<TaskId>);
 
@@ -33,7 +32,7 @@ impl Queue {
         self.0.push_back(task);
     }
 
-    /// The place of the most important, of equals the first.
+    /// Returns the place of the task with the highest priority; among equals the first.
     fn best(&self, prio: impl Fn(TaskId) -> Option<RtPrio>) -> Option<usize> {
         best(self.len(), |at| prio(self.0[at]))
     }
@@ -51,7 +50,7 @@ impl Queue {
     }
 }
 
-/// The place of `0..len` with the highest priority, of equals the first.
+/// Returns the place of `0..len` with the highest priority; among equals the first.
 fn best(len: usize, prio: impl Fn(usize) -> Option<RtPrio>) -> Option<usize> {
     (0..len).max_by_key(|&at| (prio(at), std::cmp::Reverse(at)))
 }
@@ -59,13 +58,13 @@ fn best(len: usize, prio: impl Fn(usize) -> Option<RtPrio>) -> Option<usize> {
 #[derive(Debug, Default)]
 struct Mutex {
     kind: MutexKind,
-    /// Whether it is one of the host's own: what is said below is not known of it.
+    /// Whether the mutex is one of the host's own, for which the fields below are unused.
     elsewhere: bool,
     owner: Option<TaskId>,
     waiters: Queue,
-    /// Of one that barges: whether who gives it back wakes somebody.
+    /// For a mutex that barges, whether its release wakes a task.
     contended: bool,
-    /// How many were woken to take it, and did not try yet.
+    /// The number of tasks that were woken to take it and have not tried yet.
     on_the_way: u32,
 }
 
@@ -74,12 +73,12 @@ impl Mutex {
         Mutex { kind, ..Mutex::default() }
     }
 
-    /// Whether it goes to whoever comes first.
+    /// Returns whether the first task to arrive takes the free mutex.
     fn barges(&self) -> bool {
         self.kind == MutexKind::Barge || self.elsewhere
     }
 
-    /// Whether somebody waits who is not woken.
+    /// Returns whether a task waits that would never be woken.
     fn is_stuck(&self) -> bool {
         let hope =
             self.on_the_way > 0 || self.owner.is_some() && (self.contended || !self.barges());
@@ -89,7 +88,7 @@ impl Mutex {
 
 #[derive(Debug, Default)]
 struct Condition {
-    /// Who waits, each with the mutex to take when woken.
+    /// The waiters, each with the mutex to take after its wake-up.
     waiters: VecDeque<(TaskId, ObjectId)>,
 }
 
@@ -105,7 +104,7 @@ struct Semaphore {
     waiters: Queue,
 }
 
-/// A bounded pipe. Who waits at an end keeps what is left of its request; heads are served first.
+/// A bounded pipe. A waiter at an end keeps the rest of its request; the first request is served first.
 #[derive(Debug)]
 struct Pipe {
     capacity: u64,
@@ -122,15 +121,15 @@ pub struct Objects {
     barriers: Vec<Barrier>,
     semaphores: Vec<Semaphore>,
     suspended: Vec<Queue>,
-    /// How many resumptions found nobody suspended, by the name that they were for.
+    /// For each name, the number of resumptions without a suspended task.
     unheard: Vec<u64>,
     pipes: Vec<Pipe>,
-    /// When the timers that tasks share are due next.
+    /// The times at which shared timers are due next.
     timers: Vec<Option<Time>>,
 }
 
 impl Objects {
-    /// The objects of a scenario, before anybody came to them.
+    /// Returns the objects of a scenario in their initial state.
     #[must_use]
     pub fn new(objects: &scenario::Objects) -> Objects {
         fn some<T: Default>(names: &[String]) -> Vec<T> {
@@ -150,47 +149,47 @@ impl Objects {
         }
     }
 
-    /// Leaves the mutexes of these kinds to the host: of them nothing but their conditions is known here.
+    /// Leaves the mutexes of these kinds to the host. Only their conditions are handled here.
     pub fn leave_to_host(&mut self, is_host: impl Fn(MutexKind) -> bool) {
         self.mutexes.iter_mut().for_each(|mutex| mutex.elsewhere = is_host(mutex.kind));
     }
 
-    /// The kind of a mutex.
+    /// Returns the kind of a mutex.
     #[must_use]
     pub fn kind(&self, mutex: ObjectId) -> MutexKind {
         self.mutexes[mutex.0 as usize].kind
     }
 
-    /// The task that owns a mutex.
+    /// Returns the task that owns a mutex.
     #[must_use]
     pub fn owner(&self, mutex: ObjectId) -> Option<TaskId> {
         self.mutexes[mutex.0 as usize].owner
     }
 
-    /// The tasks that wait for a mutex, in the order in which they came.
+    /// Returns the tasks that wait for a mutex, in the order of their arrival.
     pub fn waiters(&self, mutex: ObjectId) -> impl Iterator<Item = TaskId> + '_ {
         self.mutexes[mutex.0 as usize].waiters.0.iter().copied()
     }
 
-    /// When the current period of a shared timer began, once somebody has used it.
+    /// Returns the begin of a shared timer's current period, once a task has used the timer.
     pub fn period_mut(&mut self, timer: ObjectId) -> &mut Option<Time> {
         &mut self.timers[timer.0 as usize]
     }
 
-    /// Who is suspended under a name and is not any longer.
+    /// Resumes the tasks suspended under a name, and returns them.
     fn resume(&mut self, name: ObjectId) -> Vec<TaskId> {
         let at = name.0 as usize;
         self.unheard[at] += u64::from(self.suspended[at].len() == 0);
         self.suspended[at].drain().collect()
     }
 
-    /// What is broken about who waits, if anything is.
+    /// Returns a violated invariant of the waiters, if there is one.
     #[must_use]
     pub fn check(&self) -> Option<String> {
         let full = |barrier: &Barrier| barrier.waiters.len() >= barrier.users as usize;
         let raised = |sem: &Semaphore| sem.value > 0 && sem.waiters.len() > 0;
         let broken =
-            |what: &str, at: usize| format!("somebody waits for {what} {at}, which is there");
+            |what: &str, at: usize| format!("a task waits for {what} {at}, which is available");
         None.or_else(|| Some(broken("mutex", self.mutexes.iter().position(Mutex::is_stuck)?)))
             .or_else(|| Some(broken("barrier", self.barriers.iter().position(full)?)))
             .or_else(|| Some(broken("semaphore", self.semaphores.iter().position(raised)?)))
@@ -199,7 +198,7 @@ impl Objects {
 }
 
 impl Barrier {
-    /// Somebody arrives. The others, if it is the last.
+    /// Records the arrival of a task. If it is the last, returns the other tasks.
     fn arrive(&mut self, task: TaskId) -> Option<Vec<TaskId>> {
         if self.waiters.len() + 1 < self.users as usize {
             self.waiters.push(task);
@@ -214,19 +213,19 @@ impl Pipe {
         Pipe { capacity, filled: 0, senders: VecDeque::new(), receivers: VecDeque::new() }
     }
 
-    /// Somebody wants to put bytes in; who is served by that, itself perhaps.
+    /// Records that a task puts bytes in. Returns the tasks whose requests are complete, which may include this one.
     fn send(&mut self, task: TaskId, bytes: u64) -> Vec<TaskId> {
         self.senders.push_back((task, bytes));
         self.flow()
     }
 
-    /// Somebody wants to take bytes out; who is served by that, itself perhaps.
+    /// Records that a task takes bytes out. Returns the tasks whose requests are complete, which may include this one.
     fn receive(&mut self, task: TaskId, bytes: u64) -> Vec<TaskId> {
         self.receivers.push_back((task, bytes));
         self.flow()
     }
 
-    /// Moves what can be moved; the tasks whose requests are complete.
+    /// Moves as many bytes as possible, and returns the tasks whose requests are complete.
     fn flow(&mut self) -> Vec<TaskId> {
         let mut served = Vec::new();
         while self.can_move() {

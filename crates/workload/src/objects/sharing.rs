@@ -1,71 +1,71 @@
-//! What the steps that concern others do to the shared objects, once for all hosts.
+//! The effects on shared objects of the steps that concern other tasks, implemented once for all hosts.
 
 use super::{Objects, best};
 use crate::scenario::{ObjectId, Step};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::task::TaskId;
 
-/// What a task waits for that another task has to do.
+/// The action of another task that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
-    /// That the mutex is given back.
+    /// The release of the mutex.
     Mutex(ObjectId),
-    /// That the condition is signalled.
+    /// A signal of the condition.
     Condition(ObjectId),
-    /// The other users of the barrier.
+    /// The arrival of the other users at the barrier.
     Barrier(ObjectId),
-    /// That the semaphore is raised.
+    /// A post of the semaphore.
     Semaphore(ObjectId),
-    /// To be resumed.
+    /// A resumption by name.
     Resume(ObjectId),
-    /// Bytes of a pipe.
+    /// Bytes in a pipe.
     Bytes(ObjectId),
     /// Room in a pipe.
     Room(ObjectId),
 }
 
-/// Who has tasks that share objects. A host says how important its tasks are and wakes them; what
-/// each step does is provided.
+/// A host with tasks that share objects. The host gives the priorities of its tasks and wakes them. The provided
+/// methods perform the steps.
 pub trait Sharing {
-    /// The shared objects.
+    /// Returns the shared objects.
     fn objects(&self) -> &Objects;
 
-    /// The shared objects, to be changed.
+    /// Returns the shared objects for a change.
     fn objects_mut(&mut self) -> &mut Objects;
 
-    /// The real-time priority of `task`, its own or inherited.
+    /// Returns the real-time priority of `task`, its own or inherited.
     fn rt_prio(&self, task: TaskId) -> Option<RtPrio>;
 
-    /// What `woken` waited for is the case: `waker` has to wake it.
+    /// Makes `waker` wake `woken`, because the awaited action has happened.
     fn wake(&mut self, waker: TaskId, woken: TaskId);
 
-    /// The same, for a `mutex` that `woken` is to take when it executes, by [`Sharing::try_again`].
+    /// Makes `waker` wake `woken`, which then tries to take `mutex` by [`Sharing::try_again`] when it executes.
     fn wake_to_try(&mut self, waker: TaskId, woken: TaskId, mutex: ObjectId);
 
-    /// `task` owns `mutex` from now on.
+    /// Notes that `task` owns `mutex` from now on.
     fn took(&mut self, task: TaskId, mutex: ObjectId) {
         let _ = (task, mutex);
     }
 
-    /// `task` waits for `mutex` from now on.
+    /// Notes that `task` waits for `mutex` from now on.
     fn queued(&mut self, task: TaskId, mutex: ObjectId) {
         let _ = (task, mutex);
     }
 
-    /// `task` does not own `mutex` any more.
+    /// Notes that `task` no longer owns `mutex`.
     fn gave_back(&mut self, task: TaskId, mutex: ObjectId) {
         let _ = (task, mutex);
     }
 
-    /// `task` took a mutex for which others wait, and is to be woken for it.
+    /// Notes that `task`, which is to be woken, was given a mutex that others wait for.
     fn handed_over(&mut self, task: TaskId) {
         let _ = task;
     }
 
-    /// Takes a step of `task` that concerns others. What the task has to wait for, if it has to.
+    /// Takes a step of `task` that concerns other tasks. Returns the action that the task has to wait for, if any.
     ///
     /// # Panics
-    /// If the step concerns nobody else.
+    /// If the step concerns no other task.
     fn take_shared_step(&mut self, task: TaskId, step: &Step) -> Option<Awaited> {
         match *step {
             Step::Lock(mutex) => return self.lock(task, mutex),
@@ -103,12 +103,12 @@ pub trait Sharing {
                 let served = self.objects_mut().pipes[pipe.0 as usize].receive(task, bytes);
                 return self.served(task, Awaited::Bytes(pipe), served);
             }
-            ref other => unreachable!("{other:?} concerns nobody else"),
+            ref other => unreachable!("{other:?} concerns no other task"),
         }
         None
     }
 
-    /// Takes a mutex for `task`, or queues it there.
+    /// Takes a mutex for `task`, or queues the task at the mutex.
     #[doc(hidden)]
     fn lock(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
         let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
@@ -116,11 +116,12 @@ pub trait Sharing {
         self.lock_or_queue(task, id)
     }
 
-    /// `task` executes, which was woken to take `mutex`. What it has to wait for, if it has to.
+    /// Lets `task`, which was woken to take `mutex`, try to take it. Returns the action that the task has to wait for,
+    /// if any.
     fn try_again(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
         let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
         mutex.on_the_way -= 1;
-        // Others may wait, of whom it knows nothing.
+        // The task does not know of other waiters, so it assumes that there are some.
         mutex.contended = true;
         self.lock_or_queue(task, id)
     }
@@ -138,8 +139,8 @@ pub trait Sharing {
         Some(Awaited::Mutex(id))
     }
 
-    /// The next waiter gets the mutex, or is woken to try. Giving back what one does not hold does nothing, as with a
-    /// mutex that checks.
+    /// Gives the mutex to the next waiter, or wakes that waiter to try. As with a mutex that checks its owner, a
+    /// release by another task does nothing.
     #[doc(hidden)]
     fn unlock(&mut self, task: TaskId, id: ObjectId) {
         let mutex = &self.objects().mutexes[id.0 as usize];
@@ -162,7 +163,7 @@ pub trait Sharing {
         }
     }
 
-    /// A mutex that barges is free, and if somebody waited for it one is woken.
+    /// Frees a mutex that barges, and wakes one waiter if there may be any.
     #[doc(hidden)]
     fn free(&mut self, task: TaskId, id: ObjectId) {
         let waiters = &self.objects().mutexes[id.0 as usize].waiters;
@@ -183,7 +184,8 @@ pub trait Sharing {
         Awaited::Condition(cond)
     }
 
-    /// Wakes the first waiter, which takes its mutex then. A mutex that hands over does so without waking it.
+    /// Wakes the first waiter, which then takes its mutex. If that mutex hands over and is taken, the waiter queues
+    /// there without a wake-up.
     #[doc(hidden)]
     fn signal(&mut self, task: TaskId, cond: ObjectId) {
         let waiters = &self.objects().conditions[cond.0 as usize].waiters;
@@ -223,7 +225,7 @@ pub trait Sharing {
         Some(Awaited::Semaphore(id))
     }
 
-    /// Some requests at a pipe are complete; `task` waits unless its own is among them.
+    /// Wakes the tasks with complete requests at a pipe. `task` waits unless its own request is among them.
     #[doc(hidden)]
     fn served(&mut self, task: TaskId, own: Awaited, served: Vec<TaskId>) -> Option<Awaited> {
         let is_served = served.contains(&task);
