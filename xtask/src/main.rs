@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    fidelity, full, fuzz, instructions, models, python, replay, rt_app, same, siege, tidy, traces,
-    workspace,
+    fidelity, full, fuzz, instructions, models, python, release, replay, rt_app, same, siege, tidy,
+    traces, workspace,
 };
 
 #[derive(Parser)]
@@ -40,6 +40,8 @@ enum Command {
     Traces,
     /// Build the wheel as a user installs it, and test it: in Python, on a Ray cluster, in notebooks
     Python(python::Options),
+    /// Make a release, but for the upload: versions, change log, packages, wheel, static binaries, checksums
+    Release(release::Options),
     /// Record workloads here, import and replay them, and compare
     Replay,
     /// Run rt-app's tutorials by rt-app and by every host, and compare their logs
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Tidy(options) => tidy::run(&options),
         Command::Traces => traces::run(),
         Command::Python(options) => python::run(&options),
+        Command::Release(options) => release::run(&options),
         Command::Replay => replay::run(),
         Command::RtApp(options) => rt_app::run(&options),
         Command::Same(options) => same::run(&options),

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 
@@ -29,13 +30,13 @@ pub struct Options {
 /// Builds the wheel and tests it.
 pub fn run(options: &Options) -> Outcome {
     let folder = workspace::target("python")?;
-    let user = environment(&folder.join("user"), NEEDS)?;
-    let wheel = wheel(&folder, &user)?;
+    let user = environment(&folder.join("user"), &["-r", NEEDS])?;
+    let wheel = wheel(&folder, wheels_by(&user, workspace::root()))?;
     if options.build_only {
         println!("{}", wheel.display());
         return Ok(());
     }
-    let workers = environment(&folder.join("workers"), NODES_NEED)?;
+    let workers = environment(&folder.join("workers"), &["-r", NODES_NEED])?;
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
     workspace::run(program(python(&user)).args(install).arg(&wheel))?;
     workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
@@ -57,26 +58,43 @@ fn types(user: &Path) -> Outcome {
     workspace::run(program(user.join("bin/stubtest")).arg("runyard._runyard").current_dir(user))
 }
 
+/// Builds the wheel of the checkout `source` in `folder`, with files of the time `epoch`, and returns its path. It installs
+/// no more than the builder.
+pub fn wheel_of(source: &Path, folder: &Path, epoch: &str) -> Outcome<PathBuf> {
+    let needs = fs::read_to_string(source.join(NEEDS))?;
+    let maturin = needs.lines().find(|line| line.starts_with("maturin=="));
+    let maturin = maturin.ok_or("the requirements of the tests name no maturin")?;
+    let builder = environment(&folder.join("maturin"), &[maturin])?;
+    let mut build = wheels_by(&builder, source);
+    build.env("SOURCE_DATE_EPOCH", epoch);
+    wheel(folder, build)
+}
+
+/// The command by which an environment builds wheels of the checkout `source`.
+fn wheels_by(environment: &Path, source: &Path) -> Command {
+    let mut build = program(environment.join("bin/maturin"));
+    build.current_dir(source).args(["build", "--release", "--quiet", "-m", "python/Cargo.toml"]);
+    build
+}
+
 /// Builds the wheel, the only one in its folder.
-fn wheel(folder: &Path, user: &Path) -> Outcome<PathBuf> {
+fn wheel(folder: &Path, mut build: Command) -> Outcome<PathBuf> {
     let wheels = folder.join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels)?;
     }
-    let mut build = program(user.join("bin/maturin"));
-    build.args(["build", "--release", "--quiet", "-m", "python/Cargo.toml", "--out"]).arg(&wheels);
-    workspace::run(&mut build)?;
+    workspace::run(build.arg("--out").arg(&wheels))?;
     let built = fs::read_dir(&wheels)?.next().ok_or("maturin has built no wheel")??;
     Ok(built.path())
 }
 
-/// An environment with what a file lists, made if it is not there.
-fn environment(folder: &Path, needs: &str) -> Outcome<PathBuf> {
+/// An environment with these packages, made if it is not there.
+fn environment(folder: &Path, needs: &[&str]) -> Outcome<PathBuf> {
     if !python(folder).exists() {
         workspace::run(program("python3").args(["-m", "venv"]).arg(folder))?;
     }
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", needs];
-    workspace::run(program(python(folder)).args(pip))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    workspace::run(program(python(folder)).args(pip).args(needs))?;
     Ok(folder.to_owned())
 }
 
