@@ -6,6 +6,7 @@
 //! the commands of `cargo xtask`. Nothing here is part of what users build, and nobody depends on
 //! it.
 
+pub mod command;
 mod dice;
 pub mod fidelity;
 pub mod figures;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    fidelity, full, fuzz, instructions, models, python, release, replay, rt_app, same, siege, tidy,
-    traces, workspace,
+    command, fidelity, full, fuzz, instructions, models, python, release, replay, rt_app, same,
+    siege, tidy, traces, workspace,
 };
 
 #[derive(Parser)]
@@ -37,7 +37,7 @@ enum Command {
     /// Hold the tree to its own rules, as tests
     Tidy(tidy::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
-    Traces,
+    Traces(command::Options),
     /// Build the wheel as a user installs it, and test it: in Python, on a Ray cluster, in notebooks
     Python(python::Options),
     /// Make a release, but for the upload: versions, change log, packages, wheel, static binaries, checksums
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Command::Full(options) => full::run(&options),
         Command::Fidelity(options) => fidelity::run(&options),
         Command::Tidy(options) => tidy::run(&options),
-        Command::Traces => traces::run(),
+        Command::Traces(options) => traces::run(&options),
         Command::Python(options) => python::run(&options),
         Command::Release(options) => release::run(&options),
         Command::Replay => replay::run(),

@@ -49,7 +49,8 @@ fn check(checker: Checker, what: &[&str]) -> Outcome {
     // Models are built many and run briefly: what a release takes to link would take longer than they do.
     command
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3");
     set_rustflags(&mut command, &format!("--cfg {name}"));
     run_command(&mut command)
 }

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::workspace::{self, Outcome, cargo, program};
+use crate::command;
+use crate::workspace::{self, Outcome, program};
 
 /// What the tests need besides the wheel, at fixed versions.
 const NEEDS: &str = "python/tests/requirements.txt";
@@ -22,6 +23,9 @@ pub struct Options {
     /// Only build the wheel, into target/python/wheels
     #[arg(long)]
     pub build_only: bool,
+    /// The command that the package is compared with
+    #[command(flatten)]
+    pub command: command::Options,
     /// Arguments of pytest, as `-k ray`
     #[arg(last = true)]
     pub pytest: Vec<String>,
@@ -39,13 +43,13 @@ pub fn run(options: &Options) -> Outcome {
     let workers = environment(&folder.join("workers"), &["-r", NODES_NEED])?;
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
     workspace::run(program(python(&user)).args(install).arg(&wheel))?;
-    workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
+    let runyard = options.command.path()?;
     types(&user)?;
     let examples = ["-m", "pytest", "-q", "--doctest-modules", "--pyargs", "runyard"];
     workspace::run(program(python(&user)).args(examples).current_dir(&user))?;
     let mut tests = program(python(&user));
     tests.args(["-m", "pytest", "-q", "--durations=5", "python/tests"]).args(&options.pytest);
-    tests.env("RUNYARD", workspace::target("release")?.join("runyard"));
+    tests.env("RUNYARD", runyard);
     tests.env("RUNYARD_WORKERS", python(&workers));
     workspace::run(&mut tests)
 }
