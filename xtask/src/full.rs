@@ -7,7 +7,7 @@
 use clap::Args;
 
 use crate::workspace::{self, Outcome, cargo};
-use crate::{fuzz, instructions, siege};
+use crate::{fuzz, instructions, release, siege};
 
 /// The seconds of fuzzing, and of the runtime's soak: ten minutes each.
 const LONG: u64 = 600;
@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Outcome {
         ("fidelity", &|| fidelity(seed)),
         ("musl", &musl),
         ("others", &others),
-        ("packages", &packages),
+        ("release", &release::rehearse),
         ("benches", &benches),
         ("instructions", &count),
         ("libraries", &libraries),
@@ -102,31 +102,6 @@ fn others() -> Outcome {
     let mut check = cargo();
     check.args(["check", "-p", "runyard-cli"]).env("RUSTFLAGS", "-D warnings");
     workspace::run(check.args(TARGETS.map(|target| format!("--target={target}"))))
-}
-
-/// Builds every published crate from its package by the least Rust version. `.ci/run` only checks them. It uses a new
-/// folder: Cargo keeps unpacked packages by folder and version, and would build the old ones again.
-fn packages() -> Outcome {
-    let folder = workspace::target("packages")?;
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    let least = least_version()?;
-    let install = ["toolchain", "install", &least, "--profile", "minimal", "--no-self-update"];
-    workspace::run(workspace::program("rustup").args(install))?;
-    let which = ["which", "--toolchain", &least, "rustc"];
-    let rustc = workspace::output(workspace::program("rustup").args(which))?.stdout;
-    let mut publish = cargo();
-    publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--target-dir"]);
-    publish.arg(folder).env("CARGO_PROFILE_DEV_DEBUG", "false");
-    workspace::run(publish.env("RUSTC", String::from_utf8(rustc)?.trim()))
-}
-
-/// The least Rust version that published crates take.
-fn least_version() -> Outcome<String> {
-    let metadata = workspace::metadata()?;
-    let least = metadata.packages.iter().filter_map(|package| package.rust_version.as_ref()).min();
-    Ok(least.ok_or("no package says its least Rust version")?.to_string())
 }
 
 /// Builds every bench and example with optimisation, as a user does. In `.ci/run` clippy checks them.

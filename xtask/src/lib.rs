@@ -5,6 +5,7 @@
 //! Nothing here is part of a user's build, and no crate depends on it.
 
 pub mod book;
+pub mod command;
 mod dice;
 pub mod fidelity;
 pub mod figures;
@@ -14,7 +15,9 @@ pub mod instructions;
 mod limits;
 pub mod median;
 pub mod models;
+mod packages;
 pub mod python;
+pub mod release;
 pub mod replay;
 pub mod rt_app;
 pub mod same;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    book, fidelity, figures, full, fuzz, instructions, models, python, replay, rt_app, same, siege,
-    tidy, traces, workspace,
+    book, command, fidelity, figures, full, fuzz, instructions, models, python, release, replay,
+    rt_app, same, siege, tidy, traces, workspace,
 };
 
 #[derive(Parser)]
@@ -41,9 +41,11 @@ enum Command {
     /// Hold the tree to its own rules, as tests
     Tidy(tidy::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
-    Traces,
+    Traces(command::Options),
     /// Build the wheel as a user installs it, and test it: in Python, on a Ray cluster, in notebooks
     Python(python::Options),
+    /// Make a release, but for the upload: versions, change log, packages, wheel, static binaries, checksums
+    Release(release::Options),
     /// Record workloads here, import and replay them, and compare
     Replay,
     /// Run rt-app's tutorials by rt-app and by every host, and compare their logs
@@ -63,8 +65,9 @@ fn main() -> ExitCode {
         Command::Fidelity(options) => fidelity::run(&options),
         Command::Figures(options) => figures::run(&options),
         Command::Tidy(options) => tidy::run(&options),
-        Command::Traces => traces::run(),
+        Command::Traces(options) => traces::run(&options),
         Command::Python(options) => python::run(&options),
+        Command::Release(options) => release::run(&options),
         Command::Replay => replay::run(),
         Command::RtApp(options) => rt_app::run(&options),
         Command::Same(options) => same::run(&options),

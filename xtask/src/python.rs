@@ -5,10 +5,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 
-use crate::workspace::{self, Outcome, cargo, program};
+use crate::command;
+use crate::workspace::{self, Outcome, program};
 
 /// The packages that the tests need besides the wheel, at fixed versions.
 const NEEDS: &str = "python/tests/requirements.txt";
@@ -21,6 +23,9 @@ pub struct Options {
     /// Only build the wheel, into target/python/wheels
     #[arg(long)]
     pub build_only: bool,
+    /// The command that the package is compared with
+    #[command(flatten)]
+    pub command: command::Options,
     /// Arguments of pytest, as `-k ray`
     #[arg(last = true)]
     pub pytest: Vec<String>,
@@ -29,22 +34,22 @@ pub struct Options {
 /// Builds the wheel and tests it.
 pub fn run(options: &Options) -> Outcome {
     let folder = workspace::target("python")?;
-    let user = environment(&folder.join("user"), NEEDS)?;
-    let wheel = wheel(&folder, &user)?;
+    let user = environment(&folder.join("user"), &["-r", NEEDS])?;
+    let wheel = wheel(&folder, wheels_by(&user, workspace::root()))?;
     if options.build_only {
         println!("{}", wheel.display());
         return Ok(());
     }
-    let workers = environment(&folder.join("workers"), NODES_NEED)?;
+    let workers = environment(&folder.join("workers"), &["-r", NODES_NEED])?;
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
     workspace::run(program(python(&user)).args(install).arg(&wheel))?;
-    workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
+    let runyard = options.command.path()?;
     types(&user)?;
     let examples = ["-m", "pytest", "-q", "--doctest-modules", "--pyargs", "runyard"];
     workspace::run(program(python(&user)).args(examples).current_dir(&user))?;
     let mut tests = program(python(&user));
     tests.args(["-m", "pytest", "-q", "--durations=5", "python/tests"]).args(&options.pytest);
-    tests.env("RUNYARD", workspace::target("release")?.join("runyard"));
+    tests.env("RUNYARD", runyard);
     tests.env("RUNYARD_WORKERS", python(&workers));
     workspace::run(&mut tests)
 }
@@ -57,26 +62,43 @@ fn types(user: &Path) -> Outcome {
     workspace::run(program(user.join("bin/stubtest")).arg("runyard._runyard").current_dir(user))
 }
 
+/// Builds the wheel of the checkout `source` in `folder`, with files of the time `epoch`, and returns its path. It installs
+/// no more than the builder.
+pub fn wheel_of(source: &Path, folder: &Path, epoch: &str) -> Outcome<PathBuf> {
+    let needs = fs::read_to_string(source.join(NEEDS))?;
+    let maturin = needs.lines().find(|line| line.starts_with("maturin=="));
+    let maturin = maturin.ok_or("the requirements of the tests name no maturin")?;
+    let builder = environment(&folder.join("maturin"), &[maturin])?;
+    let mut build = wheels_by(&builder, source);
+    build.env("SOURCE_DATE_EPOCH", epoch);
+    wheel(folder, build)
+}
+
+/// The command by which an environment builds wheels of the checkout `source`.
+fn wheels_by(environment: &Path, source: &Path) -> Command {
+    let mut build = program(environment.join("bin/maturin"));
+    build.current_dir(source).args(["build", "--release", "--quiet", "-m", "python/Cargo.toml"]);
+    build
+}
+
 /// Builds the wheel, the only file in its folder.
-fn wheel(folder: &Path, user: &Path) -> Outcome<PathBuf> {
+fn wheel(folder: &Path, mut build: Command) -> Outcome<PathBuf> {
     let wheels = folder.join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels)?;
     }
-    let mut build = program(user.join("bin/maturin"));
-    build.args(["build", "--release", "--quiet", "-m", "python/Cargo.toml", "--out"]).arg(&wheels);
-    workspace::run(&mut build)?;
+    workspace::run(build.arg("--out").arg(&wheels))?;
     let built = fs::read_dir(&wheels)?.next().ok_or("maturin has built no wheel")??;
     Ok(built.path())
 }
 
-/// An environment with the packages of a file, made if it is missing.
-fn environment(folder: &Path, needs: &str) -> Outcome<PathBuf> {
+/// An environment with these packages, made if it is missing.
+fn environment(folder: &Path, needs: &[&str]) -> Outcome<PathBuf> {
     if !python(folder).exists() {
         workspace::run(program("python3").args(["-m", "venv"]).arg(folder))?;
     }
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", needs];
-    workspace::run(program(python(folder)).args(pip))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    workspace::run(program(python(folder)).args(pip).args(needs))?;
     Ok(folder.to_owned())
 }
 

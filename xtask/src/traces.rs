@@ -6,7 +6,8 @@
 
 use std::path::Path;
 
-use crate::workspace::{self, Outcome, cargo, program};
+use crate::command;
+use crate::workspace::{self, Outcome, program};
 
 /// The decoder.
 const PERFETTO: &str = "perfetto==0.59.1";
@@ -57,7 +58,7 @@ const RUNS: [Run; 6] = [
 ];
 
 /// Makes traces and compares them with their reports.
-pub fn run() -> Outcome {
+pub fn run(options: &command::Options) -> Outcome {
     let folder = workspace::target("traces")?;
     let python = folder.join("venv/bin/python");
     if !python.exists() {
@@ -65,24 +66,22 @@ pub fn run() -> Outcome {
         let install = ["-m", "pip", "install", "--quiet", PERFETTO, PROTOBUF];
         workspace::run(program(&python).args(install))?;
     }
-    workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
+    let runyard = options.path()?;
     for run in &RUNS {
         for form in ["pftrace", "txt"] {
-            compare(run, &folder, &python, form)?;
+            compare(run, &runyard, &folder.join(format!("trace.{form}")), &python)?;
         }
     }
     Ok(())
 }
 
-fn compare(run: &Run, folder: &Path, python: &Path, form: &str) -> Outcome {
-    let trace = folder.join(format!("trace.{form}"));
-    let report = folder.join("report.json");
-    let runyard = workspace::target("release")?.join("runyard");
+fn compare(run: &Run, runyard: &Path, trace: &Path, python: &Path) -> Outcome {
+    let report = trace.with_file_name("report.json");
     let mut command = program(runyard);
-    command.args([run.host, run.scenario, "--json", "--trace"]).arg(&trace).args(run.options);
+    command.args([run.host, run.scenario, "--json", "--trace"]).arg(trace).args(run.options);
     command.stdout(std::fs::File::create(&report)?);
     workspace::run(&mut command)?;
     let mut check = program(python);
-    check.arg("xtask/traces/check.py").args(run.shows).args([report, trace]);
+    check.arg("xtask/traces/check.py").args(run.shows).args([&*report, trace]);
     workspace::run(&mut check)
 }

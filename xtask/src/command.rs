@@ -1,0 +1,40 @@
+//! The `runyard` command, for the steps that compare something with it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::workspace::{self, Outcome, cargo};
+
+/// The command to compare with.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// A built `runyard`; else a release is built
+    #[arg(long, value_name = "PATH")]
+    command: Option<PathBuf>,
+}
+
+impl Options {
+    /// Its path, once it is built.
+    pub fn path(&self) -> Outcome<PathBuf> {
+        if let Some(command) = &self.command {
+            return Ok(command.canonicalize().map_err(|error| {
+                format!("--command {}: {error}; name a built `runyard`", command.display())
+            })?);
+        }
+        workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
+        Ok(workspace::target("release")?.join("runyard"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_does_not_exist_is_named() {
+        let options = Options { command: Some("no/such/runyard".into()) };
+        let error = options.path().unwrap_err().to_string();
+        assert!(error.starts_with("--command no/such/runyard: "), "{error}");
+    }
+}
