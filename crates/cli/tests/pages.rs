@@ -96,10 +96,10 @@ fn steps(block: &Block) -> Vec<Step> {
     for line in &block.lines {
         match (line.strip_prefix("$ "), steps.last_mut()) {
             (Some(command), _) => {
-                steps.push(Step { command: command.to_owned(), shown: Vec::new() })
+                steps.push(Step { command: command.to_owned(), shown: Vec::new() });
             }
             (None, Some(step)) if step.command.ends_with('\\') => {
-                step.command += &format!("\n{line}")
+                step.command += &format!("\n{line}");
             }
             (None, Some(step)) => step.shown.push(line.clone()),
             (None, None) => {}
