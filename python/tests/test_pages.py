@@ -12,7 +12,7 @@ import ray
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Fewer runs say the same with wider intervals.
-FEWER = {'"seeds": 10': '"seeds": 3', '"duration": 5': '"duration": 1'}
+FEWER = {'"seeds": 10': '"seeds": 3', '"duration": 5': '"duration": 1', '"duration": "5s"': '"duration": "1s"'}
 
 
 def session(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -22,14 +22,21 @@ def session(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[st
     assert blocks, page
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    for shared in ["scenarios", "sweeps"]:
-        (folder / shared).symlink_to(ROOT / shared)
+    (folder / "scenarios").symlink_to(ROOT / "scenarios")
+    (folder / "sweeps").mkdir()
+    for file in (ROOT / "sweeps").glob("*.json"):
+        (folder / "sweeps" / file.name).write_text(with_fewer_runs(file.read_text()))
     names: dict[str, Any] = {}
     for block in blocks:
-        for all_runs, few_runs in FEWER.items():
-            block = block.replace(all_runs, few_runs)
-        exec(block, names)
+        exec(with_fewer_runs(block), names)
     return names
+
+
+def with_fewer_runs(text: str) -> str:
+    """A program or a specification with fewer seeds and shorter runs."""
+    for all_runs, few_runs in FEWER.items():
+        text = text.replace(all_runs, few_runs)
+    return text
 
 
 def test_the_readme_draws_its_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

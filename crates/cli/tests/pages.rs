@@ -96,10 +96,10 @@ fn steps(block: &Block) -> Vec<Step> {
     for line in &block.lines {
         match (line.strip_prefix("$ "), steps.last_mut()) {
             (Some(command), _) => {
-                steps.push(Step { command: command.to_owned(), shown: Vec::new() })
+                steps.push(Step { command: command.to_owned(), shown: Vec::new() });
             }
             (None, Some(step)) if step.command.ends_with('\\') => {
-                step.command += &format!("\n{line}")
+                step.command += &format!("\n{line}");
             }
             (None, Some(step)) => step.shown.push(line.clone()),
             (None, None) => {}
@@ -170,13 +170,16 @@ fn faults(page: &Path) -> String {
         let mut new = Vec::new();
         for Step { command, shown } in steps(&block) {
             let printed = printed(&command, &folder);
-            // The README shows how an output begins.
-            let cut = is_readme.then(|| "...".to_owned());
-            if !is_same(&[shown.clone(), cut.into_iter().collect()].concat(), &printed) {
-                fault(&format!("$ {command}\n{}", printed.join("\n")));
-            }
             new.extend(format!("$ {command}").lines().map(str::to_owned));
-            new.extend(renewed(&shown, printed));
+            // The README shows how an output begins.
+            let compared =
+                if is_readme { &printed[..shown.len().min(printed.len())] } else { &printed };
+            if is_same(&shown, compared) {
+                new.extend(shown);
+            } else {
+                fault(&format!("$ {command}\n{}", printed.join("\n")));
+                new.extend(renewed(&shown, compared));
+            }
         }
         if !new.is_empty() {
             // One element stays, so that the lines below keep their places.
@@ -192,16 +195,13 @@ fn faults(page: &Path) -> String {
 }
 
 /// The lines to show for a command that prints these now.
-fn renewed(shown: &[String], mut printed: Vec<String>) -> Vec<String> {
-    if is_same(shown, &printed) {
-        return shown.to_vec();
+fn renewed(shown: &[String], printed: &[String]) -> Vec<String> {
+    let mut new = printed.to_vec();
+    if shown.last().is_some_and(|line| line == "...") {
+        new.truncate(shown.len() - 1);
+        new.push("...".to_owned());
     }
-    if let Some(("...", kept)) = shown.split_last().map(|(last, kept)| (last.as_str(), kept.len()))
-    {
-        printed.truncate(kept);
-        printed.push("...".to_owned());
-    }
-    printed
+    new
 }
 
 /// The fault of a block that is a file, or that should be one. A file of the session is written.
