@@ -16,7 +16,7 @@
 //!
 //! Invariants, modelled in loom: one thread at a time has the value.
 
-use crate::primitives::{
+use crate::os::sync::{
     Arc, AtomicBool, AtomicU32, Mutex, Ordering, UnsafeCell, barrier_for_all, barrier_for_own,
     barrier_is_there, let_others_run, lock, prepare_barrier,
 };

@@ -7,9 +7,9 @@
 //! (Rejected: the crate async-task. It has a word, a waker and a reference count of its own beside those of the cell, and
 //! an allocation more for each task; and a task that is woken in its poll comes back through it.)
 
-use crate::harmless::{Outcome, harmless};
+use crate::deferred::harmless::{Outcome, harmless};
 use crate::os::seat::Seat;
-use crate::primitives::{Arc, AtomicU32, Mutex, Ordering, lock};
+use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use crate::task::{Cell, JoinError, NewCell, TaskCell, TaskHandle, without_preemption};
 use runyard_smp::machine::TaskOf;

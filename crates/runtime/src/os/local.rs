@@ -3,7 +3,7 @@
 //! The words are initialised at compile time and have no destructor, so reading one is one load
 //! relative to the thread pointer, in a signal handler too, and never registers anything (H2).
 
-use crate::primitives::Arc;
+use crate::os::sync::Arc;
 use crate::task;
 use crate::worker::Worker;
 use std::cell::Cell;

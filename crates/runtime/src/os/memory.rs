@@ -11,7 +11,7 @@
 
 use crate::os::local;
 use crate::os::pages::{PAGE, map, unmap};
-use crate::primitives::{Mutex, lock};
+use crate::os::sync::{Mutex, lock};
 use crate::task::without_preemption;
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use std::ptr::{self, NonNull};

@@ -8,11 +8,16 @@
 
 pub(crate) mod alloc;
 pub(crate) mod biased;
+pub(crate) mod cgroup;
+pub(crate) mod cpu_latency;
 pub(crate) mod future;
+pub(crate) mod here;
+pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod memory;
 pub(crate) mod seat;
+pub(crate) mod sync;
 pub(crate) mod trial;
 
 #[cfg(all(target_os = "linux", not(runyard_portable)))]

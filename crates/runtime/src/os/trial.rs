@@ -1,7 +1,7 @@
 //! For tests: allocators, as those of crates may be.
 
 use crate::os::local;
-use crate::primitives::{AtomicBool, Mutex, Ordering, lock};
+use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::worker::Worker;
 use std::alloc::{GlobalAlloc, Layout, System};
 

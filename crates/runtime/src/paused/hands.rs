@@ -10,10 +10,10 @@
 //! ```
 
 use crate::os;
-use crate::paused::here::{self, Here};
+use crate::os::here::{self, Here};
+use crate::os::sync::Arc;
+use crate::os::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::paused::host::Host;
-use crate::primitives::Arc;
-use crate::primitives::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::runtime::Entered;
 use crate::shared::Shared;
 use crate::task::Cell;

@@ -11,11 +11,11 @@
 //! Rejected: to stop all CPUs for a moment. A snapshot would cost tasks what it now costs its caller.
 
 use super::{Counts, CpuSnapshot, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState};
-use crate::company::MEMBERS;
 use crate::group::{Group, WeakGroup};
-use crate::list::List;
 use crate::os;
-use crate::primitives::{Arc, Mutex, lock};
+use crate::os::list::List;
+use crate::os::sync::{Arc, Mutex, lock};
+use crate::protocol::company::MEMBERS;
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, Job, Todo, without_preemption};
 use crate::worker::batch::STAND_IN;

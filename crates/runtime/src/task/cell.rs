@@ -4,13 +4,13 @@
 //! it has, and the box comes there after the poll is over, so a task is never in two queues and no wake-up is lost.
 
 use crate::group::Membership;
-use crate::guards::Guards;
-use crate::lending::Inheritance;
+use crate::mutex::guards::Guards;
+use crate::mutex::lending::Inheritance;
 use crate::os;
 use crate::os::future::{Body, Join, Waiter, block};
 use crate::os::memory::Own;
 use crate::os::seat::Seat;
-use crate::primitives::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
 use crate::shared::{KickNow, Shared};
 use crate::worker::Worker;
 use allocator_api2::boxed::Box;

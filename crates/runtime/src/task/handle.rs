@@ -6,10 +6,10 @@
 //! that of a handle which waits for the result, and which cancels the task when it is dropped.)
 
 use super::cell::{Cell, without_preemption};
-use crate::builder::{LatencyNiceError, ONE_RUNTIME, TaskBuilder, allowed, is_same_runtime};
 use crate::group::Group;
 use crate::os;
-use crate::primitives::{Arc, lock};
+use crate::os::sync::{Arc, lock};
+use crate::task::builder::{LatencyNiceError, ONE_RUNTIME, TaskBuilder, allowed, is_same_runtime};
 use crate::time::nanos;
 use runyard_engine::attr::{Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuId;

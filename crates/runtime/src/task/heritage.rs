@@ -11,8 +11,8 @@
 use super::cell::{Asked, Cell, without_preemption};
 use crate::group::Group;
 use crate::os;
-use crate::paused::here;
-use crate::primitives::{Arc, lock};
+use crate::os::here;
+use crate::os::sync::{Arc, lock};
 use crate::shared::Shared;
 use runyard_engine::attr::{Cookie, LatencyNice, Nice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;

@@ -1,9 +1,9 @@
 //! The result of a task: the handle that waits for it, and why there may be none.
 
 use super::handle::{AbortHandle, TaskHandle};
-use crate::harmless::{LastCareful, Outcome};
+use crate::deferred::harmless::{LastCareful, Outcome};
 use crate::os::future::Joined;
-use crate::primitives::Mutex;
+use crate::os::sync::Mutex;
 use runyard_engine::task::TaskId;
 use std::any::Any;
 use std::borrow::Cow;

@@ -4,6 +4,7 @@
 //! for its result ([join]) is one more thing to wait for. A [set] waits for many. What tasks pass on to those that
 //! they spawn is a [heritage].
 
+pub(crate) mod builder;
 mod cell;
 mod handle;
 mod heritage;

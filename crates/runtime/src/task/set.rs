@@ -17,10 +17,10 @@
 use super::cell::without_preemption;
 use super::handle::AbortHandle;
 use super::join::{JoinError, JoinHandle};
-use crate::builder::{spawn, spawn_blocking};
-use crate::handle::Handle;
-use crate::harmless::{LastCareful, harmless};
-use crate::primitives::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::deferred::harmless::{LastCareful, harmless};
+use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::runtime::handle::Handle;
+use crate::task::builder::{spawn, spawn_blocking};
 use runyard_engine::task::TaskId;
 use std::fmt;
 use std::future::{Future, poll_fn};

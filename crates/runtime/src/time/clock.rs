@@ -6,8 +6,8 @@
 //! them, some tens of nanoseconds, and never too early.
 
 use crate::os;
-use crate::paused::here;
-use crate::primitives::OnceLock;
+use crate::os::here;
+use crate::os::sync::OnceLock;
 use crate::task::without_preemption;
 use runyard_engine::time::{Nanos, Time};
 use std::time::{Duration, Instant};
