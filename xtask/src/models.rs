@@ -12,7 +12,7 @@ use crate::workspace::{Outcome, cargo, run as run_command, set_rustflags, target
 /// changes hands. The models are beside the code.
 const MODELS: [(Checker, &[&str]); 3] = [
     (Checker::Loom, &["-p", "runyard-smp", "--test", "loom"]),
-    (Checker::Loom, &["-p", "runyard", "--lib"]),
+    (Checker::Loom, &["-p", "runyard", "--test", "models"]),
     (Checker::Shuttle, &["-p", "runyard-smp", "--test", "shuttle"]),
 ];
 

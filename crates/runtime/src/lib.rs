@@ -37,165 +37,60 @@
 //!   rayon's pools are tasks.
 //! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it
 //!   needs, polls end by themselves ([`Runtime::preempts`]).
+#![cfg(not(loom))] // The model checker builds parts of it in a program of its own: tests/models.rs.
 
-mod baton;
-#[cfg(not(loom))]
-mod builder;
-#[cfg(not(loom))]
-mod ceiling;
-#[cfg(not(loom))]
-mod cgroup;
-mod company;
-#[cfg(not(loom))]
-mod cookies;
-#[cfg(not(loom))]
-mod cpu_latency;
-#[cfg(all(feature = "tokio", not(loom)))]
-mod driver;
-#[cfg(not(any(feature = "tokio", loom)))]
-#[path = "driver/absent.rs"]
-mod driver;
-#[cfg(not(loom))]
-mod errands;
-#[cfg(not(loom))]
-pub mod experiments;
-#[cfg(not(loom))]
-mod foreign;
-#[cfg(not(loom))]
+mod adapters;
+mod crew;
+mod deferred;
 mod group;
-#[cfg(not(loom))]
-mod guards;
-#[cfg(not(loom))]
-mod handle;
-mod handoff;
-#[cfg(not(loom))]
-mod harmless;
-#[cfg(not(loom))]
-mod homes;
-#[cfg(all(feature = "hyper", not(loom)))]
-pub mod hyper;
-mod in_kernel;
-#[cfg(not(loom))]
-mod keeper;
-#[cfg(not(loom))]
-mod late;
-#[cfg(not(loom))]
-mod lending;
-#[cfg(not(loom))]
-mod limit;
-mod list;
-#[cfg(not(loom))]
-mod maker;
-#[cfg(not(loom))]
-mod meter;
-#[cfg(not(loom))]
 mod mutex;
-mod newcomers;
-#[cfg(not(loom))]
 mod observe;
-#[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
-#[cfg(loom)]
-#[expect(unsafe_code, reason = "a model of what is in that folder")]
-mod os {
-    pub(crate) mod biased;
-    pub(crate) mod seat;
-}
 #[cfg(doctest)]
 mod pages;
-#[cfg(not(loom))]
 mod paused;
-mod places;
-#[path = "sync.rs"]
-mod primitives;
-#[cfg(not(loom))]
-mod quota;
-#[cfg(all(feature = "rayon", not(loom)))]
-pub mod rayon;
-#[cfg(not(loom))]
-mod rescue;
-#[cfg(not(loom))]
-mod rubbish;
-#[cfg(not(loom))]
+mod protocol;
 mod runtime;
-#[cfg(not(loom))]
 mod shared;
-#[cfg(not(loom))]
-mod siege;
-#[cfg(not(loom))]
-mod slotless;
-#[cfg(not(loom))]
 mod snapshot;
-#[cfg(not(loom))]
-mod spares;
-#[cfg(not(loom))]
 mod stall;
-#[cfg(not(loom))]
-mod standing;
-mod steering;
-#[cfg(not(loom))]
 mod task;
-#[cfg(not(loom))]
-mod teller;
-#[cfg(not(loom))]
-pub mod test;
-#[cfg(not(loom))]
-mod threads;
-#[cfg(not(loom))]
 pub mod time;
-#[cfg(not(loom))]
-mod timers;
-mod turns;
-#[cfg(any(feature = "tokio", loom))]
-mod wheel;
-#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod trial;
 mod worker;
 
-#[cfg(all(feature = "hyper", not(loom)))]
-pub use crate::hyper::serve;
-#[cfg(not(loom))]
-pub use builder::{
-    LatencyNiceError, SpawnError, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once,
-    without_preemption, yield_now,
-};
-#[cfg(not(loom))]
-pub use cookies::NoCookies;
-#[cfg(not(loom))]
+#[cfg(feature = "hyper")]
+pub use adapters::hyper::{self, serve};
+#[cfg(feature = "rayon")]
+pub use adapters::rayon;
+pub use group::limit::Limit;
 pub use group::{Group, GroupBuilder, GroupError, GroupUsage, UsageOnCpu};
-#[cfg(not(loom))]
-pub use handle::{EnterGuard, Handle};
-#[cfg(not(loom))]
-pub use limit::Limit;
-#[cfg(not(loom))]
 pub use observe::Observer;
-#[cfg(not(loom))]
 pub use os::alloc::Allocator;
-#[cfg(not(loom))]
+pub use paused::test;
+pub use runtime::cookies::NoCookies;
+pub use runtime::experiments;
+pub use runtime::handle::{EnterGuard, Handle};
 pub use runtime::{BuildError, Builder, Runtime, TryCurrentError};
-#[cfg(not(loom))]
 pub use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
-#[cfg(not(loom))]
 pub use runyard_engine::cpu::CpuId;
-#[cfg(not(loom))]
 pub use runyard_engine::event::{Event, Left, What};
-#[cfg(not(loom))]
 pub use runyard_engine::limits::BadLimit;
-#[cfg(not(loom))]
 pub use runyard_engine::task::TaskId;
-#[cfg(not(loom))]
 pub use runyard_engine::time::{Nanos, Time};
-#[cfg(not(loom))]
 pub use snapshot::{
     Counts, CpuSnapshot, GroupSnapshot, OldestWait, Preemptions, Snapshot, TaskSnapshot, TaskState,
 };
-#[cfg(not(loom))]
 pub use stall::{NoBacktrace, StallBacktrace, StallReport};
-#[cfg(not(loom))]
+pub use task::builder::{
+    LatencyNiceError, SpawnError, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once,
+    without_preemption, yield_now,
+};
 pub use task::{AbortHandle, JoinError, JoinHandle, JoinSet, Task, TaskHandle, TaskUsage};
 
 /// What [`What::Balanced`] tells.
-#[cfg(not(loom))]
 pub mod balance {
     pub use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};
     pub use runyard_engine::topology::Level;
@@ -243,7 +138,6 @@ pub mod balance {
 /// #[runyard::main]
 /// async fn main(arguments: Vec<String>) {} // without arguments
 /// ```
-#[cfg(not(loom))]
 pub use runyard_macros::main;
 
 /// Runs an `async fn` as a test, on a [`Runtime`] of its own with one worker, or in [virtual time](mod@test).
@@ -285,25 +179,14 @@ pub use runyard_macros::main;
 /// #[test] // this makes it a test a second time
 /// async fn twice() {}
 /// ```
-#[cfg(not(loom))]
 pub use runyard_macros::test;
 
 /// Locks that the scheduler knows.
-#[cfg(not(loom))]
 pub mod sync {
     pub use crate::mutex::{Lock, LockOwned, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 }
 
-/// What tests disturb the runtime with. No part of the interface.
-#[cfg(not(loom))]
-#[doc(hidden)]
-pub mod trial {
-    pub use crate::os::disturb::*;
-    pub use crate::os::trial::{OneLock, Strict, is_in_own_code};
-}
-
 /// What `runyard linux` asks the kernel for its threads. No part of the interface.
-#[cfg(not(loom))]
 #[doc(hidden)]
 pub mod kernel {
     pub use crate::os::thread::{set_deadline, set_slice};

@@ -1,10 +1,10 @@
 //! Guards that share their mutex, and may outlive whoever locked it.
 
 use super::Mutex;
-use crate::lending::{Attempt, count};
+use crate::mutex::lending::{Attempt, count};
 use crate::os::locked::OwnedHeld;
-use crate::primitives::Arc;
-use crate::turns::Taker;
+use crate::os::sync::Arc;
+use crate::protocol::turns::Taker;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};

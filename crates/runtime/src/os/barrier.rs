@@ -1,7 +1,7 @@
 //! A barrier that one thread has all others of the process pass, as membarrier(2) has it: so two threads that look at each
 //! other need no barrier of their own on the side that does so more often.
 
-use crate::primitives::{AtomicU32, Ordering};
+use crate::os::sync::{AtomicU32, Ordering};
 
 /// From `linux/membarrier.h`, which `libc` has not on all systems.
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;

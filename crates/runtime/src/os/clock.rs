@@ -27,8 +27,8 @@
 //! Rejected: one anchor for all threads, whose reader would wait for ever for a writer that it has interrupted; the
 //! kernel's own multiple, in pages whose layout is no interface.
 
+use crate::os::sync::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 use crate::os::thread;
-use crate::primitives::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 use runyard_engine::time::{Nanos, Time};
 use std::cell::Cell;
 

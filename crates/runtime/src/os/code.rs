@@ -9,7 +9,7 @@
 //! In some functions of the libraries nobody holds such a lock who was called by the program ([`quiet`]).
 
 use crate::os::quiet::{self, Frame, Object};
-use crate::primitives::{AtomicUsize, OnceLock, Ordering};
+use crate::os::sync::{AtomicUsize, OnceLock, Ordering};
 use std::ops::Range;
 
 /// As many stretches of code as there may be: the C library, of which old ones have threads and the loader's

@@ -2,8 +2,8 @@
 //! the vector registers.
 
 use crate::os::signal;
+use crate::os::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::os::thread::Tid;
-use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 use std::ffi::CString;
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;

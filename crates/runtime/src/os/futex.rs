@@ -1,7 +1,7 @@
 //! Waiting for a word to change, as futex(2) has it. All of it may be called in a signal handler.
 
 use crate::os::clock;
-use crate::primitives::AtomicU32;
+use crate::os::sync::AtomicU32;
 use runyard_engine::time::Time;
 
 /// The bit set of a wait of ours, by which it is told from others in `/proc`. To wake means any bit.

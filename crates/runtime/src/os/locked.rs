@@ -1,6 +1,6 @@
 //! A value that one at a time may touch: what a lock guards, apart from who gets it when.
 
-use crate::primitives::{Arc, AtomicBool, Ordering};
+use crate::os::sync::{Arc, AtomicBool, Ordering};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;

@@ -14,7 +14,7 @@
 //! `abort` and the `setuid` family make system calls of their own while they hold locks; `readdir` has the
 //! lock of its directory; `getrandom` has memory of its own in new libraries; `sbrk` is the allocator's.
 
-use crate::primitives::OnceLock;
+use crate::os::sync::OnceLock;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, ParsedEhFrameHdr,
     Pointer, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, X86_64,

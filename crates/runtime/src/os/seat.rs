@@ -18,7 +18,7 @@
 //! Invariants, modelled in loom: the box has one owner; no wake-up is lost; whoever gives up the turn touches nothing
 //! of the task after that.
 
-use crate::primitives::{AtomicBool, AtomicU32, Ordering, UnsafeCell};
+use crate::os::sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell};
 
 const IDLE: u32 = 0;
 const SCHEDULED: u32 = 1;
@@ -165,7 +165,7 @@ unsafe fn put<T>(cell: &UnsafeCell<Option<T>>, new: Option<T>) -> Option<T> {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use crate::primitives::Arc;
+    use crate::os::sync::Arc;
     use loom::thread;
 
     type Task = Box<u32>;

@@ -14,7 +14,7 @@
 
 use super::futex;
 use super::unwind::{self, Registers};
-use crate::primitives::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::os::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use runyard_engine::time::Time;
 use std::ops::Range;
 

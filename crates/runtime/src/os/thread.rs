@@ -1,7 +1,7 @@
 //! Kernel threads: their names for the kernel, the CPUs they run on, and the time they used.
 
 use crate::os::clock;
-use crate::paused::here;
+use crate::os::here;
 use runyard_engine::time::{Nanos, Time};
 use std::fs::File;
 use std::io::{Read, Write};

@@ -3,8 +3,8 @@
 //!
 //! The calls are the kernel's own, not the C library's: a timer may be made in a signal handler.
 
+use crate::os::sync::{AtomicI32, Ordering};
 use crate::os::thread::{Tid, cpu_clock};
-use crate::primitives::{AtomicI32, Ordering};
 use runyard_engine::time::{Nanos, Time};
 
 /// No timer of the kernel has this number.

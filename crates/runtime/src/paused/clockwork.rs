@@ -11,10 +11,10 @@
 //! when it had exactly the time that it asked for; the order of everything depends on the program and the seed
 //! alone.
 
+use crate::os::here::{self, Here};
+use crate::os::sync::{Arc, AtomicBool, Ordering, lock};
 use crate::paused::hands::{Hand, Hands, Order, Report};
-use crate::paused::here::{self, Here};
 use crate::paused::host::{BEGIN, Host, Look, Refused};
-use crate::primitives::{Arc, AtomicBool, Ordering, lock};
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
 use runyard_engine::cpu::CpuId;

@@ -10,10 +10,10 @@
 //! ```
 
 use crate::os;
-use crate::paused::here::{self, Here};
+use crate::os::here::{self, Here};
+use crate::os::sync::Arc;
+use crate::os::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::paused::host::Host;
-use crate::primitives::Arc;
-use crate::primitives::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::runtime::Entered;
 use crate::shared::Shared;
 use crate::task::Cell;
@@ -138,7 +138,7 @@ fn live(shared: &Arc<Shared>, own: Own) {
     OWN.set(Some(own));
     while let Some(order) = next_order() {
         let Order::Poll(cell) = order else { unreachable!("it is in no poll") };
-        os::local::with_task(&cell, || os::future::run(&cell));
+        crate::task::current::with_task(&cell, || os::future::run(&cell));
         drop(cell);
         report(Report::Ended);
     }

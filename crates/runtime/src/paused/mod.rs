@@ -10,14 +10,14 @@
 
 pub(crate) mod clockwork;
 pub(crate) mod hands;
-pub(crate) mod here;
 pub(crate) mod host;
+pub mod test;
 
 #[cfg(test)]
 mod tests {
-    use crate::primitives::Arc;
+    use crate::os::sync::Arc;
+    use crate::paused::test::{self};
     use crate::runtime::current;
-    use crate::test::{self};
     use crate::{Limit, Task, spawn, sync, time};
     use std::time::Duration;
 

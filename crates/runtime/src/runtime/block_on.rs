@@ -2,8 +2,8 @@
 //! parked.
 
 use super::context::Entered;
-use crate::paused::here;
-use crate::primitives::{Arc, OnceLock};
+use crate::os::here;
+use crate::os::sync::{Arc, OnceLock};
 use crate::shared::Shared;
 use std::future::Future;
 use std::pin::pin;

@@ -2,16 +2,16 @@
 
 use super::Runtime;
 use super::hooks::{Hook, Hooks, Naming};
-use crate::ceiling;
-use crate::cookies::{self, NoCookies};
-use crate::cpu_latency;
-use crate::driver;
-use crate::handle::Handle;
-use crate::maker::Refusal;
+use crate::adapters::driver;
+use crate::crew::maker::Refusal;
 use crate::observe::Observer;
 use crate::os;
-use crate::paused::here;
-use crate::primitives::Arc;
+use crate::os::cpu_latency;
+use crate::os::here;
+use crate::os::sync::Arc;
+use crate::runtime::ceiling;
+use crate::runtime::cookies::{self, NoCookies};
+use crate::runtime::handle::Handle;
 use crate::shared::Shared;
 use crate::stall::{OnStall, StallReport};
 use runyard_engine::attr::LatencyNice;
@@ -135,7 +135,7 @@ impl Builder {
     ///
     /// The CPUs of the runtime are numbered core by core then. The workers of all cores have to be as many: with
     /// [some CPUs only](Builder::workers), these are the first that the process may use. There is no
-    /// [batch dispatch](crate::experiments).
+    /// [batch dispatch](crate::runtime::experiments).
     ///
     /// # What is not kept apart
     /// * A poll that is to make way goes on until its signal comes, some 50 us, and until a lock of the
@@ -396,7 +396,7 @@ impl Builder {
     ///
     /// The backtrace is taken by a signal to the thread, which may end a wait of the task in the kernel with `EINTR`, as
     /// preemption may; see [`blocking`](crate::blocking). Without [preemption](Runtime::preempts) there is a report
-    /// without a backtrace. In [virtual time](mod@crate::test) nothing is reported.
+    /// without a backtrace. In [virtual time](mod@crate::paused::test) nothing is reported.
     ///
     /// With this each poll costs some stores more. Without it, a look whether there is such a function.
     ///

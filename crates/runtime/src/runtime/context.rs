@@ -10,7 +10,7 @@
 //!
 //! Invariants: the list is never borrowed while foreign code runs; it is never read in a signal handler.
 
-use crate::primitives::Arc;
+use crate::os::sync::Arc;
 use crate::shared::Shared;
 use std::cell::RefCell;
 use std::fmt;

@@ -13,10 +13,10 @@
 
 use super::Runtime;
 use super::hooks;
-use crate::builder::blocking;
 use crate::os;
-use crate::primitives::{Arc, Receiver, channel};
+use crate::os::sync::{Arc, Receiver, channel};
 use crate::shared::Shared;
+use crate::task::builder::blocking;
 use std::fs::File;
 use std::thread;
 use std::time::Duration;

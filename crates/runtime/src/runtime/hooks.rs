@@ -3,7 +3,7 @@
 //!
 //! A hook is foreign code. It is called on the thread itself before that is a worker, or after it was one: the thread has
 //! no slot, no timer, and nothing of the runtime. The kernel alone schedules it, and the keeper sees it as a thread that
-//! is no worker ([`crate::foreign`]). The code that starts a thread waits until its first hook is over, and locks nothing
+//! is no worker ([`crate::crew::foreign`]). The code that starts a thread waits until its first hook is over, and locks nothing
 //! meanwhile.
 //!
 //! Rejected: to call it in the first poll of a thread. A task would pay for it, and might lose its thread in it. To
@@ -12,8 +12,8 @@
 //! Invariants: no lock of the runtime is held; the thread is in no poll, and owns no slot that another could use; a panic
 //! goes to the panic hook of the process, and no further.
 
-use crate::harmless::harmless;
-use crate::primitives::Arc;
+use crate::os::harmless::harmless;
+use crate::os::sync::Arc;
 use std::cell::Cell;
 use std::fmt;
 use std::thread;

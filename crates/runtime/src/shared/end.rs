@@ -4,13 +4,13 @@
 
 use super::live::Part;
 use super::{KickNow, Shared};
-use crate::guards;
+use crate::crew::threads;
+use crate::mutex::guards;
+use crate::observe::teller::Teller;
 use crate::os;
-use crate::primitives::{Arc, Ordering, lock};
+use crate::os::sync::{Arc, Ordering, lock};
 use crate::stall::Stalls;
-use crate::task::without_preemption;
-use crate::teller::Teller;
-use crate::threads;
+use crate::worker::current::without_preemption;
 use crate::worker::ring;
 use std::thread;
 

@@ -1,10 +1,11 @@
 //! Which tasks are live, in parts with a lock each; and the boxes of those that are over.
 
 use super::Shared;
-use crate::places::{Place, Places};
-use crate::primitives::{Arc, Mutex, MutexGuard, Ordering, lock};
-use crate::rubbish::{Rubbish, discard};
-use crate::task::{Cell, Job, Todo, without_preemption};
+use crate::deferred::rubbish::{Rubbish, discard};
+use crate::os::sync::{Arc, Mutex, MutexGuard, Ordering, lock};
+use crate::protocol::places::{Place, Places};
+use crate::task::{Cell, Job, Todo};
+use crate::worker::current::without_preemption;
 use runyard_engine::attr::Attr;
 use runyard_engine::task::TaskId;
 use runyard_smp::machine::TaskOf;

@@ -11,14 +11,15 @@
 //! Rejected: to stop all CPUs for a moment. A snapshot would cost tasks what it now costs its caller.
 
 use super::{Counts, CpuSnapshot, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState};
-use crate::company::MEMBERS;
 use crate::group::{Group, WeakGroup};
-use crate::list::List;
 use crate::os;
-use crate::primitives::{Arc, Mutex, lock};
+use crate::os::list::List;
+use crate::os::sync::{Arc, Mutex, lock};
+use crate::protocol::company::MEMBERS;
 use crate::shared::{KickNow, Shared};
-use crate::task::{Cell, Job, Todo, without_preemption};
+use crate::task::{Cell, Job, Todo};
 use crate::worker::batch::STAND_IN;
+use crate::worker::current::without_preemption;
 use runyard_engine::account::Account;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;

@@ -5,7 +5,7 @@
 //! may be short of the truth by what is changed meanwhile, never above it. All is written only if the runtime has a
 //! callback for stalls.
 
-use crate::primitives::{AtomicU64, AtomicUsize, Ordering};
+use crate::os::sync::{AtomicU64, AtomicUsize, Ordering};
 use runyard_engine::time::{Nanos, Time};
 use std::ops::Range;
 

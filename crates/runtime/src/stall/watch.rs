@@ -5,7 +5,7 @@
 //!
 //! The callback is foreign code: it may wait for the lock of a stopped task, or last. So it is called by this thread,
 //! which has no lock of the runtime, no slot, and no other duty; its own wait has the mark of runtimes
-//! ([`crate::foreign`]). Meanwhile nobody looks: a stall that begins and ends during a call is not reported.
+//! ([`crate::crew::foreign`]). Meanwhile nobody looks: a stall that begins and ends during a call is not reported.
 //!
 //! The backtrace is taken by the thread of the poll, in the signal handler, which copies the stack and the registers
 //! and nothing else. This thread reads the copy.
@@ -17,11 +17,11 @@
 
 use super::clock::Seen;
 use super::{NoBacktrace, OnStall, StallBacktrace, StallReport};
-use crate::harmless::harmless;
+use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
+use crate::os::harmless::harmless;
 use crate::os::stack::{Answer, Copied};
-use crate::primitives::{Arc, AtomicBool, AtomicU32, Ordering, lock};
-use crate::rubbish::{Rubbish, discard};
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, Ordering, lock};
 use crate::runtime::Entered;
 use crate::shared::Shared;
 use crate::worker::Worker;

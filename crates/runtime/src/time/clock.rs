@@ -6,9 +6,9 @@
 //! them, some tens of nanoseconds, and never too early.
 
 use crate::os;
-use crate::paused::here;
-use crate::primitives::OnceLock;
-use crate::task::without_preemption;
+use crate::os::here;
+use crate::os::sync::OnceLock;
+use crate::worker::current::without_preemption;
 use runyard_engine::time::{Nanos, Time};
 use std::time::{Duration, Instant};
 

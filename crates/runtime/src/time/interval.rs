@@ -5,7 +5,7 @@
 
 use super::clock::{after, nanos, time_of};
 use super::tasks_slack;
-use crate::timers::{Alarm, Armed};
+use crate::time::timers::{Alarm, Armed};
 use runyard_engine::time::Nanos;
 use std::future::poll_fn;
 use std::task::{Context, Poll};

@@ -5,12 +5,12 @@
 //! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
 use super::{POLL_GRACE, Worker, later, ring};
-use crate::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, OVER, Steps, Turn};
-use crate::handoff::Slot;
-use crate::newcomers::Newcomers;
 use crate::os;
 use crate::os::biased::Marks;
-use crate::primitives::{Arc, Mutex, Ordering, lock};
+use crate::os::sync::{Arc, Mutex, Ordering, lock};
+use crate::protocol::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, OVER, Steps, Turn};
+use crate::protocol::handoff::Slot;
+use crate::protocol::newcomers::Newcomers;
 use crate::shared::{FIRST_ROOM, KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
 use runyard_engine::cpu::CpuId;

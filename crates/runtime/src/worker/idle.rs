@@ -1,7 +1,7 @@
 //! How a worker waits for work: it looks for a while, and sleeps then.
 //!
 //! If the runtime has a driver of tokio's, a worker that waits drives that, unless somebody else does
-//! ([`crate::wheel`]). While it looks it visits the driver without waiting there. It sleeps in the driver. So it runs itself
+//! ([`crate::protocol::wheel`]). While it looks it visits the driver without waiting there. It sleeps in the driver. So it runs itself
 //! what a socket or a timer of tokio's wakes. In the driver it may lose its slot, since that calls foreign code.
 //!
 //! While it looks it lets others run that are on its CPU, as they may be about to give it work. If another process is
@@ -10,9 +10,9 @@
 //! wakes it at once, or on another CPU.
 
 use super::Worker;
-use crate::driver::{Own, Until};
+use crate::adapters::driver::{Own, Until};
 use crate::os;
-use crate::primitives::Ordering;
+use crate::os::sync::Ordering;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 

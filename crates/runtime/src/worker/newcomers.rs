@@ -1,10 +1,10 @@
-//! Newcomers ([`crate::newcomers`]): where a new task waits, and how the owner of a slot and idle CPUs come by it.
+//! Newcomers ([`crate::protocol::newcomers`]): where a new task waits, and how the owner of a slot and idle CPUs come by it.
 
 use super::batch::{STAYS, fits};
 use super::{Worker, ring};
-use crate::company::NO_POLL;
 use crate::os;
-use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::protocol::company::NO_POLL;
 use crate::shared::{KickNow, Shared};
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;

@@ -1,7 +1,7 @@
 //! What a worker does, for the picture of a runtime that hangs: atomics only.
 
 use super::Worker;
-use crate::primitives::Ordering;
+use crate::os::sync::Ordering;
 use std::fmt;
 
 impl Worker {

@@ -1,9 +1,9 @@
-//! This worker's thread as one that is [steered](crate::steering), and one that steers; and where it is as it sleeps
-//! ([`crate::homes`]).
+//! This worker's thread as one that is [steered](crate::protocol::steering), and one that steers; and where it is as it sleeps
+//! ([`crate::crew::homes`]).
 
 use super::Worker;
 use crate::os;
-use crate::primitives::Ordering;
+use crate::os::sync::Ordering;
 
 impl Worker {
     /// Waits for its baton by `wait`, and may be steered meanwhile. May be called in a signal handler.

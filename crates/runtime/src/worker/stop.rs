@@ -4,11 +4,11 @@
 //! [`Worker::rung`] runs in the signal handler. It compares words, moves the slot, and waits.
 
 use super::{POLL_GRACE, Worker, later, ring};
-use crate::maker;
+use crate::crew::maker;
 use crate::os;
 use crate::os::signal::Signals;
+use crate::os::sync::Ordering;
 use crate::os::timer::Clock;
-use crate::primitives::Ordering;
 use runyard_engine::time::{Nanos, Time};
 
 /// How long a thread that was stopped at an unsafe point is let go on: it may hold the allocator's lock (H4).

@@ -3,13 +3,13 @@
 //!
 //! No signal is blocked in a section that blocks: a program that is started there inherits that too. Instead nobody
 //! rings, and the timer is stopped. A section that computes all the same is found by the timer on the clock of its
-//! CPU time, or by the keeper ([`crate::slotless`]): from then on it is stopped, charged and picked as any poll,
+//! CPU time, or by the keeper ([`crate::crew::slotless`]): from then on it is stopped, charged and picked as any poll,
 //! until it loses its slot as it waits.
 
 use super::stop::SECTION_GRACE;
 use super::{UNSET, Worker, section};
 use crate::os;
-use crate::primitives::{Ordering, lock};
+use crate::os::sync::{Ordering, lock};
 use crate::task::Cell;
 use runyard_engine::time::Nanos;
 

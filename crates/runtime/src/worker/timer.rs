@@ -2,7 +2,7 @@
 
 use super::{UNSET, Worker};
 use crate::os;
-use crate::primitives::Ordering;
+use crate::os::sync::Ordering;
 use crate::shared::KickNow;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;

@@ -1,9 +1,9 @@
 //! A worker in tokio's driver, if the runtime has one of its own: out of work ([`super::idle`]), or before a poll, if it is
-//! busy and nobody else drives ([`crate::wheel`]). In the driver it may lose its slot, since that calls foreign code.
+//! busy and nobody else drives ([`crate::protocol::wheel`]). In the driver it may lose its slot, since that calls foreign code.
 
 use super::{POLL_GRACE, Worker, later};
-use crate::driver::{Own, Until};
-use crate::primitives::Ordering;
+use crate::adapters::driver::{Own, Until};
+use crate::os::sync::Ordering;
 use runyard_engine::time::{Nanos, Time};
 
 /// How often workers that are busy visit the driver: a visit takes a microsecond or two. More often than a long poll calls

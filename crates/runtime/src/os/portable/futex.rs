@@ -5,7 +5,7 @@
 //! the time that it is told.
 
 use crate::os::portable::thread;
-use crate::primitives::{AtomicU32, Mutex, Ordering, lock};
+use crate::os::sync::{AtomicU32, Mutex, Ordering, lock};
 use runyard_engine::time::Time;
 use std::sync::Condvar;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Threads: their numbers, and the time. Where they run, and what CPU time they use, is not known.
 
-use crate::paused::here;
-use crate::primitives::{AtomicI32, OnceLock, Ordering};
+use crate::os::here;
+use crate::os::sync::{AtomicI32, OnceLock, Ordering};
 use runyard_engine::time::{Nanos, Time};
 use std::cell::Cell;
 use std::time::Instant;

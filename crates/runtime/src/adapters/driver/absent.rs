@@ -1,0 +1,110 @@
+//! Without the cargo feature `tokio` no runtime has a driver of tokio's.
+
+use crate::crew::maker::Refusal;
+use crate::os::sync::Arc;
+use crate::os::thread::Tid;
+use crate::shared::Shared;
+use runyard_engine::time::Time;
+use std::io;
+
+/// Nothing can be asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {}
+
+/// There is none.
+#[derive(Debug, Default)]
+pub(crate) struct Driver {}
+
+/// No driver of the runtime's own is there.
+#[derive(Debug)]
+pub(crate) enum Own {}
+
+/// How long a visit lasts.
+#[derive(Clone, Copy, Debug)]
+#[expect(dead_code, reason = "as with a driver")]
+pub(crate) enum Until {
+    Now,
+    Woken(Option<Time>),
+}
+
+/// Nothing was entered.
+pub(crate) struct Entered;
+
+impl Asked {
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with a driver")]
+    pub(crate) fn open(self, _preempts: bool) -> io::Result<Driver> {
+        Ok(Driver {})
+    }
+}
+
+#[expect(clippy::unused_self, reason = "as with a driver")]
+impl Driver {
+    pub(crate) fn enter_for_life(&self) {}
+
+    pub(crate) fn enter(&self) -> Entered {
+        Entered
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn say_if_tasks_escape(&self) {}
+
+    pub(crate) fn for_workers(&self) -> Option<&Own> {
+        None
+    }
+
+    pub(crate) fn leave_to_thread(&self) {}
+
+    pub(crate) fn end(&self) {}
+}
+
+impl Own {
+    pub(crate) fn take_wheel(&self, _thread: Tid) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn take_wheel_in_passing(&self, _thread: Tid) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn leave_wheel(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn turn_at_wheel(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) fn driving_thread(&self) -> Option<Tid> {
+        match *self {}
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn free_since(&self) -> Option<Time> {
+        match *self {}
+    }
+
+    pub(crate) fn visit(&self, _until: Until) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn ring(&self) {
+        match *self {}
+    }
+}
+
+impl Shared {
+    #[expect(clippy::unused_self, reason = "as with a driver")]
+    pub(crate) fn see_to_driver(&self) {}
+}
+
+/// There is no thread of it.
+#[expect(clippy::unnecessary_wraps, reason = "as with a driver")]
+pub(crate) fn start(_: &Arc<Shared>) -> Result<(), Refusal> {
+    Ok(())
+}

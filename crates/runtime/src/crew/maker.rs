@@ -1,0 +1,300 @@
+//! The maker: the thread that starts workers, and gives back those that nobody needs.
+//!
+//! Each slot shall have two spares. Where the system refuses one (its limits of threads, of memory for stacks,
+//! of timers; the runtime's own ceiling) threads are *scarce*, and the maker tries again after 1 ms, twice as
+//! long each time up to 100 ms. Meanwhile the last spare of a slot is taken only when its owner blocks, never
+//! to preempt. The owner of a slot without a spare polls only tasks whose last poll ended without blocking
+//! ([`Cell::is_light`](crate::task::Cell::is_light)): others might stop the CPU for good. They wait in the
+//! *lobby*, out of the run queues. One of them leaves it for each spare that the slots have again, and for each
+//! poll that ends and leaves a spare.
+//!
+//! Threads are given back that were spares all the last minute: the least number of spares in that time was
+//! needed by nobody, but for two for each CPU.
+//!
+//! The maker allocates and takes locks, so it may have to wait: the keeper watches it.
+
+use crate::observe::teller::Teller;
+use crate::os;
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, lock};
+use crate::shared::Shared;
+use crate::task::Job;
+use crate::worker::Worker;
+use runyard_engine::task::Task;
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::TaskOf;
+use std::collections::VecDeque;
+use std::io;
+
+/// Between two looks at the spares, if nobody asks for one.
+const INTERVAL: Nanos = Nanos::from_millis(100);
+/// The same while no task runs: an idle process wakes up rarely.
+const IDLE_INTERVAL: Nanos = Nanos::from_millis(1_000);
+
+/// How long after a refusal it is tried again first; then after twice as long each time, up to
+/// [`INTERVAL`].
+const FIRST_RETRY: Nanos = Nanos::from_millis(1);
+
+/// How many spares each slot shall have: one for the next task that is stopped or blocks, and one for the
+/// next after it, until the maker has made another.
+pub(crate) const SPARES: usize = 2;
+
+/// What is asked of the maker, and what waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Maker {
+    orders: AtomicU32,
+    /// Whether a slot has too few spares for want of threads.
+    scarce: AtomicBool,
+    /// Tasks that wait for threads, in the order in which they came.
+    lobby: Mutex<VecDeque<TaskOf<Job>>>,
+    nr_in_lobby: AtomicUsize,
+}
+
+impl Maker {
+    /// Asks for spares where there are none, unless they were refused just now. May be called in a signal
+    /// handler.
+    pub(crate) fn order(&self) {
+        if !self.is_scarce() {
+            self.call();
+        }
+    }
+
+    /// Asks the maker to look, whatever was before.
+    pub(crate) fn call(&self) {
+        self.orders.fetch_add(1, Ordering::SeqCst);
+        os::futex::wake(&self.orders);
+    }
+
+    /// How many tasks wait for threads.
+    pub(crate) fn nr_in_lobby(&self) -> usize {
+        self.nr_in_lobby.load(Ordering::SeqCst)
+    }
+
+    /// Whether the system refuses threads that are needed. May be called in a signal handler.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.scarce.load(Ordering::SeqCst)
+    }
+
+    /// Has the memory of `room` for the lobby from now on, and leaves its own there.
+    pub(crate) fn reserve_lobby(&self, room: &mut VecDeque<TaskOf<Job>>) {
+        let mut lobby = lock(&self.lobby);
+        if lobby.capacity() < room.capacity() {
+            room.append(&mut lobby);
+            std::mem::swap(&mut *lobby, room);
+        }
+    }
+
+    /// A task that might need a thread waits until there are some. There is room for all live tasks.
+    pub(crate) fn wait_in_lobby(&self, task: TaskOf<Job>) {
+        let mut lobby = lock(&self.lobby);
+        lobby.push_back(task);
+        self.nr_in_lobby.store(lobby.len(), Ordering::SeqCst);
+    }
+
+    /// Looks at the tasks in the lobby.
+    pub(crate) fn look_into_lobby(&self, mut look: impl FnMut(&Task<Job>)) {
+        lock(&self.lobby).iter().for_each(|task| look(task));
+    }
+
+    /// Gives back the first task of the lobby.
+    pub(crate) fn leave_lobby(&self) -> Option<TaskOf<Job>> {
+        if self.nr_in_lobby() == 0 {
+            return None;
+        }
+        let mut lobby = lock(&self.lobby);
+        let first = lobby.pop_front();
+        self.nr_in_lobby.store(lobby.len(), Ordering::SeqCst);
+        first
+    }
+}
+
+/// Why there is no spare.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// There are as many threads as there may be.
+    Ceiling,
+    Thread(io::Error),
+    Timer,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Ceiling => write!(f, "there are as many threads as there may be"),
+            Refusal::Thread(error) => write!(f, "the system starts no more threads ({error})"),
+            Refusal::Timer => write!(f, "the kernel makes no more timers (RLIMIT_SIGPENDING)"),
+        }
+    }
+}
+
+/// How long to wait after a refusal, and whether it was said.
+#[derive(Debug)]
+struct Retry {
+    after: Nanos,
+    said: bool,
+}
+
+impl Retry {
+    /// How long to wait now.
+    fn after(&mut self, refused: Option<&Refusal>) -> Nanos {
+        let Some(refusal) = refused else {
+            self.after = FIRST_RETRY;
+            return INTERVAL;
+        };
+        if !std::mem::replace(&mut self.said, true) {
+            eprintln!(
+                "runyard: {refusal}: until there are some, long polls are not preempted and tasks \
+                       that may block wait"
+            );
+        }
+        let after = self.after;
+        self.after = Nanos(2 * after.0).min(INTERVAL);
+        after
+    }
+}
+
+/// How many spares there were at the least in each part of the last minute, the latest last.
+#[derive(Debug)]
+struct Surplus {
+    least: [usize; PARTS],
+    began: Time,
+}
+
+/// The parts of that minute. What a burst needed last is given back when that was in none of them: at the
+/// latest one part after the minute.
+const PARTS: usize = 12;
+const PART: Nanos = Nanos::from_millis(60_000 / (PARTS as u64 + 1));
+
+impl Surplus {
+    fn new(now: Time) -> Surplus {
+        Surplus { least: [0; PARTS], began: now }
+    }
+
+    /// Takes note of how many spares wait. How many of them were needed by nobody.
+    fn note(&mut self, now: Time, waiting: usize) -> usize {
+        if now.since(self.began) >= PART {
+            self.began = now;
+            self.least.rotate_left(1);
+            self.least[PARTS - 1] = waiting;
+        }
+        let last = &mut self.least[PARTS - 1];
+        *last = waiting.min(*last);
+        self.least.into_iter().min().unwrap_or(0)
+    }
+
+    /// So many are given back.
+    fn reduce(&mut self, by: usize) {
+        self.least.iter_mut().for_each(|least| *least -= by);
+    }
+}
+
+/// The maker's thread.
+pub(crate) fn run(shared: &Arc<Shared>) {
+    let (mut signal_is_ours, mut ending) = (shared.preempts, Vec::new());
+    let mut retry = Retry { after: FIRST_RETRY, said: false };
+    let mut surplus = Surplus::new(os::thread::now());
+    let maker = &shared.maker;
+    shared.keeper.is_there();
+    while !shared.is_over() {
+        let orders = maker.orders.load(Ordering::SeqCst);
+        shared.keeper.maker_works(true);
+        let refused = provide(shared);
+        maker.scarce.store(refused.is_some(), Ordering::SeqCst);
+        take_from_sections(shared);
+        shared.let_in(shared.nr_spares());
+        give_back(shared, &mut surplus, &mut ending);
+        shared.empty_bins();
+        shared.threads.reap(&mut ending);
+        if signal_is_ours && !os::signal::is_ours(shared.signal) {
+            signal_is_ours = false;
+            eprintln!(
+                "runyard: other code took signal {}: long polls are not preempted any more",
+                shared.signal
+            );
+        }
+        shared.teller.iter().for_each(Teller::say_if_it_loses);
+        shared.driver.say_if_tasks_escape();
+        let mut after = retry.after(refused.as_ref());
+        if maker.nr_in_lobby() > 0 {
+            // A task that left the lobby may have needed no spare.
+            after = after.min(FIRST_RETRY);
+        } else if refused.is_none() && shared.keeper.rests() {
+            after = IDLE_INTERVAL;
+        }
+        let until = os::thread::now() + after;
+        shared.keeper.maker_works(false);
+        os::futex::wait(&maker.orders, orders, Some(until));
+    }
+}
+
+/// Sees to it that every slot has its spares, first one each. Why one has fewer.
+fn provide(shared: &Arc<Shared>) -> Option<Refusal> {
+    let mut refused = None;
+    for wanted in 1..=SPARES {
+        for cpu in shared.machine.config().topology.iter() {
+            if !shared.slot(cpu).has_spares(wanted) {
+                refused = shared.add_spare(cpu, wanted, refused).err();
+            }
+        }
+    }
+    refused
+}
+
+/// Without preemption, and so without the keeper: takes the slots from sections that kept theirs, as there was no spare
+/// when they began.
+fn take_from_sections(shared: &Shared) {
+    if shared.preempts {
+        return;
+    }
+    for cpu in shared.machine.config().topology.iter() {
+        let owner = shared.slot(cpu).owner();
+        if shared.worker(owner).is_some_and(|worker| worker.waits_in_section()) {
+            // If the section has just ended, its poll goes on without a slot, to its end.
+            shared.take_slot(cpu, owner);
+        }
+    }
+}
+
+/// Ends the threads that nobody needed for a minute.
+fn give_back(shared: &Shared, surplus: &mut Surplus, ending: &mut Vec<Arc<Worker>>) {
+    let waiting = shared.threads.nr_pooled() + shared.nr_spares();
+    let kept = SPARES * shared.slots.len();
+    let unneeded = surplus.note(os::thread::now(), waiting).saturating_sub(kept);
+    for _ in 0..unneeded {
+        let Some(id) = shared.take_spare_beyond(SPARES) else { return };
+        surplus.reduce(1);
+        if let Some(worker) = shared.threads.worker(id) {
+            worker.retire();
+            ending.push(worker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_burst_needed_is_given_back_within_a_minute_after_it() {
+        let mut surplus = Surplus::new(Time::ZERO);
+        let second = |nth: u64| Time(nth * 1_000_000_000);
+        // All but ten are in use until the 100th second.
+        for nth in 0..100 {
+            assert!(surplus.note(second(nth), 10) <= 10);
+        }
+        let at = (100..).find(|&nth| surplus.note(second(nth), 500) > 10).unwrap();
+        assert!((150..=161).contains(&at), "{at} s");
+        assert_eq!(surplus.note(second(at), 500), 500);
+        surplus.reduce(490);
+        assert_eq!(surplus.note(second(at), 10), 10);
+    }
+
+    #[test]
+    fn refusals_are_tried_again_ever_more_seldom() {
+        let mut retry = Retry { after: FIRST_RETRY, said: true };
+        let refused = Some(&Refusal::Ceiling);
+        let waits: Vec<_> = (0..9).map(|_| retry.after(refused).0 / 1_000_000).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
+        assert_eq!(retry.after(None), INTERVAL);
+        assert_eq!(retry.after(refused), FIRST_RETRY);
+    }
+}

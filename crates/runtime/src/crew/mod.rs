@@ -1,0 +1,12 @@
+//! The threads of a runtime: the table of its workers, the threads that serve these, and how workers come to slots.
+
+pub(crate) mod foreign;
+pub(crate) mod homes;
+pub(crate) mod keeper;
+pub(crate) mod maker;
+pub(crate) mod meter;
+pub(crate) mod rescue;
+pub(crate) mod slotless;
+pub(crate) mod spares;
+pub(crate) mod standing;
+pub(crate) mod threads;

@@ -1,0 +1,310 @@
+//! Threads that lost their slot because they block, and are not yet picked again.
+//!
+//! Such a thread runs when the kernel says so: at the end of its system call, or all the time if what was called
+//! blocking computes. The runtime hears of that too late: a timer on its CPU clock is looked at by the kernel at
+//! its ticks only. So the keeper looks at the CPU clocks of these threads. One that ran since the last look, and
+//! is not about to wait again, has its bell rung. It is stopped then and waits for a slot, as any other task.
+//!
+//! | thread | looked at | rung if it used |
+//! |---|---|---|
+//! | in the middle of a poll | each 100 us while a real-time task runs; else after a 32nd of the time that it has waited, 0.1 to 1 ms | anything worth a signal |
+//! | in a [section that blocks](crate::blocking) | each millisecond | a tenth of that, or is one of many that use half a CPU, or its group has no budget left |
+//!
+//! All that they use is charged to their groups: at each look, and when they are picked.
+//!
+//! The keeper looks while any slot is in use. If none is, nobody is harmed but a group's limit, and the timer on
+//! the CPU clock is soon enough for that.
+//!
+//! Rejected: to look each 100 us whatever runs, which took 16 % of a CPU on a virtual machine; to look at sections as
+//! often, of which there may be thousands; a timer on the wall's clock for each thread, which ends its wait with
+//! `EINTR`; to see a thread's return in its area for restartable sequences, which newer kernels do not visit at the
+//! end of a system call.
+
+use crate::os;
+use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::protocol::handoff::WorkerId;
+use crate::shared::Shared;
+use crate::worker::Worker;
+use runyard_engine::attr::GroupId;
+use runyard_engine::limits::Pools;
+use runyard_engine::time::{Nanos, Time};
+
+/// Between two looks at threads in the middle of a poll, at the least.
+const INTERVAL: Nanos = Nanos::from_micros(100);
+
+/// While no real-time task runs, a thread that has waited for long may run for one part in so many of that before it is
+/// seen. So a long wait has as many looks as one of 20 ms.
+const PART_OF_WAIT: u64 = 32;
+
+/// Between two looks at threads in sections that block.
+const INTERVAL_OF_SECTIONS: Nanos = Nanos::from_millis(1);
+
+/// At how many a look is had at a time: some 20 us.
+const LOOKS: usize = 64;
+
+/// What a thread may use between two looks and be left alone: a few signals, or a wait that begins anew.
+const NEXT_TO_NOTHING: Nanos = Nanos::from_micros(10);
+
+/// What a thread in a section that blocks may use between two looks: most calls that block use less.
+const A_WAIT: Nanos = Nanos::from_micros(100);
+
+/// What all such threads together may use between two looks.
+const MANY_WAITS: Nanos = Nanos::from_micros(500);
+
+/// Which workers have lost their slot, because they block, and own none yet.
+#[derive(Debug)]
+pub(crate) struct Slotless {
+    in_polls: Set,
+    in_sections: Set,
+    /// When the last of those in polls lost its slot.
+    last: AtomicU64,
+}
+
+impl Slotless {
+    /// Of so many workers at the most.
+    pub(crate) fn new(workers: usize) -> Slotless {
+        let last = AtomicU64::new(0);
+        Slotless { in_polls: Set::new(workers), in_sections: Set::new(workers), last }
+    }
+
+    /// A worker has lost its slot. Before its task can be queued again.
+    pub(crate) fn add(&self, worker: WorkerId, in_section: bool) {
+        if in_section {
+            return self.in_sections.add(worker);
+        }
+        self.last.store(os::thread::now().0, Ordering::Relaxed);
+        self.in_polls.add(worker);
+    }
+
+    /// A worker is about to own a slot. Whether it had lost one.
+    pub(crate) fn remove(&self, worker: WorkerId) -> bool {
+        self.in_polls.remove(worker) || self.in_sections.remove(worker)
+    }
+
+    /// How long the next look at those in the middle of a poll has time; for ever, if there is none.
+    pub(crate) fn next_look(&self, now: Time, runs_rt: impl FnOnce() -> bool) -> Nanos {
+        if self.in_polls.len.load(Ordering::Relaxed) == 0 {
+            return Nanos::MAX;
+        }
+        let waited = now.since(Time(self.last.load(Ordering::Relaxed)));
+        let next = INTERVAL.max(Nanos(waited.0 / PART_OF_WAIT));
+        if next > INTERVAL && runs_rt() { INTERVAL } else { next }
+    }
+}
+
+/// Workers, a bit for each.
+#[derive(Debug)]
+struct Set {
+    words: Box<[AtomicU64]>,
+    len: AtomicU32,
+}
+
+impl Set {
+    fn new(workers: usize) -> Set {
+        let words = (0..workers.div_ceil(64)).map(|_| AtomicU64::new(0));
+        Set { words: words.collect(), len: AtomicU32::new(0) }
+    }
+
+    fn add(&self, worker: WorkerId) {
+        let (word, bit) = self.place(worker);
+        if word.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
+            self.len.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn remove(&self, worker: WorkerId) -> bool {
+        let (word, bit) = self.place(worker);
+        let is_in = word.load(Ordering::SeqCst) & bit != 0;
+        let removed = is_in && word.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
+        if removed {
+            self.len.fetch_sub(1, Ordering::SeqCst);
+        }
+        removed
+    }
+
+    fn contains(&self, worker: WorkerId) -> bool {
+        let (word, bit) = self.place(worker);
+        word.load(Ordering::SeqCst) & bit != 0
+    }
+
+    fn place(&self, worker: WorkerId) -> (&AtomicU64, u64) {
+        let nth = worker.0 as usize;
+        (&self.words[nth / 64], 1 << (nth % 64))
+    }
+
+    /// Those from a number on.
+    fn from(&self, first: u32) -> impl Iterator<Item = WorkerId> {
+        let (begin, skipped) = (first / 64, (1_u64 << (first % 64)) - 1);
+        let is_empty = self.len.load(Ordering::SeqCst) == 0;
+        let end = if is_empty { begin } else { self.words.len() as u32 };
+        (begin..end).flat_map(move |at| {
+            let mask = if at == begin { !skipped } else { u64::MAX };
+            let mut word = self.words[at as usize].load(Ordering::SeqCst) & mask;
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros())?;
+                word &= word - 1;
+                Some(WorkerId(at * 64 + bit))
+            })
+        })
+    }
+}
+
+/// What the keeper remembers of its looks.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    in_polls: Round,
+    in_sections: Round,
+    looked_at_sections: Time,
+    /// What all in sections used since they were last looked at.
+    used_in_sections: Nanos,
+}
+
+impl Looks {
+    /// Looks at those of which it is time.
+    pub(crate) fn look(&mut self, shared: &Shared, now: Time) {
+        self.in_polls.look(shared, &shared.slotless.in_polls, |worker| {
+            if worker.use_without_slot(now).ran > NEXT_TO_NOTHING {
+                worker.stop_if_it_runs();
+            }
+        });
+        if now.since(self.looked_at_sections) < INTERVAL_OF_SECTIONS {
+            return;
+        }
+        self.looked_at_sections = now;
+        let many = std::mem::take(&mut self.used_in_sections) > MANY_WAITS;
+        self.in_sections.look(shared, &shared.slotless.in_sections, |worker| {
+            let Used { ran, is_exhausted } = worker.use_without_slot(now);
+            self.used_in_sections += ran;
+            let allowed = if many || is_exhausted { NEXT_TO_NOTHING } else { A_WAIT };
+            if ran > allowed {
+                worker.stop_if_it_runs();
+            }
+        });
+    }
+}
+
+/// Where a look goes on that did not come to the end.
+#[derive(Debug, Default)]
+struct Round(u32);
+
+impl Round {
+    fn look(&mut self, shared: &Shared, set: &Set, mut at: impl FnMut(&Worker)) {
+        let begin = std::mem::take(&mut self.0);
+        for (nth, id) in set.from(begin).enumerate() {
+            if nth == LOOKS {
+                self.0 = id.0;
+                return;
+            }
+            // The worker may have got a slot since the set was read.
+            let worker = shared.worker(id).filter(|_| set.contains(id));
+            worker.iter().for_each(|worker| at(worker));
+        }
+    }
+}
+
+/// What a thread without a slot used since the last look, and whether its group has no budget left.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    ran: Nanos,
+    is_exhausted: bool,
+}
+
+/// What is known of a worker without a slot.
+#[derive(Debug)]
+pub(crate) struct WithoutSlot {
+    /// The group of its task.
+    group: AtomicU32,
+    /// Up to which of its CPU time that group has paid.
+    paid: AtomicU64,
+}
+
+impl WithoutSlot {
+    pub(crate) fn new() -> WithoutSlot {
+        WithoutSlot { group: AtomicU32::new(GroupId::ROOT.0), paid: AtomicU64::new(0) }
+    }
+
+    fn group(&self) -> GroupId {
+        GroupId(self.group.load(Ordering::SeqCst))
+    }
+}
+
+impl Worker {
+    /// This thread has lost its slot, and its task is in `group`. Before the task can be queued again.
+    pub(crate) fn lose_slot(&self, group: GroupId) {
+        let used = if !self.waits_in_section() || self.shared.machine.groups().is_limited(group) {
+            self.reading.runs_without_slot();
+            os::thread::cpu_time(self.tid()).unwrap_or_default()
+        } else {
+            // It has read the clock itself, and nobody pays.
+            self.used_as_it_began_to_wait()
+        };
+        self.without_slot.paid.store(used.0, Ordering::SeqCst);
+        self.without_slot.group.store(group.0, Ordering::SeqCst);
+        self.shared.slotless.add(self.id, self.is_in_section());
+    }
+
+    /// This thread is about to be given a slot: its group pays for what it used without one. Nothing, if it did
+    /// not lose one.
+    pub(crate) fn get_slot_back(&self) {
+        let lost = self.shared.slotless.remove(self.id);
+        if lost && self.shared.machine.groups().is_limited(self.without_slot.group()) {
+            self.use_without_slot(os::thread::now());
+        }
+    }
+
+    /// This thread owns a slot, and has used so much CPU time since the keeper's last look. If it is in a section that
+    /// could not give its slot away, and computes, it is told.
+    pub(crate) fn look_at_owner(&self, ran: Nanos) {
+        if ran > A_WAIT && self.waits_in_section() {
+            self.hear_in_section();
+            os::signal::ring(self.tid(), self.shared.signal);
+        }
+    }
+
+    /// Charges what this thread used without a slot since this was last asked.
+    fn use_without_slot(&self, now: Time) -> Used {
+        let Some(used) = os::thread::cpu_time(self.tid()) else {
+            return Used { ran: Nanos::ZERO, is_exhausted: false };
+        };
+        // Whoever is picked next on this thread does not pay for it again.
+        self.reading.renew(used);
+        let paid = self.without_slot.paid.fetch_max(used.0, Ordering::SeqCst);
+        // Time on the clock says nothing of a thread that is to wait.
+        let ran = if os::thread::KNOWS_CPU_TIME { used.0.saturating_sub(paid) } else { 0 };
+        let ran = Nanos(ran);
+        let (machine, group) = (&self.shared.machine, self.without_slot.group());
+        Used { ran, is_exhausted: machine.charge_unpicked(now, self.cpu(), group, ran) }
+    }
+
+    /// Rings this thread, which runs without a slot, unless it waits by now.
+    fn stop_if_it_runs(&self) {
+        // Without /proc nobody knows, and the timer on the CPU clock has to do.
+        let waits = || os::thread::is_blocked(self.tid()).unwrap_or(true);
+        if !self.wants_slot() && !waits() {
+            self.hear_in_section();
+            os::signal::ring(self.tid(), self.shared.signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_from_its_number_on_and_once() {
+        let set = Set::new(200);
+        let ids = [0, 1, 63, 64, 127, 130, 199];
+        for id in ids {
+            set.add(WorkerId(id));
+            set.add(WorkerId(id));
+        }
+        for first in 0..200 {
+            let found: Vec<_> = set.from(first).map(|id| id.0).collect();
+            assert_eq!(found, ids.into_iter().filter(|&id| id >= first).collect::<Vec<_>>());
+        }
+        assert!(ids.into_iter().all(|id| set.remove(WorkerId(id))));
+        assert!(!set.remove(WorkerId(0)), "it is in none");
+        assert_eq!(set.len.load(Ordering::SeqCst), 0);
+    }
+}

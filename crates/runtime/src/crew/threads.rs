@@ -1,0 +1,159 @@
+//! The kernel threads of a runtime, and the table of workers that they are.
+//!
+//! A worker has a place in the table, which is its [`WorkerId`], for as long as the runtime lives. Its thread
+//! comes and goes: a thread that could not be started, that got no timer, or that was given back leaves its
+//! worker among the *vacant* ones, from which the next thread is served first. So a refusal costs no place.
+//!
+//! The table grows in segments, which stay where they are: signal handlers read it without a lock.
+//!
+//! Invariant: a worker has a thread, or is vacant, or is with the caller that is about to start its thread.
+
+use crate::os::sync::{Arc, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
+use crate::protocol::handoff::WorkerId;
+use crate::runtime::Hooks;
+use crate::worker::Worker;
+use std::collections::BTreeMap;
+use std::thread::{self, JoinHandle, ThreadId};
+
+/// How many workers a segment of the table has.
+const SEGMENT: usize = 256;
+
+/// Alive as long as the worker has a thread or is vacant.
+type Segment = Box<[OnceLock<Weak<Worker>>]>;
+
+/// The workers, their threads, and those of them that wait for nothing.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    /// The most workers that there may be.
+    most: usize,
+    /// What is asked of them.
+    pub(crate) hooks: Hooks,
+    segments: Box<[OnceLock<Segment>]>,
+    /// How many places of the table were ever used.
+    nr_used: AtomicUsize,
+    running: Mutex<BTreeMap<u32, JoinHandle<()>>>,
+    /// How many of these there are.
+    nr_running: AtomicUsize,
+    vacant: Mutex<Vec<Arc<Worker>>>,
+    /// Workers that were spares of some slot and are needed at none.
+    pool: Mutex<Vec<WorkerId>>,
+}
+
+impl Threads {
+    /// No worker yet, of so many at the most.
+    pub(crate) fn new(most: usize, hooks: Hooks) -> Threads {
+        Threads {
+            most,
+            hooks,
+            segments: (0..most.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect(),
+            nr_used: AtomicUsize::new(0),
+            running: Mutex::default(),
+            nr_running: AtomicUsize::new(0),
+            vacant: Mutex::default(),
+            pool: Mutex::new(Vec::with_capacity(most)),
+        }
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// A worker for a thread to come: a vacant one, or `new`. `None` if there are as many as there may be.
+    /// Allocates.
+    pub(crate) fn take_vacant(
+        &self,
+        new: impl FnOnce(WorkerId) -> Arc<Worker>,
+    ) -> Option<Arc<Worker>> {
+        if let Some(worker) = lock(&self.vacant).pop() {
+            return Some(worker);
+        }
+        let nth = self.nr_used.load(Ordering::Acquire);
+        if nth >= self.most {
+            return None;
+        }
+        let worker = new(WorkerId(nth as u32));
+        let segment = self.segments[nth / SEGMENT]
+            .get_or_init(|| (0..SEGMENT).map(|_| OnceLock::new()).collect());
+        let set = segment[nth % SEGMENT].set(Arc::downgrade(&worker));
+        assert!(set.is_ok(), "a place is used once");
+        self.nr_used.store(nth + 1, Ordering::Release);
+        Some(worker)
+    }
+
+    /// A worker has no thread, or its thread is over.
+    pub(crate) fn vacate(&self, worker: Arc<Worker>) {
+        lock(&self.vacant).push(worker);
+    }
+
+    /// A worker has a thread.
+    pub(crate) fn has_started(&self, id: WorkerId, thread: JoinHandle<()>) {
+        lock(&self.running).insert(id.0, thread);
+        self.nr_running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes as vacant those of `ending` that are over; the others stay in it.
+    pub(crate) fn reap(&self, ending: &mut Vec<Arc<Worker>>) {
+        let over: Vec<_> = ending.extract_if(.., |worker| self.is_over(worker.id)).collect();
+        for worker in over {
+            let thread = lock(&self.running).remove(&worker.id.0);
+            self.nr_running.fetch_sub(thread.iter().len(), Ordering::Relaxed);
+            thread.into_iter().for_each(join);
+            self.vacate(worker);
+        }
+    }
+
+    /// How many threads there are.
+    pub(crate) fn nr_running(&self) -> usize {
+        self.nr_running.load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self, id: WorkerId) -> bool {
+        lock(&self.running).get(&id.0).is_some_and(JoinHandle::is_finished)
+    }
+
+    /// The worker at a place of the table that was used. May be called in a signal handler: its thread keeps
+    /// it, or the list of the vacant, so nothing is freed here.
+    pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
+        self.place(id.0 as usize).expect("an id names a worker").upgrade()
+    }
+
+    fn place(&self, nth: usize) -> Option<&Weak<Worker>> {
+        self.segments.get(nth / SEGMENT)?.get()?[nth % SEGMENT].get()
+    }
+
+    /// Every worker, vacant ones too.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = Arc<Worker>> {
+        (0..self.most).map_while(|nth| self.place(nth)).filter_map(Weak::upgrade)
+    }
+
+    /// Takes a worker that is needed at no slot.
+    pub(crate) fn take_from_pool(&self) -> Option<WorkerId> {
+        lock(&self.pool).pop()
+    }
+
+    /// A worker is needed at no slot.
+    pub(crate) fn put_into_pool(&self, id: WorkerId) {
+        lock(&self.pool).push(id);
+    }
+
+    /// How many workers are needed at no slot.
+    pub(crate) fn nr_pooled(&self) -> usize {
+        lock(&self.pool).len()
+    }
+
+    /// Waits for all threads, which are about to end.
+    pub(crate) fn join(&self) {
+        let threads = std::mem::take(&mut *lock(&self.running));
+        threads.into_values().for_each(join);
+        // They know the runtime, which knows them.
+        lock(&self.vacant).clear();
+    }
+}
+
+/// Waits for a thread, unless it is this one: an observer may have the last handle of the runtime.
+pub(crate) fn join(thread: JoinHandle<()>) {
+    let here: ThreadId = thread::current().id();
+    if thread.thread().id() != here {
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,34 @@
+//! The only place that names a synchronisation primitive: std's, or a model checker's.
+
+pub(crate) use std::sync::Arc;
+#[cfg(not(loom))]
+pub(crate) use std::sync::Weak;
+
+#[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell;
+#[cfg(not(loom))]
+pub(crate) use std::cell::UnsafeCell;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::mpsc;
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard, OnceLock,
+    atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence},
+    mpsc::{Receiver, channel},
+};
+
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now;
+#[cfg(not(loom))]
+pub(crate) use std::thread::yield_now;
+
+/// Takes a lock. A panic under a lock of the runtime is a broken invariant of it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panicked with this lock held")
+}

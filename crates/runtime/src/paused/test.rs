@@ -1,0 +1,322 @@
+//! Tests in virtual time: a program runs on simulated CPUs under the real policies, the same way each time.
+//!
+//! [`paused`] makes a runtime with a simulated clock. Code takes no time there but where it says so, by [`compute`];
+//! when every task waits, the clock goes on to the next timer at once. So a test of an hour takes a moment, a
+//! priority inversion is a failing test, and a limit of 10 % is exactly that.
+//!
+//! ```
+//! use runyard::{Limit, Task, test, time};
+//! use std::time::Duration;
+//!
+//! test::paused(7).cpus(1).run(async {
+//!     let tenth = Limit::new(Duration::from_millis(10), Duration::from_millis(100));
+//!     let tenant = test::group("tenant").limit(tenth).create().unwrap();
+//!     let begin = time::now();
+//!     let task = Task::builder().group(&tenant).spawn(async {
+//!         test::compute(Duration::from_millis(25));
+//!         time::now()
+//!     });
+//!     // Ten milliseconds in each of two periods, and the rest in the third.
+//!     let took = task.await.unwrap() - begin;
+//!     assert!(took > Duration::from_millis(200) && took < Duration::from_millis(220));
+//!     time::sleep(Duration::from_secs(3_600)).await;
+//! });
+//! ```
+//!
+//! Worth knowing:
+//! * `use runyard::test` brings the attribute [`test`](macro@crate::paused::test) as well, and hides that of the standard
+//!   library. `use runyard::test::{self}` brings this module alone.
+//! * [`std::time::Instant::now`] is the machine's clock. [`crate::time::now`] is the virtual one, and so are the
+//!   instants of [`crate::time::sleep_until`].
+//! * Timers are exact unless a slack is asked for.
+//! * The main future is no task, as in [`crate::Runtime::block_on`]: it uses none of the CPUs. What it
+//!   [computes](compute) takes time, and delays nobody.
+//! * `std::thread::sleep`, I/O, and locks of the standard library take real time and no virtual time. A task that
+//!   waits for a lock of the standard library while its holder computes waits for ever; after ten seconds the runtime
+//!   says which task that is.
+//! * A task that waits for something outside of virtual time (I/O, another thread) makes the test fail, with its name.
+
+use crate::adapters::driver::Driver;
+use crate::group::GroupBuilder;
+use crate::observe::Observer;
+use crate::os::here::{self, Here};
+use crate::os::sync::{Arc, AtomicBool, Ordering};
+use crate::paused::clockwork::{Clockwork, Goal};
+use crate::paused::hands;
+use crate::paused::host::Host;
+use crate::runtime::{Builder, Entered, current, current_if_any};
+use crate::shared::Shared;
+use crate::time::nanos;
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+/// A runtime in virtual time, to be run; see [the module](self).
+///
+/// ```
+/// use runyard::{test, time};
+/// use std::time::Duration;
+///
+/// let test = test::paused(7).cpus(4);
+/// test.run(time::sleep(Duration::from_secs(86_400)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Paused {
+    seed: u64,
+    cpus: usize,
+    builder: Builder,
+}
+
+/// A runtime in virtual time with one simulated CPU. The seed draws what is left open: which of several things that
+/// happen at one instant comes first, and where in a tick the test begins.
+#[must_use]
+pub fn paused(seed: u64) -> Paused {
+    Paused { seed, cpus: 1, builder: Builder::default() }
+}
+
+impl Paused {
+    /// How many simulated CPUs there are. The real machine may have fewer.
+    ///
+    /// # Panics
+    /// If it is none.
+    #[must_use]
+    pub fn cpus(mut self, cpus: usize) -> Paused {
+        assert!(cpus > 0, "a machine has a CPU");
+        self.cpus = cpus;
+        self
+    }
+
+    /// Who hears of everything that happens; nobody if not said. Here it is called by the thread of the test, at once
+    /// after what it is told. Times count from the last whole second of virtual time before the beginning.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Paused {
+        self.builder = self.builder.observer(observer);
+        self
+    }
+
+    /// Runs the main future to its end on the calling thread, in virtual time. Tasks are spawned from within it.
+    /// Those that are left then are ended: one that waits at its await, one that computes where it is, by a panic
+    /// that is not reported.
+    ///
+    /// # Panics
+    /// If the main future panics; if nothing runs, no timer is armed, and the main future is not ready, which is
+    /// a deadlock or a wait for something outside of virtual time; if a thread that is outside of virtual time wakes
+    /// a task; if virtual time stands still, because tasks yield to each other for ever; or if the calling code is in
+    /// virtual time already.
+    #[track_caller]
+    pub fn run<F: Future>(self, main: F) -> F::Output {
+        let seed = self.seed;
+        match self.outcome(main) {
+            Ok(value) => value,
+            Err(End::Panic(payload)) => resume_unwind(payload),
+            Err(End::Refused(why)) => panic!("{why} (seed {seed})"),
+        }
+    }
+
+    fn outcome<F: Future>(self, main: F) -> Result<F::Output, End> {
+        assert!(!here::is_paused(), "virtual time does not begin in virtual time");
+        let mut builder = self.builder.workers(self.cpus);
+        builder.paused = Some(self.seed);
+        let driver = Driver::default();
+        let shared = Arc::new(Shared::new((0..self.cpus).collect(), false, builder, driver));
+        shared.enlist();
+        let clockwork = Clockwork::new(&shared);
+        let _context = Entered::enter(&shared);
+        let before = here::be(Here::at(clockwork.now(), None));
+        let _back = Back(before);
+        let (clockwork, result) = drive(&shared, clockwork, main);
+        let ended = clockwork.end();
+        shared.forget();
+        shared.paused.iter().for_each(Host::tell_observer);
+        let value = result?;
+        ended.map_err(End::Refused)?;
+        Ok(value)
+    }
+}
+
+/// Why there is no value.
+enum End {
+    Panic(Box<dyn Any + Send>),
+    Refused(String),
+}
+
+/// Brings the calling thread back to where it was.
+struct Back(Here);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        here::be(self.0);
+    }
+}
+
+/// Runs a test with each of these seeds, and says with which one it failed.
+///
+/// ```
+/// use runyard::test;
+/// use std::time::Duration;
+///
+/// test::seeds(0..5, |paused| {
+///     paused.cpus(2).run(async { runyard::time::sleep(Duration::from_secs(1)).await });
+/// });
+/// ```
+///
+/// # Panics
+/// With the panic of the test.
+pub fn seeds(seeds: impl IntoIterator<Item = u64>, test: impl Fn(Paused)) {
+    for seed in seeds {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| test(paused(seed)))) {
+            eprintln!("runyard: the test failed with seed {seed}");
+            resume_unwind(payload);
+        }
+    }
+}
+
+/// Computes for `span` of CPU time, as the calling code would that does so in earnest: in a task others may have
+/// the CPU before that, by their policies, and this returns when the task has had so much CPU time. The main future
+/// uses no CPU: for it `span` just passes.
+///
+/// This may be called in the middle of a poll, in any function. If the test is over meanwhile, it does not return but
+/// unwinds. After that it returns at once: who computes then is a destructor.
+///
+/// ```
+/// use runyard::{spawn, test, time};
+/// use std::time::Duration;
+///
+/// let took = test::paused(1).run(async {
+///     let begin = time::now();
+///     let all: Vec<_> = (0..3).map(|_| spawn(async { test::compute(Duration::from_millis(5)) })).collect();
+///     for task in all {
+///         task.await.unwrap();
+///     }
+///     time::now() - begin
+/// });
+/// assert_eq!(took, Duration::from_millis(15), "there is one CPU");
+/// ```
+///
+/// # Panics
+/// If the calling code is not in virtual time.
+pub fn compute(span: Duration) {
+    assert!(
+        here::is_paused(),
+        "compute is for tests in virtual time: `runyard::test::paused(seed)`"
+    );
+    let span = nanos(span);
+    if hands::is_hand() {
+        return hands::compute(&current(), span);
+    }
+    let mut clockwork =
+        CLOCKWORK.take().expect("the main future is polled by the test's own thread");
+    let until = clockwork.now() + span;
+    let reached = clockwork.go(&Goal::Time(until));
+    CLOCKWORK.set(Some(clockwork));
+    if let Err(why) = reached
+        && !thread::panicking()
+    {
+        panic!("{why}");
+    }
+}
+
+/// The simulated CPU on which the calling code runs, counted from 0; none for the main future, and outside of
+/// virtual time.
+///
+/// ```
+/// use runyard::{Task, test};
+///
+/// let ran_on = test::paused(1).cpus(2).run(async {
+///     Task::builder().affinity([1]).spawn(async { test::cpu() }).await.unwrap()
+/// });
+/// assert_eq!(ran_on, Some(1));
+/// ```
+#[must_use]
+pub fn cpu() -> Option<usize> {
+    here::cpu().map(|cpu| cpu.index())
+}
+
+/// A task group of the runtime of the calling code, to be created below none.
+///
+/// ```
+/// use runyard::{Task, test};
+///
+/// test::paused(1).run(async {
+///     let tenant = test::group("tenant").create().unwrap();
+///     let path = Task::builder().group(&tenant).spawn(async { Task::current().group().map(|it| it.path()) });
+///     assert_eq!(path.await.unwrap().as_deref(), Some("/tenant"));
+/// });
+/// ```
+///
+/// # Panics
+/// If the calling code belongs to no runtime.
+#[must_use]
+pub fn group(name: impl Into<String>) -> GroupBuilder {
+    GroupBuilder::new(&current(), name)
+}
+
+thread_local! {
+    /// The clockwork, while the main future is polled on this thread: what that computes drives it.
+    static CLOCKWORK: RefCell<Option<Clockwork>> = const { RefCell::new(None) };
+}
+
+/// Wakes the main future.
+struct WakesMain {
+    woken: AtomicBool,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for WakesMain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WakesMain")
+    }
+}
+
+impl Wake for WakesMain {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        let ours = |shared: Arc<Shared>| Arc::ptr_eq(&shared, &self.shared);
+        if !(here::is_paused() && current_if_any().is_some_and(ours))
+            && let Some(host) = &self.shared.paused
+        {
+            host.refuse("the main future".to_owned(), None);
+        }
+    }
+}
+
+/// Polls the main future until it is ready, or the test cannot go on.
+fn drive<F: Future>(
+    shared: &Arc<Shared>,
+    mut clockwork: Clockwork,
+    main: F,
+) -> (Clockwork, Result<F::Output, End>) {
+    let wakes = Arc::new(WakesMain { woken: AtomicBool::new(false), shared: shared.clone() });
+    let waker = Waker::from(wakes.clone());
+    let mut main = Box::pin(main);
+    let result = loop {
+        wakes.woken.store(false, Ordering::Release);
+        CLOCKWORK.set(Some(clockwork));
+        let poll = || main.as_mut().poll(&mut Context::from_waker(&waker));
+        let polled = catch_unwind(AssertUnwindSafe(poll));
+        clockwork = CLOCKWORK.take().expect("it was set before the poll");
+        match polled {
+            Ok(Poll::Ready(value)) => break Ok(value),
+            Ok(Poll::Pending) => {}
+            Err(payload) => break Err(End::Panic(payload)),
+        }
+        if let Err(why) = clockwork.go(&Goal::Woken(&wakes.woken)) {
+            break Err(End::Refused(why));
+        }
+    };
+    // What the main future has goes while virtual time is there.
+    CLOCKWORK.set(Some(clockwork));
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(main)));
+    clockwork = CLOCKWORK.take().expect("it was set before");
+    let result = result.and_then(|value| dropped.map(|()| value).map_err(End::Panic));
+    (clockwork, result)
+}

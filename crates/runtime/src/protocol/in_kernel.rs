@@ -1,0 +1,192 @@
+//! The engine's part of a task that blocks in the kernel: it is put back into a queue once.
+//!
+//! The slot was taken from the task's thread. The worker that took it leaves the task here, and the thread takes
+//! it when the runtime's code has it again. A thread that was stopped first, in a signal handler, can only say
+//! that it wants a slot; then the keeper takes the task in its name. The thread may come back, or say so, before
+//! the task is here.
+
+use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
+
+/// Where a task is left while its thread blocks in the kernel.
+#[derive(Debug)]
+pub(crate) struct InKernel<T> {
+    left: Mutex<Left<T>>,
+    /// The thread wants a slot again, and cannot ask for one itself: the keeper does. Written by the thread.
+    wants_slot: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Left<T> {
+    task: Option<T>,
+    /// Its thread has come back, and waits for a slot: the worker that leaves the task wakes it.
+    is_back: bool,
+}
+
+impl<T> InKernel<T> {
+    pub(crate) fn new() -> InKernel<T> {
+        let left = Left { task: None, is_back: false };
+        InKernel { left: Mutex::new(left), wants_slot: AtomicBool::new(false) }
+    }
+
+    /// The worker that took the slot leaves the task until its thread runs again. The task, if the thread does already:
+    /// then the caller wakes it.
+    pub(crate) fn leave(&self, task: T) -> Option<T> {
+        let mut left = lock(&self.left);
+        let runs = left.is_back || self.wants_slot.load(Ordering::SeqCst);
+        if runs {
+            return Some(task);
+        }
+        left.task = Some(task);
+        None
+    }
+
+    /// The runtime's code has the thread again: the task, for the caller to wake. None if it was not left yet,
+    /// or is queued already, as the thread was let go.
+    pub(crate) fn come_back(&self) -> Option<T> {
+        let mut left = lock(&self.left);
+        // Also if it was here: the slot may be given to the thread and taken again before that knows.
+        left.is_back = true;
+        left.task.take()
+    }
+
+    /// The thread owns a slot again.
+    pub(crate) fn owns_again(&self) {
+        lock(&self.left).is_back = false;
+    }
+
+    /// Looks at the task, if it is here.
+    pub(crate) fn look(&self, look: impl FnOnce(&T)) {
+        if let Some(task) = &lock(&self.left).task {
+            look(task);
+        }
+    }
+
+    /// The task, for the keeper to wake, if its thread wants a slot and cannot ask.
+    pub(crate) fn take_if_wanted(&self) -> Option<T> {
+        // Whoever has not yet put the task away sees then that it is wanted.
+        lock(&self.left).task.take_if(|_| self.wants_slot())
+    }
+
+    /// The thread wants a slot, and somebody has to ask for it; or no more. Whether that is new. May be called
+    /// in a signal handler.
+    pub(crate) fn want_slot(&self, wants: bool) -> bool {
+        self.wants_slot.swap(wants, Ordering::SeqCst) != wants
+    }
+
+    pub(crate) fn wants_slot(&self) -> bool {
+        self.wants_slot.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::os::sync::{Arc, AtomicU32};
+    use loom::thread;
+
+    /// A task that the kernel blocked, and how often it was put back into a queue.
+    struct World {
+        in_kernel: InKernel<()>,
+        queued: AtomicU32,
+        /// Whether the thread runs again.
+        runs: AtomicBool,
+    }
+
+    impl World {
+        fn wake(&self, task: Option<()>) {
+            if task.is_some() {
+                assert!(self.runs.load(Ordering::SeqCst), "a task that blocks is in no queue");
+                assert_eq!(self.queued.fetch_add(1, Ordering::SeqCst), 0, "it is queued once");
+            }
+        }
+
+        /// A look of the keeper.
+        fn is_looked_at(&self) {
+            self.wake(self.in_kernel.take_if_wanted());
+        }
+
+        /// The runtime's code has the thread again, as in `Worker::come_back`.
+        fn comes_back(&self) {
+            self.wake(self.in_kernel.come_back());
+        }
+    }
+
+    /// The thread does `does` when it runs again, while a spare leaves its task and the keeper looks, as it does
+    /// once more in the end.
+    fn explore(does: impl Fn(&World) + Send + Sync + 'static) {
+        loom::model(move || {
+            let world = Arc::new(World {
+                in_kernel: InKernel::new(),
+                queued: AtomicU32::new(0),
+                runs: AtomicBool::new(false),
+            });
+            let other = world.clone();
+            let spare = thread::spawn(move || other.wake(other.in_kernel.leave(())));
+            let other = world.clone();
+            let keeper = thread::spawn(move || other.is_looked_at());
+            world.runs.store(true, Ordering::SeqCst);
+            does(&world);
+            spare.join().unwrap();
+            keeper.join().unwrap();
+            world.is_looked_at();
+            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "it is queued once");
+            assert!(world.in_kernel.come_back().is_none(), "nothing is left");
+        });
+    }
+
+    /// Seen failing: a spare that does not see that the thread is back leaves the task for ever.
+    #[test]
+    fn who_comes_back_is_queued_once() {
+        explore(World::comes_back);
+    }
+
+    /// Seen failing: a keeper that takes what nobody wants queues a task that blocks; so does a spare that leaves
+    /// nothing.
+    #[test]
+    fn who_is_stopped_without_a_slot_is_queued_once() {
+        explore(|world| assert!(world.in_kernel.want_slot(true)));
+    }
+
+    /// The thread is given a slot, and loses it again before it has seen that. Seen failing: if only a thread that
+    /// comes back before its task is here is known to be back, this one waits for ever.
+    #[test]
+    fn who_loses_a_slot_before_it_knows_of_it_is_queued_again() {
+        loom::model(|| {
+            let world = Arc::new(World {
+                in_kernel: InKernel::new(),
+                queued: AtomicU32::new(0),
+                runs: AtomicBool::new(true),
+            });
+            let owns = Arc::new(AtomicBool::new(false));
+            let (other, slot) = (world.clone(), owns.clone());
+            let spare = thread::spawn(move || {
+                other.wake(other.in_kernel.leave(()));
+                if other.queued.swap(0, Ordering::SeqCst) == 1 {
+                    slot.store(true, Ordering::SeqCst);
+                    slot.store(false, Ordering::SeqCst);
+                    other.wake(other.in_kernel.leave(()));
+                }
+            });
+            world.comes_back();
+            if owns.load(Ordering::SeqCst) {
+                world.in_kernel.owns_again();
+                // It cannot leave the slot as its own, which is another's.
+                spare.join().unwrap();
+                world.comes_back();
+            } else {
+                spare.join().unwrap();
+            }
+            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "it is queued once");
+        });
+    }
+
+    /// Whether the keeper has seen that it wanted a slot or not.
+    #[test]
+    fn who_is_let_go_without_a_slot_and_comes_back_is_queued_once() {
+        explore(|world| {
+            assert!(world.in_kernel.want_slot(true));
+            assert!(world.in_kernel.want_slot(false));
+            world.comes_back();
+        });
+    }
+}

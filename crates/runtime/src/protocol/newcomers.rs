@@ -1,0 +1,287 @@
+//! New tasks that nobody has polled yet, on their way to a CPU (docs/design/dispatch.md).
+//!
+//! A newcomer has its place on the virtual clock of the CPU where it is, given to it as it came, and a clock never runs
+//! back. So newcomers that wait in the order in which they came are in the order of the queue, without a heap. The
+//! engine knows the first of them at most: the owner of the slot gives it to the engine before each decision, and takes
+//! others to its batch as long as they go before all else.
+//!
+//! ```text
+//!   anybody    push; then wakes the owner, if that sleeps
+//!   the owner  take: to its batch, or one to the engine; after it said that it sleeps it looks at `len`
+//!   a thief    take           a requester   claim
+//! ```
+//!
+//! (Rejected: to ring an owner in the runtime's own code as well. Somebody who spawns one task after the other would ring
+//! it whenever it is about to poll, and it would look and decide again.)
+//!
+//! Invariants, modelled in loom: of all who want a newcomer one gets it; a newcomer is seen by the owner before that
+//! sleeps, or the owner is woken. The lock is held for some moves of pointers, and for no allocation but by `reserve`, which
+//! exchanges memory that its caller brings.
+
+use crate::os::sync::{AtomicU64, Mutex, Ordering, lock};
+use std::collections::VecDeque;
+
+/// No newcomer.
+const NOBODY: u64 = u64::MAX;
+
+/// How many are looked at in one hold of the lock.
+const LOOKED_AT: usize = 64;
+
+/// The newcomers of one CPU, each with its place on the virtual clock.
+#[derive(Debug)]
+pub(crate) struct Newcomers<T> {
+    rear: Rear<T>,
+    front: Front,
+}
+
+/// What a push writes, away from what the owner reads between two polls.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Rear<T> {
+    list: Mutex<List<T>>,
+    /// How many there are. Written with the lock held.
+    len: AtomicU64,
+}
+
+/// What changes as newcomers go, or one comes to where nobody is.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Front {
+    /// The place of the first. Written with the lock held.
+    first: AtomicU64,
+    /// When the owner took some for its batch, the last time.
+    taken_at: AtomicU64,
+}
+
+#[derive(Debug)]
+struct List<T> {
+    waiting: VecDeque<(u64, T)>,
+    /// How many have left at the front, ever.
+    left: u64,
+}
+
+impl<T> Newcomers<T> {
+    pub(crate) fn new(room: usize) -> Newcomers<T> {
+        let list = List { waiting: VecDeque::with_capacity(room), left: 0 };
+        let rear = Rear { list: Mutex::new(list), len: AtomicU64::new(0) };
+        let front = Front { first: AtomicU64::new(NOBODY), taken_at: AtomicU64::new(0) };
+        Newcomers { rear, front }
+    }
+
+    /// How many there are. In one order with what the slot's word says.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.rear.len.load(Ordering::SeqCst) as usize
+    }
+
+    /// The place of the first, as far as is known without the lock.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<u64> {
+        let first = self.front.first.load(Ordering::Acquire);
+        (first != NOBODY).then_some(first)
+    }
+
+    /// When the owner took some, the last time, as it said.
+    pub(crate) fn taken_at(&self) -> u64 {
+        self.front.taken_at.load(Ordering::Relaxed)
+    }
+
+    /// The owner took some.
+    pub(crate) fn note_taken(&self, at: u64) {
+        self.front.taken_at.store(at, Ordering::Relaxed);
+    }
+
+    /// Looks at the first.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        lock(&self.rear.list).waiting.front().map(|(_, task)| look(task))
+    }
+
+    /// One more comes: how many there are then. It is given back if there is no room.
+    pub(crate) fn push(&self, place: u64, task: T) -> Result<usize, T> {
+        let mut list = lock(&self.rear.list);
+        if list.waiting.len() == list.waiting.capacity() {
+            return Err(task);
+        }
+        list.waiting.push_back((place.min(NOBODY - 1), task));
+        self.count(&mut list);
+        Ok(list.waiting.len())
+    }
+
+    /// Gives `most` at the most of the first ones to `to`, as long as they are not beyond `bound`. `to` runs with the lock
+    /// held. How many there were.
+    pub(crate) fn take(&self, most: usize, bound: u64, mut to: impl FnMut(T)) -> usize {
+        let mut list = lock(&self.rear.list);
+        let mut taken = 0;
+        while taken < most && list.waiting.front().is_some_and(|&(place, _)| place <= bound) {
+            let Some((_, task)) = list.waiting.pop_front() else { break };
+            to(task);
+            taken += 1;
+        }
+        list.left += taken as u64;
+        self.count(&mut list);
+        taken
+    }
+
+    /// Takes the first.
+    pub(crate) fn take_first(&self) -> Option<T> {
+        let mut list = lock(&self.rear.list);
+        let (_, task) = list.waiting.pop_front()?;
+        list.left += 1;
+        self.count(&mut list);
+        Some(task)
+    }
+
+    /// Takes the one that `is_it`. Others may pass while the list is looked through.
+    pub(crate) fn claim(&self, is_it: impl Fn(&T) -> bool) -> Option<T> {
+        let mut next = 0;
+        loop {
+            let mut list = lock(&self.rear.list);
+            let from = u64::max(next, list.left);
+            let skipped = usize::try_from(from - list.left).unwrap_or(usize::MAX);
+            let mut some = list.waiting.iter().skip(skipped).take(LOOKED_AT);
+            let looked_at = some.len();
+            if let Some(nth) = some.position(|(_, task)| is_it(task)) {
+                let found = list.waiting.remove(skipped + nth);
+                self.count(&mut list);
+                return found.map(|(_, task)| task);
+            }
+            if looked_at < LOOKED_AT {
+                return None;
+            }
+            next = from + looked_at as u64;
+        }
+    }
+
+    /// Has room for as many as `memory` has, which is exchanged.
+    pub(crate) fn reserve(&self, memory: &mut VecDeque<(u64, T)>) {
+        let mut list = lock(&self.rear.list);
+        if memory.capacity() > list.waiting.capacity() {
+            memory.append(&mut list.waiting);
+            std::mem::swap(&mut list.waiting, memory);
+        }
+    }
+
+    fn count(&self, list: &mut List<T>) {
+        if list.waiting.is_empty() {
+            // The next one comes to where the first one was. There is room for all live tasks, and a place costs memory
+            // once it is used.
+            list.waiting.clear();
+        }
+        let first = list.waiting.front().map_or(NOBODY, |&(place, _)| place);
+        // A store takes the line from the owner, also one that changes nothing.
+        if self.front.first.load(Ordering::Relaxed) != first {
+            self.front.first.store(first, Ordering::Release);
+        }
+        self.rear.len.store(list.waiting.len() as u64, Ordering::SeqCst);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn with(places: &[u64]) -> Newcomers<u64> {
+        let newcomers = Newcomers::new(1_000);
+        places.iter().for_each(|&place| _ = newcomers.push(place, place).unwrap());
+        newcomers
+    }
+
+    #[test]
+    fn those_that_are_not_beyond_the_bound_are_taken_in_order() {
+        let newcomers = with(&[3, 4, 4, 6]);
+        assert_eq!((newcomers.len(), newcomers.first()), (4, Some(3)));
+        let mut taken = Vec::new();
+        newcomers.take(2, 5, |task| taken.push(task));
+        assert_eq!(taken, [3, 4]);
+        newcomers.take(8, 5, |task| taken.push(task));
+        assert_eq!(taken, [3, 4, 4]);
+        assert_eq!((newcomers.first(), newcomers.take_first()), (Some(6), Some(6)));
+        assert_eq!((newcomers.len(), newcomers.first()), (0, None));
+    }
+
+    #[test]
+    fn one_that_is_claimed_is_found_wherever_it_is() {
+        let all: Vec<_> = (0..300).collect();
+        for wanted in [0, 63, 64, 65, 299] {
+            let newcomers = with(&all);
+            assert_eq!(newcomers.claim(|&it| it == wanted), Some(wanted));
+            assert_eq!(newcomers.claim(|&it| it == wanted), None);
+            assert_eq!(newcomers.len(), 299);
+        }
+    }
+
+    #[test]
+    fn without_room_it_is_given_back_and_more_room_keeps_the_others() {
+        let newcomers = Newcomers::new(0);
+        assert_eq!(newcomers.push(1, 1), Err(1));
+        newcomers.reserve(&mut VecDeque::with_capacity(2));
+        newcomers.push(1, 1).unwrap();
+        newcomers.reserve(&mut VecDeque::with_capacity(100));
+        newcomers.push(2, 2).unwrap();
+        assert_eq!((newcomers.take_first(), newcomers.take_first()), (Some(1), Some(2)));
+    }
+
+    #[test]
+    fn one_that_comes_after_all_have_left_has_the_memory_of_the_first() {
+        let newcomers = with(&[]);
+        let push = |place| {
+            newcomers.push(place, place).unwrap();
+            newcomers.look(|task| (&raw const *task).addr())
+        };
+        let first = push(1);
+        assert_eq!((newcomers.take_first(), push(2)), (Some(1), first));
+        assert_eq!((newcomers.take(8, 8, drop), push(3)), (1, first));
+        assert_eq!((newcomers.claim(|&it| it == 3), push(4)), (Some(3), first));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::os::sync::Arc;
+    use crate::protocol::handoff::{Ring, Slot, WorkerId};
+    use loom::sync::atomic::fence;
+    use loom::thread;
+
+    #[test]
+    fn of_all_who_want_a_newcomer_one_gets_it() {
+        loom::model(|| {
+            let newcomers = Arc::new(Newcomers::new(2));
+            newcomers.push(1, 7).unwrap();
+            let (thief, requester) = (newcomers.clone(), newcomers.clone());
+            let thief = thread::spawn(move || {
+                let mut taken = Vec::new();
+                thief.take(2, u64::MAX, |task| taken.push(task));
+                taken.len()
+            });
+            let requester = thread::spawn(move || requester.claim(|&it| it == 7).iter().count());
+            let own = newcomers.take_first().iter().count();
+            assert_eq!(own + thief.join().unwrap() + requester.join().unwrap(), 1);
+            assert_eq!((newcomers.len(), newcomers.first()), (0, None));
+        });
+    }
+
+    /// The owner says that it sleeps, and looks; somebody pushes, and wakes an owner that sleeps. The accesses are in one order, as all are `SeqCst`; the model checker knows that of fences only.
+    #[test]
+    fn a_newcomer_is_seen_or_the_owner_is_woken() {
+        loom::model(|| {
+            const OWNER: WorkerId = WorkerId(0);
+            let world = Arc::new((Slot::new(OWNER), Newcomers::new(2)));
+            assert!(world.0.enter(OWNER));
+            let other = world.clone();
+            let pusher = thread::spawn(move || {
+                let (slot, newcomers) = &*other;
+                newcomers.push(1, 7).unwrap();
+                fence(Ordering::SeqCst);
+                if slot.is_asleep() { slot.request() } else { Ring::Nothing }
+            });
+            let (slot, newcomers) = &*world;
+            assert!(slot.leave(OWNER).is_some());
+            assert!(slot.fall_asleep(false).is_some(), "nobody asks a worker that is awake");
+            fence(Ordering::SeqCst);
+            let sees = newcomers.len() > 0;
+            let ring = pusher.join().unwrap();
+            assert!(sees || ring == Ring::Wake, "it sleeps, and was not woken");
+        });
+    }
+}

@@ -1,0 +1,87 @@
+//! How many kernel threads a runtime may make.
+//!
+//! A task that is stopped in the middle of a poll, or that blocks in the kernel, keeps a thread. So a
+//! runtime needs as many threads as there may be such tasks, and the system has a limit.
+
+use crate::os;
+use crate::os::cgroup::{Controller, levels, of_this_process as control_groups};
+use std::fs;
+use std::path::Path;
+
+/// Each thread has a stack, a guard page and an alternate stack for signals, each in a mapping of its own.
+const MAPPINGS_OF_A_THREAD: usize = 4;
+
+/// The number of threads that the system lets this process have, less a tenth for its other threads:
+/// the least of `RLIMIT_NPROC`, `pids.max` of its control groups, `kernel.threads-max`, and what
+/// `vm.max_map_count` leaves.
+pub(crate) fn of_this_process() -> usize {
+    let (groups, mounts) = control_groups().unwrap_or_default();
+    let system = System {
+        of_user: os::thread::most_of_user(),
+        read: |path: &Path| fs::read_to_string(path).ok(),
+    };
+    system.most(&groups, &mounts)
+}
+
+/// The limits of the system, as far as they can be known.
+struct System<R> {
+    of_user: Option<usize>,
+    read: R,
+}
+
+impl<R: Fn(&Path) -> Option<String>> System<R> {
+    fn most(&self, groups: &str, mounts: &str) -> usize {
+        let of_groups = levels(Controller::Pids, groups, mounts)
+            .filter_map(|level| self.number(&level.join("pids.max")));
+        let of_system = self.number(Path::new("/proc/sys/kernel/threads-max"));
+        let mappings = self.number(Path::new("/proc/sys/vm/max_map_count"));
+        let mapped = mappings.map(|mappings| mappings / MAPPINGS_OF_A_THREAD);
+        let known = of_groups.chain(self.of_user).chain(of_system).chain(mapped);
+        let least = known.min().unwrap_or(UNKNOWN);
+        least - least / 10
+    }
+
+    /// The number in a file; none if there is none, or no limit ("max").
+    fn number(&self, path: &Path) -> Option<usize> {
+        (self.read)(path)?.trim().parse().ok()
+    }
+}
+
+/// Where nothing is known: what `vm.max_map_count` leaves if nobody changed it.
+const UNKNOWN: usize = 65_530 / MAPPINGS_OF_A_THREAD;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw";
+
+    fn most(of_user: Option<usize>, files: &[(&str, &str)]) -> usize {
+        let read = |path: &Path| {
+            let found = files.iter().find(|(name, _)| Path::new(name) == path);
+            found.map(|(_, text)| (*text).to_owned())
+        };
+        System { of_user, read }.most("0::/a\n", MOUNTS)
+    }
+
+    #[test]
+    fn the_least_of_all_limits_counts_less_a_tenth() {
+        let files = [
+            ("/sys/fs/cgroup/a/pids.max", "max\n"),
+            ("/sys/fs/cgroup/pids.max", "500\n"),
+            ("/proc/sys/kernel/threads-max", "1000\n"),
+            ("/proc/sys/vm/max_map_count", "65530\n"),
+        ];
+        assert_eq!(most(None, &files), 450);
+        assert_eq!(most(Some(64), &files), 58);
+        assert_eq!(most(None, &files[2..]), 900);
+        assert_eq!(most(None, &files[3..]), 14_744);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_limit() {
+        assert_eq!(most(None, &[]), 14_744);
+        assert_eq!(most(None, &[("/proc/sys/kernel/threads-max", "many")]), 14_744);
+        assert!(of_this_process() > 0);
+    }
+}

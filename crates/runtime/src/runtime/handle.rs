@@ -1,0 +1,276 @@
+//! A handle of a runtime: spawns tasks in it from anywhere, on any thread.
+//!
+//! A handle does not keep its runtime alive: the [`Runtime`](crate::Runtime) alone does. After that has ended a handle is
+//! still safe to use. What it spawns is refused: the future is dropped at once, and its [`JoinHandle`] is ready and says
+//! that the task was cancelled. How a spawn and the end of a runtime find each other is told at `Shared::enroll`.
+//!
+//! Invariant: no method of a handle waits for a runtime that has ended.
+
+use crate::group::GroupBuilder;
+use crate::os::sync::Arc;
+use crate::runtime::{self, Entered, TryCurrentError};
+use crate::shared::Shared;
+use crate::task::builder::{SpawnError, TaskBuilder};
+use crate::task::{JoinHandle, Task};
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+
+/// A runtime, for code that spawns tasks in it. Cheap to clone, and free to go to any thread.
+///
+/// A handle does not keep its runtime alive. When that has [ended](crate::Runtime#the-end), a handle may still be used:
+/// tasks that it spawns are cancelled before they begin, and nothing waits or panics.
+///
+/// ```
+/// use runyard::{Handle, Runtime};
+///
+/// let runtime = Runtime::new();
+/// let handle: Handle = runtime.handle().clone();
+/// let elsewhere = std::thread::spawn(move || handle.block_on(handle.spawn(async { 7 })));
+/// assert_eq!(elsewhere.join().unwrap().unwrap(), 7);
+/// ```
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// The runtime that the calling code belongs to: that of the task, of `block_on`, or the one that was
+    /// [entered](Handle::enter) last.
+    ///
+    /// # Panics
+    /// If the calling code belongs to no runtime.
+    ///
+    /// ```
+    /// use runyard::{Handle, Runtime, spawn};
+    ///
+    /// let seven = Runtime::new().block_on(async {
+    ///     let handle = spawn(async { Handle::current() }).await.unwrap();
+    ///     handle.spawn(async { 7 }).await.unwrap()
+    /// });
+    /// assert_eq!(seven, 7);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn current() -> Handle {
+        Handle { shared: runtime::current() }
+    }
+
+    /// The same, or why there is none.
+    ///
+    /// # Errors
+    /// If the calling code belongs to no runtime.
+    ///
+    /// ```
+    /// use runyard::{Handle, Runtime};
+    ///
+    /// assert!(Handle::try_current().unwrap_err().is_missing_context());
+    /// assert!(Runtime::new().block_on(async { Handle::try_current() }).is_ok());
+    /// ```
+    pub fn try_current() -> Result<Handle, TryCurrentError> {
+        runtime::try_current().map(|shared| Handle { shared })
+    }
+
+    /// Makes this the runtime of the calling thread until the guard is dropped: `spawn`, `time::sleep` and
+    /// [`Handle::current`] belong to it. Guards nest, and may be dropped in any order: the newest that is left counts.
+    ///
+    /// A guard cannot go to another thread, so a future that has one across an `await` cannot be spawned.
+    ///
+    /// ```
+    /// use runyard::{Runtime, spawn};
+    ///
+    /// let runtime = Runtime::new();
+    /// let task = {
+    ///     let _guard = runtime.handle().enter();
+    ///     spawn(async { 7 })
+    /// };
+    /// assert_eq!(runtime.block_on(task).unwrap(), 7);
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// # let runtime = runyard::Runtime::new();
+    /// runtime.spawn(async {
+    ///     let _guard = runyard::Handle::current().enter();
+    ///     runyard::yield_now().await;
+    /// });
+    /// ```
+    pub fn enter(&self) -> EnterGuard<'_> {
+        EnterGuard { _entered: Entered::enter(&self.shared), handle: PhantomData }
+    }
+
+    /// Starts a task with the default policy. With other attributes: [`TaskBuilder::spawn_on`].
+    ///
+    /// If the runtime has ended, or ends, the future is dropped at once, and the
+    /// [`JoinHandle`] says that the task was cancelled.
+    ///
+    /// ```
+    /// use runyard::Runtime;
+    ///
+    /// let runtime = Runtime::new();
+    /// let handle = runtime.handle().clone();
+    /// assert_eq!(runtime.block_on(handle.spawn(async { 7 })).unwrap(), 7);
+    /// drop(runtime);
+    /// let refused = handle.block_on(handle.spawn(async { 7 }));
+    /// assert!(refused.is_err_and(|error| error.is_cancelled()));
+    /// ```
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Task::builder().spawn_in(&self.shared, future)
+    }
+
+    /// Runs a function that computes for long, or blocks: a task with one long poll.
+    ///
+    /// If the runtime has ended, or ends, the function is dropped without being called.
+    ///
+    /// ```
+    /// use runyard::Runtime;
+    ///
+    /// let runtime = Runtime::new();
+    /// let file = runtime.handle().spawn_blocking(|| std::fs::read("/proc/self/status"));
+    /// assert!(runtime.block_on(file).unwrap().is_ok());
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        function: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        Task::builder().spawn_blocking_on(function, self)
+    }
+
+    /// A task group, to be created below none: as [`Runtime::group`](crate::Runtime::group), from wherever the handle is.
+    ///
+    /// ```
+    /// use runyard::{GroupError, Handle, Limit, Task};
+    ///
+    /// #[runyard::main]
+    /// async fn main() -> Result<(), GroupError> {
+    ///     let limit = Limit::percent_of_machine(20.0);
+    ///     let trial = Handle::current().group("trial").limit(limit).create()?;
+    ///     assert_eq!(Task::builder().group(&trial).spawn(async { 7 }).await.unwrap(), 7);
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
+        GroupBuilder::new(&self.shared, name)
+    }
+
+    /// As [`Runtime::block_on`](crate::Runtime::block_on). If the runtime has ended, or ends meanwhile, the future goes
+    /// on all the same: what it spawns is cancelled, and timers go on.
+    ///
+    /// ```
+    /// use runyard::{Runtime, time};
+    /// use std::time::Duration;
+    ///
+    /// let handle = Runtime::new().handle().clone();
+    /// // The runtime has ended.
+    /// handle.block_on(time::sleep(Duration::from_millis(1)));
+    /// ```
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        runtime::block_on(&self.shared, future)
+    }
+
+    /// As [`Runtime::snapshot`](crate::Runtime::snapshot), from wherever the handle is.
+    #[must_use]
+    pub fn snapshot(&self) -> crate::Snapshot {
+        self.shared.snapshot()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("runtime", &self.shared.number).finish_non_exhaustive()
+    }
+}
+
+/// While it lives, the calling thread belongs to a runtime: see [`Handle::enter`].
+///
+/// A guard that is forgotten (`std::mem::forget`) leaves the thread in that runtime for as long as the thread lives.
+#[must_use = "the runtime is left when the guard is dropped"]
+#[derive(Debug)]
+pub struct EnterGuard<'a> {
+    _entered: Entered,
+    handle: PhantomData<&'a Handle>,
+}
+
+impl TaskBuilder {
+    /// Starts the task in this runtime, whichever the calling code belongs to.
+    ///
+    /// # Panics
+    /// If the runtime has none of the task's CPUs, the group is another's, or the latency nice value is below the
+    /// lowest of the runtime. [`TaskBuilder::try_spawn_on`] returns these as errors.
+    ///
+    /// ```
+    /// use runyard::{Runtime, Task};
+    ///
+    /// let runtime = Runtime::new();
+    /// let handle = runtime.handle().clone();
+    /// let alarm = std::thread::spawn(move || {
+    ///     Task::builder().fifo(50).name("alarm").spawn_on(async { Task::current().policy() }, &handle)
+    /// });
+    /// let policy = runtime.block_on(alarm.join().unwrap()).unwrap();
+    /// assert!(policy.rt_prio().is_some());
+    /// ```
+    #[track_caller]
+    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_in(&handle.shared, future)
+    }
+
+    /// As [`TaskBuilder::spawn_blocking`], in this runtime.
+    ///
+    /// # Panics
+    /// As [`TaskBuilder::spawn_on`].
+    ///
+    /// ```
+    /// use runyard::{Runtime, Task};
+    ///
+    /// let runtime = Runtime::new();
+    /// let sum = Task::builder().nice(10).spawn_blocking_on(|| (1..=10).sum::<u32>(), runtime.handle());
+    /// assert_eq!(runtime.block_on(sum).unwrap(), 55);
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking_on<T: Send + 'static>(
+        self,
+        function: impl FnOnce() -> T + Send + 'static,
+        handle: &Handle,
+    ) -> JoinHandle<T> {
+        let (builder, future) = self.for_function(function);
+        builder.spawn_on(future, handle)
+    }
+
+    /// As [`TaskBuilder::spawn_on`], for attributes that the program does not know to be right: those of a
+    /// configuration file, for example. For the runtime of the calling code: [`Handle::try_current`].
+    ///
+    /// # Errors
+    /// Why the runtime does not take such a task. The future is dropped then. That a runtime has ended is no such error:
+    /// the task is cancelled, as it may be at any later moment.
+    ///
+    /// ```
+    /// use runyard::{Runtime, SpawnError, Task};
+    ///
+    /// let runtime = Runtime::builder().workers(1).build();
+    /// let builder = Task::builder().affinity([7]);
+    /// let refused = builder.try_spawn_on(async {}, runtime.handle());
+    /// assert!(matches!(refused, Err(SpawnError::Affinity { .. })));
+    /// ```
+    #[track_caller]
+    pub fn try_spawn_on<F>(
+        self,
+        future: F,
+        handle: &Handle,
+    ) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.try_spawn_in(&handle.shared, future)
+    }
+}

@@ -1,0 +1,624 @@
+//! What workers, wakers and handles share: the machine, the slots, and how tasks come and wake. Which tasks
+//! are live: [`live`]. How all of it ends: [`end`].
+
+mod end;
+mod live;
+
+use self::live::Part;
+use crate::adapters::driver::{self, Driver};
+use crate::crew::homes::Homes;
+use crate::crew::keeper::{self, Keeper};
+use crate::crew::maker::{self, Maker, Refusal};
+use crate::crew::meter::Meters;
+use crate::crew::slotless::Slotless;
+use crate::crew::threads::Threads;
+use crate::deferred::errands::Errands;
+use crate::deferred::rubbish::Bin;
+use crate::group::limit::{self, Limit};
+use crate::group::quota;
+use crate::group::{Group, Membership};
+use crate::mutex::guards;
+use crate::observe::teller::{self, Teller};
+use crate::os;
+use crate::os::biased::Marks;
+use crate::os::here;
+use crate::os::sync::{
+    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, lock,
+};
+use crate::paused::host::{Host, Look};
+use crate::protocol::handoff::{Slot, WorkerId};
+use crate::runtime::Builder;
+use crate::runtime::cookies::NoCookies;
+use crate::snapshot::Groups;
+use crate::stall::{self, Stalls};
+use crate::task::{Asked, Cell, Head, Job, JoinHandle, NewCell, Todo};
+use crate::time::late::Late;
+use crate::time::timers;
+use crate::trial::siege;
+use crate::worker::batch::Batches;
+use crate::worker::current::without_preemption;
+use crate::worker::newcomers::Outsiders;
+use crate::worker::{POLL_GRACE, Worker, ring};
+use runyard_engine::attr::{Attr, Cookie, LatencyNice, Nice, Policy};
+use runyard_engine::config::Config;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::event::What;
+use runyard_engine::features::Feature;
+use runyard_engine::limits::BadLimit;
+use runyard_engine::limits::Throttling;
+use runyard_engine::run_queue::Meter;
+use runyard_engine::spec::GroupSpec;
+use runyard_engine::task::{Change, TaskId};
+use runyard_engine::time::{Nanos, Time, VTime};
+use runyard_engine::topology::Topology;
+use runyard_smp::machine::{Effects, Machine, TaskOf};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+/// How many workers can be the favourites of a lock: 32 KiB of marks. More than that are there only where many tasks have
+/// been stopped in the middle of their polls.
+const MARKS: usize = 256;
+
+/// After so many runtimes their numbers come again: fewer than 2^14, as a mutex has room for.
+const RUNTIMES: u32 = 16_000;
+
+/// How many tasks there is room for from the start.
+pub(crate) const FIRST_ROOM: usize = 1_024;
+
+/// What workers, wakers and handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Tells this process's runtimes apart: those of today at least.
+    pub(crate) number: u16,
+    pub(crate) machine: Machine<Job>,
+    /// There if this runtime is in virtual time, without workers.
+    pub(crate) paused: Option<Host>,
+    pub(crate) slots: Box<[Slot]>,
+    /// None, if each poll is decided for.
+    pub(crate) batches: Box<[Batches]>,
+    /// Which worker runs the task of each slot.
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) threads: Arc<Threads>,
+    /// The CPUs of this machine on which the process may run: first those behind ours, in order.
+    host_cpus: Vec<usize>,
+    /// All of those.
+    pub(crate) everywhere: os::thread::Places,
+    pub(crate) homes: Homes,
+    /// Whether each worker is bound to the CPU behind its slot.
+    pins: bool,
+    /// Why tasks with different cookies are not kept apart, if they are not.
+    pub(crate) cookies: Result<(), NoCookies>,
+    /// Who is to be woken by the timers of each CPU.
+    pub(crate) timers: Box<[Mutex<timers::Table>]>,
+    /// Serves timers when no worker does any more.
+    pub(crate) late: Late,
+    pub(crate) errands: Errands,
+    /// Drives what tokio has, if tasks may use that.
+    pub(crate) driver: Driver,
+    /// What each CPU has let go of.
+    pub(crate) bins: Box<[Bin]>,
+    /// How many tasks are over of which the groups are in some bin, or in the hands of who empties that.
+    pub(crate) nr_leaving: AtomicUsize,
+    pub(crate) keeper: Keeper,
+    pub(crate) maker: Maker,
+    /// Which threads run on without a slot.
+    pub(crate) slotless: Slotless,
+    /// The threads of the keeper, the maker, the siege, and of who looks for stalls.
+    servants: Mutex<Vec<thread::JoinHandle<()>>>,
+    over: AtomicBool,
+    pub(crate) signal: i32,
+    /// The seed of the siege, if this runtime is under one.
+    pub(crate) siege: Option<u64>,
+    /// The lowest latency nice value that a task may ask for.
+    pub(crate) lowest_latency_nice: LatencyNice,
+    /// Whether a task group was ever there. Until then a task that ends leaves none.
+    pub(crate) has_groups: AtomicBool,
+    /// Whether foreign code is stopped.
+    pub(crate) preempts: bool,
+    /// Tells the observer, if there is one.
+    pub(crate) teller: Option<Teller>,
+    /// Looks for stalls, if somebody wants to know.
+    pub(crate) stalls: Option<Stalls>,
+    /// How much CPU time there is in a second.
+    pub(crate) capacity: Nanos,
+    max_groups: usize,
+    /// The groups that there are, for who watches.
+    pub(crate) groups: Groups,
+    /// From when the observer's times count.
+    pub(crate) started: Instant,
+    pub(crate) next_task: NextTask,
+    /// The tasks that were spawned by no poll.
+    pub(crate) outsiders: Outsiders,
+    /// All CPUs, a copy for each of them: it is counted who knows the set.
+    all: Box<[CpuSet]>,
+    /// The tasks that are not over: a part for each CPU, and then those for who is on none.
+    parts: Box<[Mutex<Part>]>,
+    /// How many boxes of tasks there are.
+    nr_boxes: AtomicUsize,
+    /// No more tasks may come.
+    pub(crate) closed: AtomicBool,
+    /// No more may come that serve others, of which none is left.
+    serves_nobody: AtomicBool,
+    /// Who waits for the last of them to end.
+    closer: OnceLock<Thread>,
+    /// For how many tasks there is room on every CPU.
+    room: AtomicUsize,
+}
+
+/// What is asked for a task that is spawned.
+#[derive(Debug)]
+pub(crate) struct NewTask {
+    pub(crate) attr: Attr,
+    pub(crate) slack: Nanos,
+    pub(crate) reset_on_fork: bool,
+    pub(crate) group: Option<Group>,
+    /// Whether it asks for CPUs of its own.
+    pub(crate) has_affinity: bool,
+    pub(crate) name: Option<String>,
+    /// It is of the runtime itself, serves other tasks, and ends after them.
+    pub(crate) serves: bool,
+    /// It is a blocking function.
+    pub(crate) blocks: bool,
+}
+
+impl NewTask {
+    /// Whether the tasks that it spawns may begin with anything but the defaults, by what is asked for it now.
+    fn bequeaths(&self) -> bool {
+        let Attr { policy, latency_nice, slice, cookie, .. } = self.attr;
+        let plain = policy == Policy::Normal(Nice::default())
+            && latency_nice == LatencyNice::ZERO
+            && slice.is_none()
+            && self.slack == Attr::DEFAULT_SLACK
+            && self.group.is_none()
+            && cookie.is_none()
+            && !self.has_affinity;
+        !plain && !self.serves
+    }
+}
+
+/// The number of the task that is spawned next, away from what all read.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct NextTask(pub(crate) AtomicU64);
+
+/// What the machine asks for: a CPU that is to switch is kicked at once.
+pub(crate) struct KickNow<'a>(pub(crate) &'a Shared);
+
+impl Effects<Job> for KickNow<'_> {
+    fn kick(&mut self, cpu: CpuId) {
+        ring(self.0, cpu);
+    }
+
+    fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
+        self.0.tell_at_once(cpu, || throttling.into());
+    }
+
+    fn forced_idle(&mut self, cpu: CpuId, by: Option<Cookie>) {
+        self.0.tell_at_once(cpu, || What::ForcedIdle { cookie: by });
+    }
+
+    fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
+        self.0.first_newcomer(cpu)
+    }
+}
+
+/// As [`KickNow`], but the CPU of the calling worker, which is in a poll that probably ends soon,
+/// is not kicked before that.
+struct DeferOwnKick<'a> {
+    shared: &'a Shared,
+    own: CpuId,
+    kicked: bool,
+}
+
+impl Effects<Job> for DeferOwnKick<'_> {
+    fn kick(&mut self, cpu: CpuId) {
+        if cpu == self.own {
+            self.kicked = true;
+        } else {
+            ring(self.shared, cpu);
+        }
+    }
+
+    fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
+        self.shared.tell_at_once(cpu, || throttling.into());
+    }
+
+    fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
+        self.shared.first_newcomer(cpu)
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        host_cpus: Vec<usize>,
+        preempts: bool,
+        mut builder: Builder,
+        driver: Driver,
+    ) -> Shared {
+        os::thread::choose_clock();
+        let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
+        let threads = builder.cores.unwrap_or(1);
+        let topology = Topology::new(1, (cpus / threads) as u32, threads as u32);
+        let topology = topology.expect("the kernel has fewer CPUs");
+        let features = match builder.cores {
+            // Members of a batch could have several cookies.
+            Ok(_) => builder.features.in_runtime().without(Feature::BatchDispatch),
+            Err(_) => builder.features.in_runtime(),
+        };
+        // A task takes along what it has in the caches of its CPU, which is little beside the wait
+        // for the end of another's poll.
+        let mut numbers = Config {
+            rt_runtime: Some(Config::RT_RUNTIME),
+            migration_cost: Nanos::ZERO,
+            ..builder.model.config(topology)
+        };
+        builder.tuned.apply(&mut numbers);
+        let config = Config {
+            features,
+            tickless: true,
+            skew_tick: true,
+            accounts: builder.statistics,
+            cookies: builder.cores.is_ok(),
+            ..numbers
+        };
+        let (most_threads, max_groups) =
+            (builder.most_threads(host_cpus.len()), builder.max_groups);
+        let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
+        let machine = machine.expect("the numbers of the scheduler fit together");
+        machine.reserve(FIRST_ROOM + max_groups);
+        let threads = Arc::new(Threads::new(most_threads, builder.hooks));
+        let meters = Arc::new(Meters::new(topology.cpus(), threads.clone()));
+        let paused = builder.paused.map(|seed| Host::new(seed, builder.observer.take()));
+        if paused.is_none() {
+            machine.charge_by(&(meters.clone() as Arc<dyn Meter>));
+        }
+        let quota = if paused.is_none() { quota::of_this_process() } else { None };
+        let maker = Maker::default();
+        maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
+        let (epoch, started) = (os::thread::now(), Instant::now());
+        let teller = builder.observer.map(|observer| Teller::new(observer, epoch));
+        // What observers and accounts tell is told of decisions, and in virtual time a batch would never end.
+        let has_batches = features.has(Feature::BatchDispatch)
+            && paused.is_none()
+            && teller.is_none()
+            && !builder.statistics;
+        let batched = topology.iter().filter(|_| has_batches);
+        let marks = Marks::new(if has_batches { most_threads.min(MARKS) } else { 0 });
+        let cpus = topology.iter();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
+        Shared {
+            number: number as u16,
+            machine,
+            paused,
+            meters,
+            batches: batched.map(|cpu| Batches::new(cpu, &marks)).collect(),
+            slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
+            threads,
+            timers: topology.iter().map(|_| Mutex::default()).collect(),
+            everywhere: os::thread::Places::new(&host_cpus),
+            homes: Homes::new(topology.cpus(), builder.siege.is_some()),
+            host_cpus,
+            pins: builder.pins,
+            cookies: builder.cores.map(drop),
+            late: Late::default(),
+            errands: Errands::new(topology.cpus()),
+            driver,
+            bins: topology.iter().map(|_| Bin::default()).collect(),
+            nr_leaving: AtomicUsize::new(0),
+            keeper: Keeper::new(),
+            maker,
+            slotless: Slotless::new(most_threads),
+            servants: Mutex::default(),
+            over: AtomicBool::new(false),
+            signal: builder.signal,
+            siege: builder.siege,
+            lowest_latency_nice: builder.lowest_latency_nice,
+            has_groups: AtomicBool::new(false),
+            preempts,
+            teller,
+            stalls: builder.on_stall.map(Stalls::new),
+            capacity: limit::capacity(topology.cpus(), quota),
+            max_groups,
+            groups: Groups::default(),
+            started,
+            next_task: NextTask::default(),
+            outsiders: Outsiders::default(),
+            all: topology.iter().map(|_| topology.iter().collect()).collect(),
+            parts: live::parts(topology.cpus()),
+            nr_boxes: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            serves_nobody: AtomicBool::new(false),
+            closer: OnceLock::new(),
+            room: AtomicUsize::new(FIRST_ROOM),
+        }
+    }
+
+    /// Starts the teller, the driver, the first worker of each slot, its spares, the keeper and the maker.
+    ///
+    /// # Errors
+    /// What the system refuses; then no thread is left.
+    pub(crate) fn start(self: &Arc<Shared>) -> Result<(), Refusal> {
+        guards::enlist(self);
+        let started = self.start_threads();
+        if started.is_err() {
+            self.shut_down();
+        }
+        started
+    }
+
+    fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
+        if let Some(teller) = &self.teller {
+            teller.has_started(self.start_servant("runyard-teller", teller::run)?);
+        }
+        driver::start(self)?;
+        if self.stalls.is_some() {
+            self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
+        }
+        for cpu in self.machine.config().topology.iter() {
+            self.start_worker(cpu, true)?;
+        }
+        for cpu in self.machine.config().topology.iter() {
+            for _ in 0..maker::SPARES {
+                let id = self.start_worker(cpu, false)?;
+                self.keep_spare(cpu, id);
+            }
+        }
+        self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
+        if self.preempts {
+            self.keep_servant(self.start_servant("runyard-keeper", keeper::run)?);
+            if self.siege.is_some() {
+                self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
+            }
+            // A thread that starts allocates. Before the first task may be stopped both are beyond that.
+            self.keeper.wait_until_both_watch();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn start_servant(
+        self: &Arc<Shared>,
+        name: &str,
+        body: fn(&Arc<Shared>),
+    ) -> Result<thread::JoinHandle<()>, Refusal> {
+        let shared = self.clone();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            os::local::be_servant();
+            body(&shared);
+        });
+        thread.map_err(Refusal::Thread)
+    }
+
+    fn keep_servant(&self, thread: thread::JoinHandle<()>) {
+        lock(&self.servants).push(thread);
+    }
+
+    /// Asks the calling thread's worker, if it is one of this runtime's. May be called in a signal
+    /// handler.
+    pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
+        let ours = |worker: &Worker| std::ptr::eq(&raw const *worker.shared, self);
+        crate::worker::current::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
+    }
+
+    /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare.
+    /// `false` if there is none, or the worker does not block any more.
+    pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
+        let slot = self.slot(cpu);
+        let Some(spare) = slot.take_spare() else {
+            self.maker.order();
+            return false;
+        };
+        if !slot.has_spares(maker::SPARES) {
+            self.maker.order();
+        }
+        let taken = slot.take_from(from, spare);
+        if taken {
+            self.grant(spare);
+        } else {
+            // Not to the pool, whose lock the handler must not take. If 64 others came meanwhile, this
+            // one waits until the end.
+            slot.put_spare(spare);
+        }
+        taken
+    }
+
+    /// Grants a worker its baton. May be called in a signal handler.
+    pub(crate) fn grant(&self, id: WorkerId) {
+        self.worker(id).into_iter().for_each(|worker| worker.baton.grant());
+    }
+
+    pub(crate) fn slot(&self, cpu: CpuId) -> &Slot {
+        &self.slots[cpu.index()]
+    }
+
+    /// As [`Threads::worker`].
+    pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
+        self.threads.worker(id)
+    }
+
+    /// Whether each worker is bound to the CPU behind its slot.
+    pub(crate) fn pins(&self) -> bool {
+        self.pins
+    }
+
+    /// Binds a worker's thread to the CPU behind a slot, if workers are to be bound. A refusal costs
+    /// precision, not sense.
+    pub(crate) fn pin(&self, worker: &Worker, cpu: CpuId) {
+        if self.pins {
+            os::thread::bind(worker.tid(), [self.host_cpus[cpu.index()]]);
+        }
+    }
+
+    /// Where the owner of a slot is to wake that sleeps on a CPU: there, or where no owner is. `None` if that is nowhere.
+    pub(crate) fn home_of(&self, slot: CpuId, slept_on: u32) -> Option<u32> {
+        let all = self.host_cpus.iter().map(|&cpu| cpu as u32);
+        std::iter::once(slept_on).chain(all).find(|&cpu| !self.homes.has_others(slot, cpu))
+    }
+
+    /// Binds a worker's thread to the CPUs behind these, or to all of the process; not if it is pinned, to one
+    /// of them.
+    pub(crate) fn bind(&self, worker: &Worker, cpus: Option<&CpuSet>) {
+        let behind = |cpu: CpuId| self.host_cpus[cpu.index()];
+        match cpus {
+            _ if self.pins => false,
+            Some(cpus) => os::thread::bind(worker.tid(), cpus.iter().map(behind)),
+            None => os::thread::bind(worker.tid(), self.host_cpus.iter().copied()),
+        };
+    }
+
+    /// What each slot and each worker does, as far as that is known without locks.
+    pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let nr_live = self.nr_live();
+        let (scarce, waiting) = (self.maker.is_scarce(), self.maker.nr_in_lobby());
+        write!(out, "at {}: {nr_live} live tasks, ", os::thread::now().0)?;
+        writeln!(out, "{waiting} wait for threads, threads are scarce {scarce}")?;
+        for cpu in self.machine.config().topology.iter() {
+            let slot = self.slot(cpu);
+            let (WorkerId(owner), doing) = slot.doing();
+            let (asked, spare) = (slot.is_pending(), slot.has_spares(1));
+            let (waits, due) = (self.is_wanted(cpu), self.machine.next_expiry(cpu));
+            write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
+            writeln!(out, "has a spare {spare}, somebody waits {waits}, next expiry {due:?}")?;
+        }
+        self.threads.workers().try_for_each(|worker| worker.picture(out))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether somebody waits for a CPU, as far as is known without locks.
+    pub(crate) fn somebody_waits(&self) -> bool {
+        self.machine.config().topology.iter().any(|cpu| self.is_wanted(cpu))
+    }
+
+    /// Parks a task that has blocked, or wakes it if it was woken meanwhile.
+    pub(crate) fn park_blocked(&self, task: TaskOf<Job>) {
+        if let Some((task, since)) = Cell::park(task) {
+            self.wake(os::thread::now(), task, since);
+        }
+    }
+
+    /// Makes a blocked task runnable, which it could have been since `since`.
+    pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
+        self.tell_wake(&task, since);
+        self.queue(now, task, false);
+    }
+
+    /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
+    /// fair. It waits for the end of that poll then, though not for long.
+    fn queue(&self, now: Time, mut task: TaskOf<Job>, is_new: bool) {
+        let poll = self.here(Worker::cpu_of_poll).flatten().or_else(here::cpu_of_poll);
+        if is_new && !self.batches.is_empty() {
+            task = match self.welcome(now, task, poll) {
+                Ok(()) => return,
+                Err(task) => task,
+            };
+        }
+        let fx = &mut KickNow(self);
+        let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
+            match is_new {
+                true => self.machine.spawn(now, task, poll, fx),
+                false => match self.here(Worker::cpu_of_driver).flatten() {
+                    Some(idle) => self.machine.wake_here(now, task, idle, fx),
+                    None => {
+                        let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
+                        self.machine.wake(now, task, waker.flatten().or_else(here::cpu), fx)
+                    }
+                },
+            };
+            return;
+        };
+        let fx = &mut DeferOwnKick { shared: self, own, kicked: false };
+        let to = match is_new {
+            true => self.machine.spawn_sync(now, task, own, fx),
+            false => self.machine.wake_sync(now, task, own, fx),
+        };
+        if let Some(host) = self.paused.as_ref().filter(|_| fx.kicked || to == own) {
+            host.look(own, Look { at: now + POLL_GRACE, kicked: fx.kicked });
+        } else if fx.kicked || to == own {
+            let owns = self.here(|worker| {
+                worker.look_soon(now, fx.kicked);
+                worker.owns()
+            });
+            if owns != Some(true) {
+                // The slot was taken meanwhile.
+                ring(self, own);
+            }
+        }
+    }
+
+    /// Carries out a request for the task that `cell` belongs to.
+    pub(crate) fn change(&self, cell: &Cell, change: Change) {
+        self.assert_that_may_ask();
+        self.machine.change(os::thread::now(), cell, change, &mut KickNow(self));
+        self.claim(&cell.tag);
+    }
+
+    #[track_caller]
+    pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, new: NewTask) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let id = TaskId(self.next_task.0.fetch_add(1, Ordering::Relaxed));
+        self.note_place(id, Location::caller());
+        let bequeaths = new.bequeaths();
+        let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
+        let asked = Asked::new(&attr, reset_on_fork);
+        let light = serves || !(self.preempts || blocks);
+        let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
+        let (cell, result) = os::future::task(Head::new(self.clone(), new), future);
+        let result = JoinHandle::new(result);
+        if let Some(group) = group {
+            without_preemption(|| *lock(&cell.rest().membership) = Membership::of(group));
+        }
+        if attr.cookie.is_some() {
+            cell.note_cookie(attr.cookie);
+        }
+        if has_affinity {
+            cell.note_affinity(&attr.affinity);
+        }
+        let Some(used) = self.enroll(&cell) else {
+            refuse(&cell);
+            return result;
+        };
+        let job = Job { cell, todo: Todo::Poll };
+        let mut task = match used {
+            Some(used) => used.renewed(id, attr, job),
+            None => self.new_box(id, attr, job),
+        };
+        if self.machine.config().accounts {
+            task.keep_account();
+        }
+        without_preemption(|| {
+            let now = os::thread::now();
+            task.set_cpu(self.here(Worker::cpu).unwrap_or_else(|| self.first_cpu()));
+            self.tell(task.cpu(), || What::Spawn { task: id });
+            self.tell_wake(&task, now);
+            self.queue(now, task, true);
+        });
+        result
+    }
+
+    /// All CPUs of the runtime.
+    pub(crate) fn all(&self) -> &CpuSet {
+        &self.all[self.part() % self.all.len()]
+    }
+
+    /// What a limit comes to here.
+    pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
+        limit.of(self.capacity, self.slots.len())
+    }
+}
+
+/// A task that its runtime, which ends, does not take is cancelled, and its future dropped as that of an aborted task is.
+#[cold]
+fn refuse(cell: &Arc<Cell>) {
+    cell.note_aborted();
+    os::future::run(cell);
+}

@@ -1,0 +1,88 @@
+//! Timers of a runtime that has ended.
+//!
+//! Code outside of tasks may wait for timers of a runtime that ends meanwhile, or has ended:
+//! [`Handle::block_on`](crate::Handle::block_on), or another executor behind a guard of
+//! [`Handle::enter`](crate::Handle::enter). No worker is left to serve them. So one thread does, from the first such timer
+//! to the last.
+//!
+//! Rejected: to panic, as tokio does: a handle never does. To call such waits over at once: a loop that waits for
+//! the next second would spin. To wait in `block_on` itself: others wait for timers as well.
+//!
+//! ```text
+//!  arming a timer       enters it, reads that the runtime is over, and asks for the thread
+//!  the end of a runtime says that it is over, ends the workers, and asks for the thread
+//!  the thread           finds no timer, with the lock of its state held, and ends
+//! ```
+//!
+//! Invariant: a runtime is not over, or has this thread, or has no timer for which somebody waits. A timer that was entered
+//! before the end is found by the end. Code that enters one later finds the runtime over.
+
+use crate::os;
+use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, lock};
+use crate::shared::{KickNow, Shared};
+use crate::worker::current::without_preemption;
+use runyard_engine::run_queue::Expired;
+use runyard_engine::time::Time;
+use runyard_engine::timer::Walk;
+use std::thread;
+
+/// The thread that serves timers when no worker does.
+#[derive(Debug, Default)]
+pub(crate) struct Late {
+    /// Whether it is there.
+    serves: Mutex<bool>,
+    /// Changes when it is to look.
+    calls: AtomicU32,
+}
+
+impl Shared {
+    /// Sees to it that timers are served, if the runtime is over. In foreign code.
+    pub(crate) fn serve_late(self: &Arc<Shared>) {
+        if !self.is_over() || !self.has_timers() {
+            return;
+        }
+        let starts = without_preemption(|| !std::mem::replace(&mut *lock(&self.late.serves), true));
+        if !starts {
+            self.late.calls.fetch_add(1, Ordering::SeqCst);
+            return os::futex::wake(&self.late.calls);
+        }
+        let shared = self.clone();
+        let thread = thread::Builder::new().name("runyard-late".to_owned());
+        if let Err(error) = thread.spawn(move || shared.serve_until_none()) {
+            without_preemption(|| *lock(&self.late.serves) = false);
+            eprintln!(
+                "runyard: timers of a runtime that has ended wait until the system starts a thread for \
+                 them ({error})"
+            );
+        }
+    }
+
+    /// The thread.
+    fn serve_until_none(&self) {
+        loop {
+            let calls = self.late.calls.load(Ordering::SeqCst);
+            let next = self.serve_all(os::thread::now());
+            let mut serves = lock(&self.late.serves);
+            *serves = self.has_timers();
+            if !*serves {
+                return;
+            }
+            drop(serves);
+            os::futex::wait(&self.late.calls, calls, next);
+        }
+    }
+
+    /// Serves the timers of all CPUs that are due. Returns when the next one is.
+    fn serve_all(&self, now: Time) -> Option<Time> {
+        let cpus = || self.machine.config().topology.iter();
+        for cpu in cpus() {
+            while let Some(expired) = self.machine.expire(now, cpu, Walk::Idle, &mut KickNow(self))
+            {
+                if let Expired::Timer(expiry) = expired {
+                    self.fire(now, cpu, expiry);
+                }
+            }
+        }
+        cpus().filter_map(|cpu| self.machine.next_expiry(cpu)).min()
+    }
+}

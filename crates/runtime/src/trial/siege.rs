@@ -1,0 +1,286 @@
+//! The siege: a mode for tests that stops tasks at random instants.
+//!
+//! A thread of the runtime asks each slot to schedule every 20 to 200 us. Mostly the task that runs there is
+//! SCHED_IDLE until the next time, so that any other goes before it. Beside that it asks for another policy,
+//! latency nice or affinity for live tasks; some time later each has again what its user asked for. A seed
+//! fixes what is drawn, slot by slot; what becomes of it is up to the threads.
+//!
+//! The thread does what any thread may do: it rings a slot's bell, and leaves a request in a task's control
+//! cell. Like the keeper it allocates nothing, and takes no locks but the runtime's. It frees a cell if it is
+//! the last one that knows it, with none of these locks held.
+//!
+//! Accepted: a task that had CPUs of its own has all of them after the siege changed it. Only the task's
+//! queue knows them.
+
+use crate::os;
+use crate::os::sync::{Arc, AtomicU32, lock};
+use crate::shared::Shared;
+use crate::task::Cell;
+use crate::worker::ring;
+use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::task::{Change, TaskId};
+use runyard_engine::time::{Nanos, Time};
+
+/// Between two requests to one slot: far less than any slice, and a few times the cost of a handover.
+const SHORTEST: Nanos = Nanos::from_micros(20);
+const LONGEST: Nanos = Nanos::from_micros(200);
+
+/// How long a task is other than its user asked: long enough that others run before it, and much less than
+/// the 0.95 s after which real-time tasks are throttled.
+const SHORTEST_CHANGE: Nanos = Nanos::from_micros(50);
+const LONGEST_CHANGE: Nanos = Nanos::from_millis(3);
+
+/// How many tasks are changed at a time.
+const CHANGED: usize = 16;
+
+/// A generator of its own, since users of the runtime are to build no crate for a mode of its tests: a
+/// linear congruence, of which the upper half is used. Its multiplier is Knuth's for 64 bits.
+#[derive(Debug)]
+struct Draws(u64);
+
+impl Draws {
+    fn new(seed: u64, nth: u64) -> Draws {
+        let mut draws = Draws(seed ^ nth << 32);
+        // Seeds that are near to each other are to differ in all bits.
+        (0..4).for_each(|_| draws.0 = draws.word() << 32 | draws.word());
+        draws
+    }
+
+    /// 32 bits.
+    fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.0 >> 32
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.word() % bound
+    }
+
+    fn span(&mut self, shortest: Nanos, longest: Nanos) -> Nanos {
+        Nanos(shortest.0 + self.below(longest.0 - shortest.0))
+    }
+
+    /// In `lowest..=highest`.
+    fn value(&mut self, lowest: i64, highest: i64) -> i64 {
+        lowest + self.below((highest - lowest + 1) as u64) as i64
+    }
+
+    fn policy(&mut self) -> Policy {
+        let prio = RtPrio::new(self.value(1, 99)).expect("in 1..=99");
+        let nice = Nice::new(self.value(-20, 19)).expect("in -20..=19");
+        match self.below(8) {
+            0 => Policy::Fifo(prio),
+            1 => Policy::RoundRobin(prio),
+            2 => Policy::Batch(nice),
+            3..6 => Policy::Normal(nice),
+            _ => Policy::Idle,
+        }
+    }
+
+    fn latency_nice(&mut self) -> LatencyNice {
+        LatencyNice::new(self.value(-20, 19)).expect("in -20..=19")
+    }
+}
+
+/// The requests to one slot.
+#[derive(Debug)]
+struct Front {
+    cpu: CpuId,
+    draws: Draws,
+    due: Time,
+    /// Who was stopped there last, and is SCHED_IDLE since.
+    stopped: Option<Changed>,
+    /// This CPU alone, made before tasks run.
+    only: CpuSet,
+}
+
+/// A task that is other than its user asked.
+#[derive(Clone, Copy, Debug)]
+struct Changed {
+    place: u64,
+    task: TaskId,
+}
+
+struct Siege<'a> {
+    shared: &'a Shared,
+    fronts: Vec<Front>,
+    /// Each until some moment.
+    changed: [Option<(Changed, Time)>; CHANGED],
+}
+
+/// The thread of the siege.
+pub(crate) fn run(shared: &Arc<Shared>) {
+    os::signal::listen_to_nothing();
+    let mut siege = Siege::new(shared);
+    let bed = AtomicU32::new(0);
+    while !shared.is_over() {
+        let next = siege.advance(os::thread::now());
+        os::thread::exactly(|| os::futex::wait(&bed, 0, Some(next)));
+    }
+}
+
+impl Siege<'_> {
+    fn new(shared: &Shared) -> Siege<'_> {
+        let seed = shared.siege.expect("the thread is there if there is a seed");
+        let front = |cpu: CpuId| Front {
+            cpu,
+            draws: Draws::new(seed, cpu.0.into()),
+            due: Time::ZERO,
+            stopped: None,
+            only: CpuSet::only(cpu),
+        };
+        let fronts = shared.machine.config().topology.iter().map(front).collect();
+        Siege { shared, fronts, changed: [None; CHANGED] }
+    }
+
+    /// Does what is due. When to come again.
+    fn advance(&mut self, now: Time) -> Time {
+        for nth in 0..self.fronts.len() {
+            if self.fronts[nth].due <= now {
+                self.disturb(now, nth);
+                self.stop(nth);
+                let front = &mut self.fronts[nth];
+                front.due = now + front.draws.span(SHORTEST, LONGEST);
+            }
+        }
+        for nth in 0..CHANGED {
+            if let Some((changed, _)) = self.changed[nth].take_if(|(_, until)| *until <= now) {
+                self.give_back(changed);
+            }
+        }
+        let fronts = self.fronts.iter().map(|front| front.due);
+        let changed = self.changed.iter().flatten().map(|(_, until)| *until);
+        fronts.chain(changed).min().expect("a runtime has a CPU")
+    }
+
+    /// Stops whoever runs on a CPU, behind all others three times of four.
+    fn stop(&mut self, nth: usize) {
+        let Front { cpu, draws, stopped, .. } = &mut self.fronts[nth];
+        let (cpu, last, is_demoted) = (*cpu, stopped.take(), draws.below(4) > 0);
+        last.into_iter().for_each(|changed| self.give_back(changed));
+        if is_demoted && let Some(place) = self.place_of_running(cpu) {
+            let idle = Change { policy: Some(Policy::Idle), ..Change::default() };
+            self.fronts[nth].stopped = self.change(place, idle);
+        }
+        ring(self.shared, cpu);
+    }
+
+    /// Asks for something else for some task, now and then.
+    fn disturb(&mut self, now: Time, nth: usize) {
+        let draws = &mut self.fronts[nth].draws;
+        let (is_asked, which) = (draws.below(4) == 0, draws.word() << 32 | draws.word());
+        let until = now + draws.span(SHORTEST_CHANGE, LONGEST_CHANGE);
+        let change = self.draw_change(nth);
+        let free = self.changed.iter().position(Option::is_none).filter(|_| is_asked);
+        if let Some(free) = free
+            && let Some(place) = self.shared.some_place(which)
+        {
+            self.changed[free] = self.change(place, change).map(|changed| (changed, until));
+        }
+    }
+
+    fn change(&self, place: u64, change: Change) -> Option<Changed> {
+        let cell = self.shared.cell_at(place)?;
+        self.shared.change(&cell, change);
+        Some(Changed { place, task: cell.id })
+    }
+
+    fn draw_change(&mut self, nth: usize) -> Change {
+        let nr_cpus = self.fronts.len() as u64;
+        let draws = &mut self.fronts[nth].draws;
+        let (what, policy, latency_nice) = (draws.below(4), draws.policy(), draws.latency_nice());
+        let cpu = draws.below(nr_cpus) as usize;
+        let nothing = Change::default();
+        match what {
+            0 => Change { affinity: Some(self.fronts[cpu].only.clone()), ..nothing },
+            1 => Change { latency_nice: Some(latency_nice), ..nothing },
+            _ => Change { policy: Some(policy), ..nothing },
+        }
+    }
+
+    fn place_of_running(&self, cpu: CpuId) -> Option<u64> {
+        let owner = self.shared.worker(self.shared.slot(cpu).owner())?;
+        owner.place_of_poll().map(|(_, place)| place)
+    }
+
+    fn give_back(&self, changed: Changed) {
+        let is_it = |cell: &Arc<Cell>| cell.id == changed.task;
+        if let Some(cell) = self.shared.cell_at(changed.place).filter(is_it) {
+            let asked = *lock(&cell.asked);
+            let change = Change {
+                policy: Some(asked.policy),
+                latency_nice: Some(asked.latency_nice),
+                affinity: Some(self.shared.all().clone()),
+                ..Change::default()
+            };
+            self.shared.change(&cell, change);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::sync::{AtomicU64, Ordering};
+    use crate::{Builder, Observer, Runtime};
+    use runyard_engine::event::{Event, Left, What};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_seed_fixes_what_is_drawn() {
+        let first = |seed, nth| {
+            let mut draws = Draws::new(seed, nth);
+            [(); 4].map(|()| (draws.word(), draws.policy(), draws.span(SHORTEST, LONGEST)))
+        };
+        assert_eq!(first(1, 0), first(1, 0));
+        assert_ne!(first(1, 0), first(2, 0));
+        assert_ne!(first(1, 0), first(1, 1));
+    }
+
+    /// How often a task was stopped in the middle of a poll.
+    #[derive(Debug, Default)]
+    struct Stops(AtomicU64);
+
+    impl Observer for Stops {
+        fn event(&self, event: &Event) {
+            if let What::Switch { prev: Some((_, Left::Preempted)), .. } = event.what {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// How often polls that end in no less than 300 ms are stopped, on one CPU.
+    fn stops(builder: Builder) -> (u64, Runtime) {
+        let stops = Arc::new(Stops::default());
+        let runtime = builder.workers(1).observer(stops.clone()).build();
+        let until = Instant::now() + Duration::from_millis(300);
+        let poll = || async move {
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        };
+        let polls: Vec<_> = (0..4).map(|_| runtime.spawn(poll())).collect();
+        runtime.block_on(async {
+            for poll in polls {
+                poll.await.unwrap();
+            }
+        });
+        (stops.0.load(Ordering::Relaxed), runtime)
+    }
+
+    #[test]
+    fn polls_are_stopped_far_more_often_and_the_picture_shows_where() {
+        // Ten times as often on a quiet machine; where others have the CPU neither gets far.
+        let mut tries = (0..20).map(|_| {
+            let ((besieged, _), (peaceful, _)) =
+                (stops(Runtime::builder().siege(7)), stops(Runtime::builder()));
+            besieged > 3 * peaceful
+        });
+        assert!(tries.any(|is_far_more| is_far_more), "never three times as often");
+        let (_, besieged) = stops(Runtime::builder().siege(7));
+        let mut picture = String::new();
+        besieged.picture(&mut picture).unwrap();
+        assert!(picture.contains("cpu 0: owner") && picture.contains("worker 0: "), "{picture}");
+    }
+}

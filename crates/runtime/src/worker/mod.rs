@@ -1,0 +1,752 @@
+//! Kernel threads that run tasks: the scheduling loop. What the doorbell does to it: [`stop`]. What the kernel
+//! knows of the thread: [`thread`]. How it waits for work: [`idle`], and visits tokio's
+//! driver: [`visits`]. Many polls for one decision: [`batch`], and tasks that
+//! nobody has polled yet: [`newcomers`].
+//!
+//! A worker owns a slot while it runs tasks ([`crate::protocol::handoff`]). Foreign code runs with
+//! `preempt_count` at zero and may be stopped at any instruction; the runtime's own code runs with it
+//! above zero and is never stopped, only told (H3). A task that was stopped keeps its thread: its job is now
+//! to resume that worker, and it is scheduled like any other.
+
+pub(crate) mod batch;
+pub(crate) mod current;
+mod idle;
+pub(crate) mod newcomers;
+mod picture;
+mod stall;
+mod steer;
+mod stop;
+mod thread;
+mod timer;
+mod visits;
+
+use crate::crew::meter::Reading;
+use crate::crew::slotless::WithoutSlot;
+use crate::deferred::rubbish::{Rubbish, discard};
+use crate::os;
+use crate::os::sync::{
+    Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, compiler_fence, lock,
+};
+use crate::os::thread::Tid;
+use crate::os::timer::{Clock, Timer};
+use crate::protocol::baton::Baton;
+use crate::protocol::company::NO_POLL;
+use crate::protocol::handoff::{Left, Ring, WorkerId};
+use crate::protocol::in_kernel::InKernel;
+use crate::protocol::steering::Steering;
+use crate::shared::{KickNow, Shared};
+use crate::stall::PollClock;
+use crate::task::{Cell, Job, Todo};
+use idle::Found;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::event::What;
+use runyard_engine::run_queue::{Prev, Released, Switch};
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::TaskOf;
+
+/// How long a task that was woken or spawned by one in a poll waits for that poll to end, while
+/// another CPU is idle or it should preempt: long beside most polls and what a signal costs (5 us,
+/// at most once in so long), short beside what people notice.
+pub(crate) const POLL_GRACE: Nanos = Nanos::from_micros(200);
+
+/// As a moment that is over, a timer that is not set is due to be.
+const UNSET: u64 = 0;
+
+/// Why a worker is there.
+const ALIVE: &str = "its thread lives until the runtime ends";
+
+/// What a poll left to be looked at soon.
+mod later {
+    pub(super) const NOTHING: u32 = 0;
+    /// Somebody waits on this CPU, and might run on another.
+    pub(super) const WAITER: u32 = 1;
+    /// Somebody waits who should preempt.
+    pub(super) const KICK: u32 = 2;
+}
+
+/// Whether a thread can run tasks.
+mod ready {
+    pub(super) const NOT_YET: u32 = 0;
+    pub(super) const YES: u32 = 1;
+    /// The kernel makes no timer for it.
+    pub(super) const REFUSED: u32 = 2;
+}
+
+/// Whether a thread is in a section that blocks ([`thread`]).
+mod section {
+    pub(super) const OUTSIDE: u32 = 0;
+    /// In one that waits: no signal of ours is to interrupt it. Set as the section begins, and by who takes the
+    /// slot from one that had computed.
+    pub(super) const WAITS: u32 = 1;
+    /// In one that computes: it is stopped as in any poll. Set by the thread that finds out, which may be the
+    /// keeper.
+    pub(super) const COMPUTES: u32 = 2;
+}
+
+/// One kernel thread.
+///
+/// Legend of access: `(c)` constant; `(o)` read and written by this thread only, in its handler too;
+/// `(w)` written by this thread, read by others; `(a)` by anybody, as told there.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    /// (c)
+    pub(crate) id: WorkerId,
+    /// (c)
+    pub(crate) shared: Arc<Shared>,
+    /// (a) Granted by who gives it a slot, or lets it go.
+    pub(crate) baton: Baton,
+    /// (a) Where it sleeps, for the thread that gives it a slot.
+    steering: Steering,
+    /// (w) Once.
+    tid: AtomicI32,
+    /// (w) One of [`ready`].
+    is_ready: AtomicU32,
+    /// (a) Its thread is not needed any more, and is to end. Said to one that waits as a spare.
+    retires: AtomicBool,
+    /// (a) The slot that it owns, or owned last: written by who gives it one.
+    slot: AtomicU32,
+    /// (o) Above zero: not to be stopped.
+    preempt_count: AtomicU32,
+    /// (o) How often it was let go on at an unsafe point.
+    graces: AtomicU32,
+    /// (o) What CPU time it had used before that.
+    used_before_graces: AtomicU64,
+    /// (o) What CPU time it had used the last time, and how often it had waited.
+    used: AtomicU64,
+    waits: AtomicU64,
+    /// (a) What CPU time it had used when the engine last asked, as told there.
+    pub(crate) reading: Reading,
+    /// (o) Up to which of its CPU time it goes on without a slot.
+    goes_on_until: AtomicU64,
+    /// (w) Whose poll it is in the middle of: the task's place among the live ones.
+    polling: AtomicU64,
+    /// (a) Whether it has the engine's part of that: it is neither stopped nor has lost its slot.
+    /// Written by who owns the slot.
+    running: AtomicBool,
+    /// (a) The engine's part of a task that blocks in the kernel on this thread: left by who took
+    /// the slot, taken by this thread or the keeper.
+    in_kernel: InKernel<TaskOf<Job>>,
+    /// (a) Whether its slot was taken from it in this poll, as it blocked.
+    has_blocked: AtomicBool,
+    /// (o) Stopped by who takes the slot.
+    pub(super) timer: Timer,
+    /// (a) Made and set by who took the slot as well.
+    pub(super) cpu_timer: Timer,
+    /// (o) To when `timer` is set, or was. Unset by who takes the slot.
+    armed: AtomicU64,
+    /// (o) Whether it is in a poll.
+    in_poll: AtomicBool,
+    /// (w) Whether it is in tokio's driver: code that is not the runtime's own.
+    drives: AtomicBool,
+    /// (o) Whether it serves timers, and schedules next.
+    serves: AtomicBool,
+    /// (o) When it looks whether somebody drives.
+    visits_at: AtomicU64,
+    /// (o) Until when it looks for work without letting others run.
+    keeps_cpu_until: AtomicU64,
+    /// (o) What that poll left to be looked at soon.
+    later: AtomicU32,
+    /// (o) Since when those could run whom this worker is waking; 0 for now.
+    since: AtomicU64,
+    /// (o) Which batch it polls; 0 for none.
+    batch: AtomicU64,
+    /// (o) When its poll began, and whether it is that of a real-time task.
+    began: AtomicU64,
+    polls_rt: AtomicBool,
+    /// (o) When the last poll began for whose end a tick waited, and what CPU time it had used then.
+    tick_waits_for: AtomicU64,
+    used_before_tick: AtomicU64,
+    /// (o) When it had the virtual clock of its CPU brought up to date in a poll, the last time.
+    clock_at: AtomicU64,
+    /// (o) When its last poll ended.
+    ended: AtomicU64,
+    /// (o) When it looks for a CPU that takes some of those that wait.
+    shares_at: AtomicU64,
+    /// (w) For how long it is in a poll, if somebody asks.
+    pub(crate) clock: PollClock,
+    /// (o) How many mutexes this poll took, less those that it gave back.
+    guards: AtomicI32,
+    /// (w) Whether it waits for the teller, which is no lock.
+    unseen: AtomicBool,
+    /// (a) Whether it is in a section that blocks: one of [`section`].
+    section: AtomicU32,
+    /// (a) At which of its CPU time that section has computed for so long that it may be interrupted.
+    computes_at: AtomicU64,
+    /// (o) `preempt_count` with which that section runs.
+    blocks_at: AtomicU32,
+    /// (a) Written by who takes its slot, while it blocks, and by who gives it one.
+    pub(crate) without_slot: WithoutSlot,
+    /// (o) To which signals the thread is deaf when it is in no handler, as far as is known.
+    deaf_to: AtomicU64,
+    /// (a) To which CPUs the thread is bound for the poll that it is in the middle of, if that task has an
+    /// affinity.
+    bound: Mutex<Option<CpuSet>>,
+    /// (a) Whether `bound` is some.
+    is_bound: AtomicBool,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: &Arc<Shared>, id: WorkerId, slot: CpuId) -> Arc<Worker> {
+        Arc::new(Worker {
+            id,
+            shared: shared.clone(),
+            baton: Baton::new(),
+            steering: Steering::new(),
+            tid: AtomicI32::new(0),
+            is_ready: AtomicU32::new(ready::NOT_YET),
+            retires: AtomicBool::new(false),
+            slot: AtomicU32::new(slot.0.into()),
+            preempt_count: AtomicU32::new(1),
+            graces: AtomicU32::new(0),
+            used_before_graces: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            reading: Reading::default(),
+            goes_on_until: AtomicU64::new(0),
+            polling: AtomicU64::new(u64::MAX),
+            running: AtomicBool::new(false),
+            in_kernel: InKernel::new(),
+            has_blocked: AtomicBool::new(false),
+            timer: Timer::none(),
+            cpu_timer: Timer::none(),
+            armed: AtomicU64::new(UNSET),
+            in_poll: AtomicBool::new(false),
+            drives: AtomicBool::new(false),
+            serves: AtomicBool::new(false),
+            visits_at: AtomicU64::new(0),
+            keeps_cpu_until: AtomicU64::new(0),
+            later: AtomicU32::new(later::NOTHING),
+            since: AtomicU64::new(0),
+            batch: AtomicU64::new(0),
+            began: AtomicU64::new(0),
+            polls_rt: AtomicBool::new(false),
+            tick_waits_for: AtomicU64::new(0),
+            used_before_tick: AtomicU64::new(0),
+            clock_at: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            shares_at: AtomicU64::new(0),
+            clock: PollClock::default(),
+            guards: AtomicI32::new(0),
+            unseen: AtomicBool::new(false),
+            section: AtomicU32::new(section::OUTSIDE),
+            computes_at: AtomicU64::new(0),
+            blocks_at: AtomicU32::new(0),
+            without_slot: WithoutSlot::new(),
+            deaf_to: AtomicU64::new(0),
+            bound: Mutex::new(None),
+            is_bound: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn tid(&self) -> Tid {
+        Tid(self.tid.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn cpu(&self) -> CpuId {
+        CpuId(self.slot.load(Ordering::Acquire) as u16)
+    }
+
+    /// Whether this worker owns its slot.
+    pub(crate) fn owns(&self) -> bool {
+        self.shared.slot(self.cpu()).belongs_to(self.id)
+    }
+
+    /// A thread is about to be started for this worker, which has none.
+    pub(crate) fn prepare(&self, cpu: CpuId) {
+        self.slot.store(cpu.0.into(), Ordering::Release);
+        self.baton.lay_down();
+        self.reading.begin();
+        self.begin_anew();
+        self.retires.store(false, Ordering::SeqCst);
+        self.is_ready.store(ready::NOT_YET, Ordering::SeqCst);
+    }
+
+    /// The thread: waits as a spare, runs tasks while it owns a slot, and so on until it retires or the
+    /// runtime ends. The first worker of a slot owns it from the start. A thread without a timer could not be
+    /// stopped, and runs nothing.
+    pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
+        let settled = self.settle_in();
+        if settled {
+            crate::worker::current::with_worker(self, || self.work(owns));
+        } else {
+            self.is_ready(ready::REFUSED);
+        }
+        self.timer.delete();
+        self.cpu_timer.delete();
+        self.armed.store(UNSET, Ordering::Relaxed);
+    }
+
+    fn work(self: &Arc<Worker>, owns: bool) {
+        self.is_ready(ready::YES);
+        if owns {
+            self.run(Prev::Idle, None);
+        }
+        loop {
+            self.wait_to_own();
+            if self.shared.is_over() || self.retires() {
+                return;
+            }
+            let (prev, curr) = self.take_over();
+            self.run(prev, curr);
+        }
+    }
+
+    /// Whether the kernel gives the thread what it needs.
+    fn settle_in(&self) -> bool {
+        let tid = os::thread::current();
+        self.tid.store(tid.0, Ordering::Release);
+        self.shared.pin(self, self.cpu());
+        self.deaf_to.store(os::signal::listen_to(self.shared.signal), Ordering::Relaxed);
+        self.note_stack();
+        !self.shared.preempts || self.timer.make(Clock::Monotonic, tid, self.shared.signal)
+    }
+
+    fn is_ready(&self, ready: u32) {
+        self.is_ready.store(ready, Ordering::SeqCst);
+        os::futex::wake(&self.is_ready);
+    }
+
+    /// Waits until the thread of this worker is there: before that it cannot be seen to wait. `false` if the
+    /// kernel refuses what it needs; then the thread ends.
+    pub(crate) fn wait_until_ready(&self) -> bool {
+        loop {
+            match self.is_ready.load(Ordering::SeqCst) {
+                ready::NOT_YET => os::futex::wait(&self.is_ready, ready::NOT_YET, None),
+                ready => return ready == ready::YES,
+            }
+        }
+    }
+
+    /// Ends the thread of this worker, which waits as a spare and was taken from where it did.
+    pub(crate) fn retire(&self) {
+        self.retires.store(true, Ordering::SeqCst);
+        self.baton.grant();
+    }
+
+    fn retires(&self) -> bool {
+        self.retires.load(Ordering::SeqCst)
+    }
+
+    /// Brings this worker, which waits for it, to another slot.
+    pub(crate) fn move_to(&self, cpu: CpuId) {
+        if self.cpu() != cpu {
+            self.shared.pin(self, cpu);
+            self.slot.store(cpu.0.into(), Ordering::Release);
+        }
+    }
+
+    /// A spare was granted the slot: what became of whom it belonged to.
+    fn take_over(&self) -> (Prev<Job>, Option<TaskId>) {
+        let (shared, cpu) = (&self.shared, self.cpu());
+        let left = loop {
+            // Said after the slot changed hands, before the baton is granted; this worker may have
+            // been awake already.
+            match shared.slot(cpu).left_by() {
+                Some(left) => break left,
+                None => std::thread::yield_now(),
+            }
+        };
+        let (Left::Preempted(from) | Left::Lost(from)) = left else { return (Prev::Idle, None) };
+        let polled = self.end_batch_left(cpu, &shared.worker(from).expect(ALIVE));
+        match left {
+            Left::Drove(_) => unreachable!("it had no task"),
+            Left::Preempted(worker) => {
+                let job = shared.worker(worker).expect(ALIVE).put_away(polled);
+                let curr = job.cell.id;
+                (Prev::Preempted(job), Some(curr))
+            }
+            Left::Lost(worker) => {
+                let worker = shared.worker(worker).expect(ALIVE);
+                worker.has_blocked.store(true, Ordering::Relaxed);
+                let job = worker.put_away(polled);
+                let curr = Some(job.cell.id);
+                let Switch { next, released } =
+                    self.decide(os::thread::now(), Prev::Blocked(job), curr);
+                let (task, _) = released.expect("a blocked task is released");
+                worker.leave_in_kernel(task);
+                match next {
+                    Some((id, job)) => (Prev::Preempted(job), Some(id)),
+                    None => (Prev::Idle, None),
+                }
+            }
+        }
+    }
+
+    /// Runs tasks until the slot goes to somebody else. `curr` is whom `prev` is about.
+    fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
+        self.shared.slot(self.cpu()).take_pending();
+        let (mut over, mut idled, mut waits_for_threads) = (None, false, false);
+        loop {
+            if self.shared.is_over() {
+                return;
+            }
+            let cpu = self.cpu();
+            self.shared.tell(cpu, || What::Overhead);
+            let now = os::thread::now();
+            self.expire(cpu, now, std::mem::take(&mut idled));
+            self.offer_newcomer(cpu, now);
+            let Switch { next, released } = self.decide(now, prev, curr);
+            match released {
+                Some((task, Released::Exited)) => {
+                    let cell = over.take().expect("its poll has just ended");
+                    self.shared.ended(task, cell);
+                }
+                Some((task, _)) if waits_for_threads => self.shared.wait_for_threads(task),
+                Some((task, _)) => self.shared.park_blocked(task),
+                None => {}
+            }
+            waits_for_threads = false;
+            let Some((id, Job { cell, todo })) = next else {
+                let found = if self.take_some(cpu) { Found::Asked } else { self.idle(cpu) };
+                if found == Found::NoSlot {
+                    return self.becomes_spare(cpu);
+                }
+                idled = found == Found::Due;
+                (prev, curr) = (Prev::Idle, None);
+                continue;
+            };
+            curr = Some(id);
+            self.shared.tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
+            match todo {
+                Todo::Poll if self.shared.must_wait(cpu, &cell) => {
+                    waits_for_threads = true;
+                    prev = Prev::Blocked(Job { cell, todo });
+                }
+                Todo::Poll => {
+                    (prev, over) = self.poll(now, cell);
+                    (prev, curr, over) = self.poll_others(prev, curr, over);
+                    self.shared.let_in_next(self.cpu());
+                }
+                Todo::Resume(worker) => {
+                    self.resume(&cell, &worker);
+                    // The task may be over by now.
+                    return discard(Rubbish::Cell(cell));
+                }
+                Todo::Nothing => unreachable!("a task that is picked has something to do"),
+            }
+        }
+    }
+
+    /// Schedules the own CPU. `curr` is the task that `prev` is about.
+    fn decide(&self, now: Time, prev: Prev<Job>, curr: Option<TaskId>) -> Switch<Job> {
+        let cpu = self.cpu();
+        let left = curr.zip(prev.left());
+        let switch = self.shared.machine.schedule(now, cpu, prev, &mut KickNow(&self.shared));
+        let next = switch.next.as_ref().map(|&(id, _)| id);
+        self.shared.tell(cpu, || What::Switch { prev: left, next });
+        switch
+    }
+
+    /// Polls a task, and tells what became of it; its cell, if it is over. When this returns the
+    /// worker owns a slot again, though not always the one it owned before.
+    fn poll(&self, now: Time, cell: Arc<Cell>) -> (Prev<Job>, Option<Arc<Cell>>) {
+        self.begin_poll(now, &cell);
+        self.running.store(true, Ordering::Release);
+        let cpu = self.cpu();
+        self.shared.meters.polls(cpu, self);
+        let enters = self.shared.slot(cpu).enter(self.id);
+        let company = self.shared.batches(cpu).map(|it| &it.company);
+        company.into_iter().for_each(|company| company.note_poll(now.0));
+        let polled = self.run_foreign(now, &cell, enters);
+        while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
+            self.come_back();
+        }
+        self.polling.store(u64::MAX, Ordering::Relaxed);
+        self.unbind();
+        self.note_poll(&cell, polled);
+        if let Some(company) = company {
+            company.note_poll(NO_POLL);
+            self.ended.store(os::thread::now().0, Ordering::Relaxed);
+        }
+        if !self.running.load(Ordering::Acquire) {
+            assert!(self.shared.is_over(), "it runs whose poll it was");
+            return (Prev::Idle, None);
+        }
+        self.running.store(false, Ordering::Release);
+        if !polled {
+            return (Prev::Preempted(Job { cell, todo: Todo::Poll }), None);
+        }
+        if cell.is_done() {
+            return (Prev::Exited, Some(cell));
+        }
+        let prev = match cell.seat.is_scheduled() {
+            true => Prev::Yielded(Job { cell, todo: Todo::Poll }),
+            false => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
+        };
+        (prev, None)
+    }
+
+    /// Before a poll.
+    fn begin_poll(&self, now: Time, cell: &Cell) {
+        self.began.store(now.0, Ordering::Relaxed);
+        self.reading.begins_poll();
+        self.polls_rt.store(cell.slack.is_real_time(), Ordering::Relaxed);
+        self.graces.store(0, Ordering::Relaxed);
+        self.later.store(later::NOTHING, Ordering::Relaxed);
+        self.has_blocked.store(false, Ordering::Relaxed);
+        self.polling.store(cell.place.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.bind_for(cell);
+    }
+
+    /// Polls a task, if the slot says that its owner `enters` foreign code and nobody calls. Whether it was polled.
+    fn run_foreign(&self, now: Time, cell: &Arc<Cell>, enters: bool) -> bool {
+        let cpu = self.cpu();
+        self.arm(now);
+        let enters = enters && (cell.slack.is_real_time() || self.visit_in_passing(now));
+        self.set_preempt_count(0);
+        // A signal that came while the count was above zero left its mark.
+        let polls = enters && !self.shared.slot(cpu).calls(self.id);
+        if polls {
+            self.shared.empty_bin_a_little(cpu);
+            self.in_poll.store(true, Ordering::Relaxed);
+            self.clocked(now, || crate::task::current::with_task(cell, || os::future::run(cell)));
+            self.in_poll.store(false, Ordering::Relaxed);
+        }
+        self.set_preempt_count(1);
+        polls
+    }
+
+    /// After a poll, if it was `polled`.
+    fn note_poll(&self, cell: &Cell, polled: bool) {
+        if polled {
+            cell.note_light(!self.has_blocked.load(Ordering::Relaxed));
+        }
+        let guards = self.guards.load(Ordering::Relaxed);
+        if guards != 0 {
+            self.guards.store(0, Ordering::Relaxed);
+            cell.guards.add(guards);
+        }
+    }
+
+    /// The task in whose poll this thread was stopped, which is `polled` if it was one of a batch: its job is to go on
+    /// here.
+    fn put_away(self: &Arc<Worker>, polled: Option<Arc<Cell>>) -> Job {
+        let ran = self.running.swap(false, Ordering::AcqRel);
+        let cell = polled.or_else(|| self.cell_of_poll());
+        let cell = cell.filter(|_| ran).expect("it was in the middle of a poll");
+        Job { cell, todo: Todo::Resume(self.clone()) }
+    }
+
+    /// The cell of the task in whose poll this thread is.
+    pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
+        let place = self.polling.load(Ordering::Relaxed);
+        (place < u64::MAX).then(|| self.shared.cell_at(place)).flatten()
+    }
+
+    /// The task in whose poll this thread is, by its runtime and its place there.
+    pub(crate) fn place_of_poll(&self) -> Option<(u16, u64)> {
+        let place = self.polling.load(Ordering::Relaxed);
+        (place < u64::MAX).then_some((self.shared.number, place))
+    }
+
+    /// Counts mutexes that the task at a place of a runtime takes or gives back, if this thread is in
+    /// its poll.
+    pub(crate) fn count_guard(&self, of: (u16, u64), more: i32) -> bool {
+        let is_in_poll = self.place_of_poll() == Some(of);
+        if is_in_poll {
+            self.guards.store(self.guards.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        }
+        is_in_poll
+    }
+
+    /// The CPU on which this thread is in a poll.
+    pub(crate) fn cpu_of_poll(&self) -> Option<CpuId> {
+        (self.in_poll.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
+    }
+
+    /// Looks soon after somebody was queued here, unless the poll ends before.
+    pub(crate) fn look_soon(&self, now: Time, kicked: bool) {
+        let what = if kicked { later::KICK } else { later::WAITER };
+        // By this thread and its handler only, which looks at it and forgets it.
+        if self.later.load(Ordering::Relaxed) < what {
+            self.later.store(what, Ordering::Relaxed);
+        }
+        let armed = Time(self.armed.load(Ordering::Relaxed));
+        if armed <= now || armed > now + POLL_GRACE {
+            self.set_timer(now + POLL_GRACE);
+        }
+    }
+
+    /// The task that wakes whom this thread wakes at the moment; none if a timer does.
+    pub(crate) fn waking(&self) -> Option<TaskId> {
+        let task = self.waking_since().is_none().then(|| self.cell_of_poll()).flatten();
+        task.map(|cell| cell.id)
+    }
+
+    /// Runs `wakes` as from outside a poll: whom it wakes does not wait for the end of this one.
+    pub(crate) fn wake_at_once<R>(&self, wakes: impl FnOnce() -> R) -> R {
+        let in_poll = self.in_poll.swap(false, Ordering::Relaxed);
+        let result = wakes();
+        self.in_poll.store(in_poll, Ordering::Relaxed);
+        result
+    }
+
+    /// Since when those could run whom this thread wakes at the moment.
+    pub(crate) fn waking_since(&self) -> Option<Time> {
+        let since = self.since.load(Ordering::Relaxed);
+        (since > 0).then_some(Time(since))
+    }
+
+    /// Wakes somebody who could have run since `since`.
+    pub(crate) fn wake_since(&self, since: Time, wake: impl FnOnce()) {
+        self.since.store(since.0, Ordering::Relaxed);
+        wake();
+        self.since.store(0, Ordering::Relaxed);
+    }
+
+    /// Waits for the teller: if that waits for a lock, it is seen itself ([`crate::crew::foreign`]).
+    pub(crate) fn unseen(&self, wait: impl FnOnce()) {
+        self.unseen.store(true, Ordering::SeqCst);
+        wait();
+        self.unseen.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether it waits for the teller.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.unseen.load(Ordering::SeqCst)
+    }
+
+    /// The CPU of this thread, if it is in tokio's driver for want of work.
+    pub(crate) fn cpu_of_driver(&self) -> Option<CpuId> {
+        (self.drives.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
+    }
+
+    fn set_preempt_count(&self, count: u32) {
+        compiler_fence(Ordering::SeqCst);
+        self.preempt_count.store(count, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The slot was taken or given away while the task blocked in the kernel, and the runtime's code
+    /// has the thread again: queues for a slot.
+    fn come_back(&self) {
+        self.baton.lay_down();
+        // Whoever took the slot may not have put the task away yet. It is queued already if this thread was
+        // let go.
+        let task = self.in_kernel.come_back();
+        task.into_iter().for_each(|task| self.wake_now(task));
+        self.wait_to_own();
+        self.in_kernel.owns_again();
+        self.want_slot(false);
+    }
+
+    /// Waits in the runtime's own code, having laid down the baton, until this worker owns a slot, retires,
+    /// or the runtime ends.
+    fn wait_to_own(&self) {
+        let may_go_on = || self.owns() || self.shared.is_over() || self.retires();
+        self.asleep(|| self.baton.wait_until(may_go_on));
+    }
+
+    /// The slot was taken from this worker, and its task blocks: it is left here until its thread runs
+    /// again, or woken if it does already.
+    fn leave_in_kernel(&self, task: TaskOf<Job>) {
+        // A section that gave its slot away has seen to this itself.
+        let is_found_waiting = !self.waits_in_section();
+        if is_found_waiting {
+            self.wait_quietly();
+        }
+        self.lose_slot(task.attr().group);
+        match self.in_kernel.leave(task) {
+            None if is_found_waiting => self.stop_when_it_runs(),
+            None => {}
+            Some(task) => self.wake_now(task),
+        }
+    }
+
+    fn wake_now(&self, task: TaskOf<Job>) {
+        let now = os::thread::now();
+        self.shared.wake(now, task, now);
+    }
+
+    /// Looks at the task that blocks in the kernel on this thread, if there is one.
+    pub(crate) fn look_in_kernel(&self, look: impl FnOnce(&Task<Job>)) {
+        self.in_kernel.look(|task| look(task));
+    }
+
+    /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls nothing foreign.
+    pub(crate) fn ask_if_it_wants(&self) {
+        let task = self.in_kernel.take_if_wanted();
+        task.into_iter().for_each(|task| self.wake_now(task));
+    }
+
+    /// Whether somebody has to ask for a slot in the name of this thread.
+    pub(crate) fn wants_slot(&self) -> bool {
+        self.in_kernel.wants_slot()
+    }
+
+    /// This thread wants a slot, and somebody has to ask for it; or no more. May be called in a signal
+    /// handler.
+    fn want_slot(&self, wants: bool) {
+        if self.in_kernel.want_slot(wants) {
+            self.shared.keeper.count_wanting(wants);
+        }
+    }
+
+    /// Gives the slot to a parked worker, which goes on with the task of `cell`, and becomes a spare.
+    fn resume(&self, cell: &Cell, worker: &Worker) {
+        let cpu = self.cpu();
+        let slot = self.shared.slot(cpu);
+        worker.get_slot_back();
+        worker.running.store(true, Ordering::Release);
+        worker.move_to(cpu);
+        worker.bind_for(cell);
+        self.shared.meters.comes(cpu, worker);
+        self.steer(worker);
+        self.baton.lay_down();
+        self.shared.keep_spare(cpu, self.id);
+        slot.resume(self.id, worker.id);
+        worker.baton.grant();
+        self.arm_for_sleep(self.shared.machine.next_expiry(cpu));
+    }
+
+    /// Serves every timer whose window is open, and if there is none waits until there is something to do.
+    fn idle(&self, cpu: CpuId) -> Found {
+        if self.expire(cpu, os::thread::now(), true) {
+            return Found::Asked;
+        }
+        self.shared.tell(cpu, || match self.shared.machine.forced_idle(cpu) {
+            Some(cookie) => What::ForcedIdle { cookie },
+            None => What::Idle,
+        });
+        self.wait(cpu)
+    }
+}
+
+/// Asks the owner of a slot to schedule, unless it is the caller who is going to.
+pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
+    if let Some(paused) = &shared.paused {
+        return paused.kick(cpu);
+    }
+    let serves = |own: &Worker| own.serves.load(Ordering::Relaxed) && own.cpu() == cpu;
+    if shared.here(serves) == Some(true) {
+        return;
+    }
+    let slot = shared.slot(cpu);
+    match slot.request() {
+        Ring::Nothing => {}
+        Ring::Signal(_) if !shared.preempts => {}
+        Ring::Signal(owner) => {
+            let is_here = shared.here(|own| own.id) == Some(owner);
+            shared.worker(owner).into_iter().for_each(|owner| owner.call(is_here));
+        }
+        // The caller itself: looks when its turn in the driver is over.
+        Ring::Bell(owner) if shared.here(|own| own.id) == Some(owner) => {}
+        Ring::Bell(_) => {
+            shared.driver.for_workers().into_iter().for_each(|own| own.ring());
+            is_woken(shared);
+        }
+        Ring::Wake => {
+            os::futex::wake(&slot.bed);
+            is_woken(shared);
+        }
+    }
+}
+
+/// A worker is woken that sleeps.
+fn is_woken(shared: &Shared) {
+    if shared.pins() || shared.homes.are_kept(os::thread::now) {
+        // The kernel may not bring it to another CPU.
+        shared.keeper.somebody_runs();
+    }
+}

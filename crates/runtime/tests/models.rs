@@ -1,0 +1,15 @@
+//! The models of the protocols: `src/protocol`, and what it stands on, with loom's primitives. The models stand beside the
+//! code. The library itself is empty in such a build.
+#![cfg(loom)]
+
+#[path = "../src/os"]
+#[expect(unsafe_code, reason = "a model of what is in that folder")]
+mod os {
+    pub(crate) mod biased;
+    pub(crate) mod list;
+    pub(crate) mod seat;
+    pub(crate) mod sync;
+    pub(crate) mod wait;
+}
+#[path = "../src/protocol/mod.rs"]
+mod protocol;
