@@ -101,7 +101,7 @@ impl Foreigners {
     pub(crate) fn look(&mut self, shared: &Shared, rescue: &mut Rescue) {
         let now = os::thread::now();
         let since = now.since(self.looked);
-        if shared.keeper.nr_stopped() == 0 || since < INTERVAL {
+        if shared.crew.keeper.nr_stopped() == 0 || since < INTERVAL {
             return;
         }
         self.looked = now;
@@ -131,7 +131,7 @@ impl Foreigners {
         self.links = links;
         self.workers.clear();
         let room = self.workers.capacity();
-        self.workers.extend(shared.threads.workers().map(|worker| worker.tid().0).take(room));
+        self.workers.extend(shared.crew.threads.workers().map(|worker| worker.tid().0).take(room));
         self.workers.sort_unstable();
         let (known, workers) = (&mut self.known, &self.workers);
         known.retain(|seen| os::thread::cpu_time(seen.tid).is_some());

@@ -216,11 +216,11 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     if os::thread::is_blocked(os::thread::current()).is_none() {
         eprintln!("runyard: /proc says nothing of threads: one that blocks is seen after 20 ms");
     }
-    shared.keeper.is_there();
+    shared.crew.keeper.is_there();
     while !shared.is_over() {
-        let calls = shared.keeper.calls.load(Ordering::SeqCst);
+        let calls = shared.crew.keeper.calls.load(Ordering::SeqCst);
         let after = looks.look(shared);
-        os::futex::wait(&shared.keeper.calls, calls, Some(os::thread::now() + after));
+        os::futex::wait(&shared.crew.keeper.calls, calls, Some(os::thread::now() + after));
     }
 }
 
@@ -241,7 +241,7 @@ struct Looks {
 impl Looks {
     fn new(shared: &Shared) -> Looks {
         let cpus = shared.machine.config().topology.iter();
-        let most = shared.threads.most();
+        let most = shared.crew.threads.most();
         Looks {
             owners: cpus.map(|cpu| (cpu, Watched::default())).collect(),
             standing: Standing::new(shared.slots.len()),
@@ -258,22 +258,22 @@ impl Looks {
     fn look(&mut self, shared: &Shared) -> Nanos {
         let now = os::thread::now();
         self.slotless.look(shared, now);
-        let wanting = shared.keeper.nr_wanting.load(Ordering::SeqCst) > 0;
+        let wanting = shared.crew.keeper.nr_wanting.load(Ordering::SeqCst) > 0;
         if wanting {
-            shared.threads.workers().for_each(|worker| worker.ask_if_it_wants());
+            shared.crew.threads.workers().for_each(|worker| worker.ask_if_it_wants());
         }
         // A call may come at any time. One that stands still has done so for an interval.
         if now.since(self.looked) >= BUSY_INTERVAL {
             self.looked = now;
             self.busy = self.look_at_owners(shared);
-            shared.keeper.rests.store(!self.busy && !wanting, Ordering::Relaxed);
+            shared.crew.keeper.rests.store(!self.busy && !wanting, Ordering::Relaxed);
         }
         // Whoever began to run since the last look at all has called, and does not call again.
-        let is_busy = self.busy || wanting || !shared.keeper.rests();
+        let is_busy = self.busy || wanting || !shared.crew.keeper.rests();
         let next = self.looked + if is_busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         let next = next.since(now).max(LEAST_INTERVAL);
         let runs_rt = || self.owners.iter().any(|&(cpu, _)| shared.machine.runs_rt(cpu));
-        if is_busy { next.min(shared.slotless.next_look(now, runs_rt)) } else { next }
+        if is_busy { next.min(shared.crew.slotless.next_look(now, runs_rt)) } else { next }
     }
 
     /// Looks at whoever may block others. Whether somebody is busy.
@@ -304,7 +304,7 @@ impl Looks {
         }
         self.standing.relieve(shared);
         see_to_driver(shared);
-        let maker = shared.keeper.maker.load(Ordering::SeqCst);
+        let maker = shared.crew.keeper.maker.load(Ordering::SeqCst);
         if maker > 0 && self.maker.waits(Tid(maker), (0, Doing::Own)) {
             busy = true;
             self.rescue.at_look(shared, self.maker.looks);

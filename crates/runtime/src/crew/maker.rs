@@ -192,18 +192,18 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let (mut signal_is_ours, mut ending) = (shared.preempts, Vec::new());
     let mut retry = Retry { after: FIRST_RETRY, said: false };
     let mut surplus = Surplus::new(os::thread::now());
-    let maker = &shared.maker;
-    shared.keeper.is_there();
+    let maker = &shared.crew.maker;
+    shared.crew.keeper.is_there();
     while !shared.is_over() {
         let orders = maker.orders.load(Ordering::SeqCst);
-        shared.keeper.maker_works(true);
+        shared.crew.keeper.maker_works(true);
         let refused = provide(shared);
         maker.scarce.store(refused.is_some(), Ordering::SeqCst);
         take_from_sections(shared);
         shared.let_in(shared.nr_spares());
         give_back(shared, &mut surplus, &mut ending);
         shared.empty_bins();
-        shared.threads.reap(&mut ending);
+        shared.crew.threads.reap(&mut ending);
         if signal_is_ours && !os::signal::is_ours(shared.signal) {
             signal_is_ours = false;
             eprintln!(
@@ -211,17 +211,17 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                 shared.signal
             );
         }
-        shared.teller.iter().for_each(Teller::say_if_it_loses);
+        shared.observation.teller.iter().for_each(Teller::say_if_it_loses);
         shared.driver.say_if_tasks_escape();
         let mut after = retry.after(refused.as_ref());
         if maker.nr_in_lobby() > 0 {
             // A task that left the lobby may have needed no spare.
             after = after.min(FIRST_RETRY);
-        } else if refused.is_none() && shared.keeper.rests() {
+        } else if refused.is_none() && shared.crew.keeper.rests() {
             after = IDLE_INTERVAL;
         }
         let until = os::thread::now() + after;
-        shared.keeper.maker_works(false);
+        shared.crew.keeper.maker_works(false);
         os::futex::wait(&maker.orders, orders, Some(until));
     }
 }
@@ -256,13 +256,13 @@ fn take_from_sections(shared: &Shared) {
 
 /// Ends the threads that nobody needed for a minute.
 fn give_back(shared: &Shared, surplus: &mut Surplus, ending: &mut Vec<Arc<Worker>>) {
-    let waiting = shared.threads.nr_pooled() + shared.nr_spares();
+    let waiting = shared.crew.threads.nr_pooled() + shared.nr_spares();
     let kept = SPARES * shared.slots.len();
     let unneeded = surplus.note(os::thread::now(), waiting).saturating_sub(kept);
     for _ in 0..unneeded {
         let Some(id) = shared.take_spare_beyond(SPARES) else { return };
         surplus.reduce(1);
-        if let Some(worker) = shared.threads.worker(id) {
+        if let Some(worker) = shared.crew.threads.worker(id) {
             worker.retire();
             ending.push(worker);
         }

@@ -44,6 +44,7 @@ impl Rescue {
     /// The round of this number: lets stopped threads go.
     pub(crate) fn round(&mut self, shared: &Shared, nth: u32) {
         let stopped = shared
+            .crew
             .threads
             .workers()
             .filter_map(|it| Some((Time(it.baton.stopped_since()?), it.id)));
@@ -66,7 +67,7 @@ impl Rescue {
     /// How much CPU time that round would use at the most.
     pub(crate) fn cost(&self, shared: &Shared, nth: u32) -> Nanos {
         let (many, grace) = size_of_round(nth);
-        let stopped = shared.keeper.nr_stopped();
+        let stopped = shared.crew.keeper.nr_stopped();
         Nanos(grace.0.saturating_mul(many.min(stopped) as u64))
     }
 }

@@ -162,7 +162,7 @@ pub(crate) struct Looks {
 impl Looks {
     /// Looks at those of which it is time.
     pub(crate) fn look(&mut self, shared: &Shared, now: Time) {
-        self.in_polls.look(shared, &shared.slotless.in_polls, |worker| {
+        self.in_polls.look(shared, &shared.crew.slotless.in_polls, |worker| {
             if worker.use_without_slot(now).ran > NEXT_TO_NOTHING {
                 worker.stop_if_it_runs();
             }
@@ -172,7 +172,7 @@ impl Looks {
         }
         self.looked_at_sections = now;
         let many = std::mem::take(&mut self.used_in_sections) > MANY_WAITS;
-        self.in_sections.look(shared, &shared.slotless.in_sections, |worker| {
+        self.in_sections.look(shared, &shared.crew.slotless.in_sections, |worker| {
             let Used { ran, is_exhausted } = worker.use_without_slot(now);
             self.used_in_sections += ran;
             let allowed = if many || is_exhausted { NEXT_TO_NOTHING } else { A_WAIT };
@@ -240,13 +240,13 @@ impl Worker {
         };
         self.without_slot.paid.store(used.0, Ordering::SeqCst);
         self.without_slot.group.store(group.0, Ordering::SeqCst);
-        self.shared.slotless.add(self.id, self.is_in_section());
+        self.shared.crew.slotless.add(self.id, self.is_in_section());
     }
 
     /// This thread is about to be given a slot: its group pays for what it used without one. Nothing, if it did
     /// not lose one.
     pub(crate) fn get_slot_back(&self) {
-        let lost = self.shared.slotless.remove(self.id);
+        let lost = self.shared.crew.slotless.remove(self.id);
         if lost && self.shared.machine.groups().is_limited(self.without_slot.group()) {
             self.use_without_slot(os::thread::now());
         }

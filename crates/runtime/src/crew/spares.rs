@@ -4,7 +4,7 @@
 use crate::crew::maker::Refusal;
 use crate::crew::threads;
 use crate::os;
-use crate::os::sync::{Arc, Ordering};
+use crate::os::sync::Arc;
 use crate::protocol::handoff::{Slot, WorkerId};
 use crate::runtime::Entered;
 use crate::shared::Shared;
@@ -41,24 +41,24 @@ impl Shared {
             (None, Some(refusal)) => return Err(refusal),
             (None, None) => self.start_worker(cpu, false)?,
         };
-        self.threads.worker(id).into_iter().for_each(|worker| worker.move_to(cpu));
+        self.crew.threads.worker(id).into_iter().for_each(|worker| worker.move_to(cpu));
         self.keep_spare(cpu, id);
         Ok(())
     }
 
     /// A worker that is needed at no slot, or of which a slot has more than `kept`.
     pub(crate) fn take_spare_beyond(&self, kept: usize) -> Option<WorkerId> {
-        let pooled = self.threads.take_from_pool();
+        let pooled = self.crew.threads.take_from_pool();
         pooled.or_else(|| self.slots.iter().find_map(|slot| slot.take_spare_beyond(kept)))
     }
 
     /// Leaves a worker that has nothing to do among the spares of a slot, or in the pool.
     pub(crate) fn keep_spare(&self, cpu: CpuId, id: WorkerId) {
         if !self.slot(cpu).put_spare(id) {
-            self.threads.put_into_pool(id);
+            self.crew.threads.put_into_pool(id);
         }
-        if self.maker.nr_in_lobby() > 0 {
-            self.maker.call();
+        if self.crew.maker.nr_in_lobby() > 0 {
+            self.crew.maker.call();
         }
     }
 
@@ -69,19 +69,19 @@ impl Shared {
         owns: bool,
     ) -> Result<WorkerId, Refusal> {
         let new = |id| Worker::new(self, id, cpu);
-        let worker = self.threads.take_vacant(new).ok_or(Refusal::Ceiling)?;
+        let worker = self.crew.threads.take_vacant(new).ok_or(Refusal::Ceiling)?;
         worker.prepare(cpu);
-        let thread = self.threads.hooks.thread(format!("runyard-{cpu}"));
+        let thread = self.crew.threads.hooks.thread(format!("runyard-{cpu}"));
         let (shared, lives) = (self.clone(), worker.clone());
         let spawned = thread.spawn(move || {
             let _fatal = Fatal;
             let _context = Entered::enter(&shared);
             shared.driver.enter_for_life();
-            shared.threads.hooks.around(|| lives.live(owns));
+            shared.crew.threads.hooks.around(|| lives.live(owns));
         });
         let started = match spawned {
             Err(error) => Err(Refusal::Thread(error)),
-            Ok(thread) if self.keeper.unseen(|| worker.wait_until_ready()) => Ok(thread),
+            Ok(thread) if self.crew.keeper.unseen(|| worker.wait_until_ready()) => Ok(thread),
             Ok(thread) => {
                 threads::join(thread);
                 Err(Refusal::Timer)
@@ -90,11 +90,11 @@ impl Shared {
         match started {
             Ok(thread) => {
                 let id = worker.id;
-                self.threads.has_started(id, thread);
+                self.crew.threads.has_started(id, thread);
                 Ok(id)
             }
             Err(refusal) => {
-                self.threads.vacate(worker);
+                self.crew.threads.vacate(worker);
                 Err(refusal)
             }
         }
@@ -103,7 +103,7 @@ impl Shared {
     /// Whether the owner of a slot may not poll a task: the task might block, and there is no spare that
     /// could take the slot over.
     pub(crate) fn must_wait(&self, cpu: CpuId, cell: &Cell) -> bool {
-        !self.slot(cpu).has_spares(1) && !cell.is_light() && !self.closed.load(Ordering::SeqCst)
+        !self.slot(cpu).has_spares(1) && !cell.is_light() && !self.registry.is_closed()
     }
 
     /// How many spares wait at the slots.
@@ -113,16 +113,16 @@ impl Shared {
 
     /// A task that must wait for threads does.
     pub(crate) fn wait_for_threads(&self, task: TaskOf<Job>) {
-        self.maker.wait_in_lobby(task);
-        self.maker.order();
-        if self.closed.load(Ordering::SeqCst) {
+        self.crew.maker.wait_in_lobby(task);
+        self.crew.maker.order();
+        if self.registry.is_closed() {
             self.let_in(usize::MAX);
         }
     }
 
     /// A poll has ended on `cpu`: if its slot still has a spare, that is there for the next task of the lobby.
     pub(crate) fn let_in_next(&self, cpu: CpuId) {
-        if self.maker.nr_in_lobby() > 0 && self.slot(cpu).has_spares(1) {
+        if self.crew.maker.nr_in_lobby() > 0 && self.slot(cpu).has_spares(1) {
             self.let_in(1);
         }
     }
@@ -130,9 +130,9 @@ impl Shared {
     /// There are threads for so many tasks of the lobby, or all tasks are to end.
     pub(crate) fn let_in(&self, many: usize) {
         // Those that come back meanwhile wait for the next time.
-        for _ in 0..self.maker.nr_in_lobby().min(many) {
+        for _ in 0..self.crew.maker.nr_in_lobby().min(many) {
             without_preemption(|| {
-                let first = self.maker.leave_lobby();
+                let first = self.crew.maker.leave_lobby();
                 let now = os::thread::now();
                 first.into_iter().for_each(|task| self.wake(now, task, now));
             });

@@ -157,7 +157,10 @@ impl Group {
         });
         // A task that is held back now may have what others wait for.
         if lending::somebody_waits() {
-            shared.cells().for_each(|cell| without_preemption(|| cell.stands_differently()));
+            shared
+                .registry
+                .cells()
+                .for_each(|cell| without_preemption(|| cell.stands_differently()));
         }
         Ok(())
     }
@@ -280,7 +283,7 @@ impl Group {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.groups.forget(self.id);
+        self.shared.observation.groups.forget(self.id);
         without_preemption(|| {
             let ended = *lock(&self.ended);
             self.parent.iter().for_each(|parent| parent.note_ended(&ended));
@@ -396,7 +399,7 @@ impl GroupBuilder {
         let (limit, ended) = (Mutex::new(limit), Mutex::default());
         let weight = AtomicU32::new(weight.get());
         let inner = Arc::new(Inner { shared, id, name, parent, limit, weight, ended });
-        inner.shared.groups.note(WeakGroup { id, inner: Arc::downgrade(&inner) });
+        inner.shared.observation.groups.note(WeakGroup { id, inner: Arc::downgrade(&inner) });
         Ok(Group { inner })
     }
 }

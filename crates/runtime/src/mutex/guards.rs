@@ -76,7 +76,7 @@ pub(crate) fn count(number: u16, place: u64, more: i32) {
         let all = lock(&RUNTIMES);
         let shared = all.iter().find(|&&(of, _)| of == number).and_then(|(_, it)| it.upgrade());
         drop(all);
-        shared.inspect(|shared| shared.count_guard_at(place, more))
+        shared.inspect(|shared| shared.registry.count_guard_at(place, more))
     });
     // Where it may be dropped.
     drop(shared);

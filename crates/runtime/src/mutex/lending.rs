@@ -66,7 +66,7 @@ fn place_of(cell: &Arc<Cell>) -> (u16, u64) {
 /// The task of a runtime that has a mutex.
 fn holder(taker: Taker, shared: &Shared) -> Option<Arc<Cell>> {
     let ours = taker.0 >> RUNTIME == u64::from(shared.number);
-    ours.then(|| shared.cell_at(taker.0 & ((1 << RUNTIME) - 1))).flatten()
+    ours.then(|| shared.registry.cell_at(taker.0 & ((1 << RUNTIME) - 1))).flatten()
 }
 
 /// The task that takes a mutex has a guard more, or less.

@@ -329,7 +329,7 @@ impl Shared {
     pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if let Some(host) = &self.paused {
             host.note(cpu, what);
-        } else if let Some(teller) = &self.teller {
+        } else if let Some(teller) = &self.observation.teller {
             let what = what();
             while let Err(full) = teller.write(cpu, what, !os::local::is_servant()) {
                 crate::worker::current::section(|| teller.wait_for_room(full), Worker::unseen);
@@ -352,7 +352,7 @@ impl Shared {
                 .and(crate::task::current::task(|task| task.map(|cell| cell.id)));
             let since = Time(since.since(BEGIN).0);
             host.note(task.cpu(), || What::Wake { task: task.id, since, by });
-        } else if let Some(teller) = &self.teller {
+        } else if let Some(teller) = &self.observation.teller {
             let by = self.here(Worker::waking).flatten();
             let since = teller.told(since);
             self.tell(task.cpu(), || What::Wake { task: task.id, since, by });
@@ -363,7 +363,7 @@ impl Shared {
     pub(crate) fn tell_at_once(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if let Some(host) = &self.paused {
             host.note(cpu, what);
-        } else if let Some(teller) = &self.teller {
+        } else if let Some(teller) = &self.observation.teller {
             let full = teller.write(cpu, what(), false);
             assert!(full.is_ok(), "who must not wait is not asked to");
         }
@@ -371,17 +371,17 @@ impl Shared {
 
     /// Waits until the observer, if there is one, has heard of all that happened so far.
     pub(crate) fn flush(&self) {
-        self.teller.iter().for_each(Teller::flush);
+        self.observation.teller.iter().for_each(Teller::flush);
     }
 
     /// Whether somebody will ask when tasks were woken.
     pub(crate) fn is_observed(&self) -> bool {
-        self.teller.is_some() || self.paused.is_some()
+        self.observation.teller.is_some() || self.paused.is_some()
     }
 }
 
 /// The teller's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let _context = Entered::enter(shared);
-    shared.teller.as_ref().expect("there is an observer").live();
+    shared.observation.teller.as_ref().expect("there is an observer").live();
 }

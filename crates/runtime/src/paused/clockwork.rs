@@ -141,7 +141,7 @@ impl Clockwork {
                 continue;
             }
             self.nr_at_once += 1;
-            if self.nr_at_once > MOST_AT_ONCE + MORE_FOR_EACH * self.shared.nr_live() {
+            if self.nr_at_once > MOST_AT_ONCE + MORE_FOR_EACH * self.shared.registry.nr_live() {
                 return Err(self.stands_still());
             }
             match acts[self.host().draw(acts.len())] {
@@ -166,7 +166,7 @@ impl Clockwork {
         }
         let mut error = None;
         for Refused { woken, thread, task } in requests.refused {
-            let cell = task.and_then(|place| self.shared.cell_at(place));
+            let cell = task.and_then(|place| self.shared.registry.cell_at(place));
             cell.into_iter().for_each(|cell| cell.wake());
             error.get_or_insert_with(|| {
                 format!(
@@ -185,7 +185,7 @@ impl Clockwork {
         let reached = match goal {
             Goal::Woken(woken) => woken.load(Ordering::Acquire),
             Goal::Time(time) => *time <= self.now,
-            Goal::NoTasks => self.shared.nr_live() == 0,
+            Goal::NoTasks => self.shared.registry.nr_live() == 0,
         };
         acts.extend(reached.then_some(Act::Stop));
         for (own, cpu) in self.cpus.iter().zip(self.shared.machine.config().topology.iter()) {
@@ -375,7 +375,7 @@ impl Clockwork {
         let mut said = "deadlock in virtual time: nothing runs, no timer is armed, and the main future is not \
                         ready. "
             .to_owned();
-        let mut cells: Vec<_> = self.shared.cells().collect();
+        let mut cells: Vec<_> = self.shared.registry.cells().collect();
         cells.sort_by_key(|cell| cell.id);
         said += if cells.is_empty() { "No task is left. " } else { "These tasks wait:" };
         for cell in cells {

@@ -167,7 +167,7 @@ impl Shared {
     /// anybody, as it is refused.
     pub(crate) fn note_place(&self, task: TaskId, place: &'static Location<'static>) {
         if let Some(host) = &self.paused {
-            let ours = here::is_paused() || self.closed.load(Ordering::SeqCst);
+            let ours = here::is_paused() || self.registry.is_closed();
             assert!(ours, "no other thread spawns tasks in virtual time");
             lock(&host.places).insert(task, place);
         }

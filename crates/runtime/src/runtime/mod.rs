@@ -116,7 +116,7 @@ impl Runtime {
     /// assert_eq!(Runtime::new().keeps_cookies(), Err(NoCookies::NotAsked));
     /// ```
     pub fn keeps_cookies(&self) -> Result<(), NoCookies> {
-        self.handle.shared.cookies
+        self.handle.shared.cpus.cookies
     }
 
     /// Starts a task.
@@ -194,7 +194,7 @@ impl Runtime {
     /// From when the times count that an [observer](Builder::observer) is told.
     #[must_use]
     pub fn started(&self) -> Instant {
-        self.handle.shared.started
+        self.handle.shared.observation.started
     }
 
     /// Runs a future on the calling thread until it is ready. Tasks are spawned from within it. If the runtime has
@@ -222,7 +222,6 @@ impl Default for Runtime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::sync::Ordering;
     use runyard_engine::time::Time;
 
     #[test]
@@ -243,7 +242,7 @@ mod tests {
     fn a_number_of_a_task_never_comes_again() {
         let runtime = Runtime::builder().workers(1).build();
         let many = u64::from(u32::MAX) - 1;
-        runtime.handle.shared.next_task.0.store(many, Ordering::Relaxed);
+        runtime.handle.shared.registry.skip_to(many);
         let ids: Vec<_> = (0..4).map(|_| runtime.spawn(async {}).id().0).collect();
         assert_eq!(ids, [many, many + 1, many + 2, many + 3]);
     }

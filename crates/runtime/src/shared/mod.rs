@@ -1,16 +1,17 @@
 //! What workers, wakers and handles share: the machine, the slots, and how tasks come and wake. Which tasks
-//! are live: [`live`]. How all of it ends: [`end`].
+//! are live: [`registry`]. How all of it ends: [`end`].
 
 mod end;
-mod live;
+mod parts;
+pub(crate) mod registry;
 
-use self::live::Part;
+use self::parts::{Crew, HostCpus, Observation};
+use self::registry::Registry;
 use crate::adapters::driver::{self, Driver};
 use crate::crew::homes::Homes;
-use crate::crew::keeper::{self, Keeper};
+use crate::crew::keeper;
 use crate::crew::maker::{self, Maker, Refusal};
 use crate::crew::meter::Meters;
-use crate::crew::slotless::Slotless;
 use crate::crew::threads::Threads;
 use crate::deferred::errands::Errands;
 use crate::deferred::rubbish::Bin;
@@ -22,13 +23,10 @@ use crate::observe::teller::{self, Teller};
 use crate::os;
 use crate::os::biased::Marks;
 use crate::os::here;
-use crate::os::sync::{
-    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, lock,
-};
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, lock};
 use crate::paused::host::{Host, Look};
 use crate::protocol::handoff::{Slot, WorkerId};
 use crate::runtime::Builder;
-use crate::runtime::cookies::NoCookies;
 use crate::snapshot::Groups;
 use crate::stall::{self, Stalls};
 use crate::task::{Asked, Cell, Head, Job, JoinHandle, NewCell, Todo};
@@ -48,7 +46,7 @@ use runyard_engine::limits::BadLimit;
 use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::Meter;
 use runyard_engine::spec::GroupSpec;
-use runyard_engine::task::{Change, TaskId};
+use runyard_engine::task::Change;
 use runyard_engine::time::{Nanos, Time, VTime};
 use runyard_engine::topology::Topology;
 use runyard_smp::machine::{Effects, Machine, TaskOf};
@@ -56,7 +54,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Instant;
 
 /// How many workers can be the favourites of a lock: 32 KiB of marks. More than that are there only where many tasks have
@@ -75,6 +73,9 @@ pub(crate) struct Shared {
     /// Tells this process's runtimes apart: those of today at least.
     pub(crate) number: u16,
     pub(crate) machine: Machine<Job>,
+    pub(crate) crew: Crew,
+    pub(crate) cpus: HostCpus,
+    pub(crate) observation: Observation,
     /// There if this runtime is in virtual time, without workers.
     pub(crate) paused: Option<Host>,
     pub(crate) slots: Box<[Slot]>,
@@ -82,16 +83,6 @@ pub(crate) struct Shared {
     pub(crate) batches: Box<[Batches]>,
     /// Which worker runs the task of each slot.
     pub(crate) meters: Arc<Meters>,
-    pub(crate) threads: Arc<Threads>,
-    /// The CPUs of this machine on which the process may run: first those behind ours, in order.
-    host_cpus: Vec<usize>,
-    /// All of those.
-    pub(crate) everywhere: os::thread::Places,
-    pub(crate) homes: Homes,
-    /// Whether each worker is bound to the CPU behind its slot.
-    pins: bool,
-    /// Why tasks with different cookies are not kept apart, if they are not.
-    pub(crate) cookies: Result<(), NoCookies>,
     /// Who is to be woken by the timers of each CPU.
     pub(crate) timers: Box<[Mutex<timers::Table>]>,
     /// Serves timers when no worker does any more.
@@ -103,13 +94,6 @@ pub(crate) struct Shared {
     pub(crate) bins: Box<[Bin]>,
     /// How many tasks are over of which the groups are in some bin, or in the hands of who empties that.
     pub(crate) nr_leaving: AtomicUsize,
-    pub(crate) keeper: Keeper,
-    pub(crate) maker: Maker,
-    /// Which threads run on without a slot.
-    pub(crate) slotless: Slotless,
-    /// The threads of the keeper, the maker, the siege, and of who looks for stalls.
-    servants: Mutex<Vec<thread::JoinHandle<()>>>,
-    over: AtomicBool,
     pub(crate) signal: i32,
     /// The seed of the siege, if this runtime is under one.
     pub(crate) siege: Option<u64>,
@@ -119,34 +103,14 @@ pub(crate) struct Shared {
     pub(crate) has_groups: AtomicBool,
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
-    /// Tells the observer, if there is one.
-    pub(crate) teller: Option<Teller>,
-    /// Looks for stalls, if somebody wants to know.
-    pub(crate) stalls: Option<Stalls>,
     /// How much CPU time there is in a second.
     pub(crate) capacity: Nanos,
     max_groups: usize,
-    /// The groups that there are, for who watches.
-    pub(crate) groups: Groups,
-    /// From when the observer's times count.
-    pub(crate) started: Instant,
-    pub(crate) next_task: NextTask,
     /// The tasks that were spawned by no poll.
     pub(crate) outsiders: Outsiders,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
-    /// The tasks that are not over: a part for each CPU, and then those for who is on none.
-    parts: Box<[Mutex<Part>]>,
-    /// How many boxes of tasks there are.
-    nr_boxes: AtomicUsize,
-    /// No more tasks may come.
-    pub(crate) closed: AtomicBool,
-    /// No more may come that serve others, of which none is left.
-    serves_nobody: AtomicBool,
-    /// Who waits for the last of them to end.
-    closer: OnceLock<Thread>,
-    /// For how many tasks there is room on every CPU.
-    room: AtomicUsize,
+    pub(crate) registry: Registry,
 }
 
 /// What is asked for a task that is spawned.
@@ -179,11 +143,6 @@ impl NewTask {
         !plain && !self.serves
     }
 }
-
-/// The number of the task that is spawned next, away from what all read.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct NextTask(pub(crate) AtomicU64);
 
 /// What the machine asks for: a CPU that is to switch is kicked at once.
 pub(crate) struct KickNow<'a>(pub(crate) &'a Shared);
@@ -298,43 +257,36 @@ impl Shared {
             meters,
             batches: batched.map(|cpu| Batches::new(cpu, &marks)).collect(),
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
-            threads,
             timers: topology.iter().map(|_| Mutex::default()).collect(),
-            everywhere: os::thread::Places::new(&host_cpus),
-            homes: Homes::new(topology.cpus(), builder.siege.is_some()),
-            host_cpus,
-            pins: builder.pins,
-            cookies: builder.cores.map(drop),
             late: Late::default(),
             errands: Errands::new(topology.cpus()),
             driver,
             bins: topology.iter().map(|_| Bin::default()).collect(),
             nr_leaving: AtomicUsize::new(0),
-            keeper: Keeper::new(),
-            maker,
-            slotless: Slotless::new(most_threads),
-            servants: Mutex::default(),
-            over: AtomicBool::new(false),
             signal: builder.signal,
             siege: builder.siege,
             lowest_latency_nice: builder.lowest_latency_nice,
             has_groups: AtomicBool::new(false),
             preempts,
-            teller,
-            stalls: builder.on_stall.map(Stalls::new),
             capacity: limit::capacity(topology.cpus(), quota),
             max_groups,
-            groups: Groups::default(),
-            started,
-            next_task: NextTask::default(),
             outsiders: Outsiders::default(),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
-            parts: live::parts(topology.cpus()),
-            nr_boxes: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
-            serves_nobody: AtomicBool::new(false),
-            closer: OnceLock::new(),
-            room: AtomicUsize::new(FIRST_ROOM),
+            registry: Registry::new(topology.cpus()),
+            crew: Crew::new(threads, maker, most_threads),
+            cpus: HostCpus {
+                everywhere: os::thread::Places::new(&host_cpus),
+                homes: Homes::new(topology.cpus(), builder.siege.is_some()),
+                numbers: host_cpus,
+                pins: builder.pins,
+                cookies: builder.cores.map(drop),
+            },
+            observation: Observation {
+                teller,
+                stalls: builder.on_stall.map(Stalls::new),
+                groups: Groups::default(),
+                started,
+            },
         }
     }
 
@@ -352,11 +304,11 @@ impl Shared {
     }
 
     fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
-        if let Some(teller) = &self.teller {
+        if let Some(teller) = &self.observation.teller {
             teller.has_started(self.start_servant("runyard-teller", teller::run)?);
         }
         driver::start(self)?;
-        if self.stalls.is_some() {
+        if self.observation.stalls.is_some() {
             self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
         }
         for cpu in self.machine.config().topology.iter() {
@@ -375,7 +327,7 @@ impl Shared {
                 self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
             }
             // A thread that starts allocates. Before the first task may be stopped both are beyond that.
-            self.keeper.wait_until_both_watch();
+            self.crew.keeper.wait_until_both_watch();
         }
         Ok(())
     }
@@ -394,7 +346,7 @@ impl Shared {
     }
 
     fn keep_servant(&self, thread: thread::JoinHandle<()>) {
-        lock(&self.servants).push(thread);
+        self.crew.keep_servant(thread);
     }
 
     /// Asks the calling thread's worker, if it is one of this runtime's. May be called in a signal
@@ -409,11 +361,11 @@ impl Shared {
     pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
         let slot = self.slot(cpu);
         let Some(spare) = slot.take_spare() else {
-            self.maker.order();
+            self.crew.maker.order();
             return false;
         };
         if !slot.has_spares(maker::SPARES) {
-            self.maker.order();
+            self.crew.maker.order();
         }
         let taken = slot.take_from(from, spare);
         if taken {
@@ -437,43 +389,43 @@ impl Shared {
 
     /// As [`Threads::worker`].
     pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
-        self.threads.worker(id)
+        self.crew.threads.worker(id)
     }
 
     /// Whether each worker is bound to the CPU behind its slot.
     pub(crate) fn pins(&self) -> bool {
-        self.pins
+        self.cpus.pins
     }
 
     /// Binds a worker's thread to the CPU behind a slot, if workers are to be bound. A refusal costs
     /// precision, not sense.
     pub(crate) fn pin(&self, worker: &Worker, cpu: CpuId) {
-        if self.pins {
-            os::thread::bind(worker.tid(), [self.host_cpus[cpu.index()]]);
+        if self.cpus.pins {
+            os::thread::bind(worker.tid(), [self.cpus.numbers[cpu.index()]]);
         }
     }
 
     /// Where the owner of a slot is to wake that sleeps on a CPU: there, or where no owner is. `None` if that is nowhere.
     pub(crate) fn home_of(&self, slot: CpuId, slept_on: u32) -> Option<u32> {
-        let all = self.host_cpus.iter().map(|&cpu| cpu as u32);
-        std::iter::once(slept_on).chain(all).find(|&cpu| !self.homes.has_others(slot, cpu))
+        let all = self.cpus.numbers.iter().map(|&cpu| cpu as u32);
+        std::iter::once(slept_on).chain(all).find(|&cpu| !self.cpus.homes.has_others(slot, cpu))
     }
 
     /// Binds a worker's thread to the CPUs behind these, or to all of the process; not if it is pinned, to one
     /// of them.
     pub(crate) fn bind(&self, worker: &Worker, cpus: Option<&CpuSet>) {
-        let behind = |cpu: CpuId| self.host_cpus[cpu.index()];
+        let behind = |cpu: CpuId| self.cpus.numbers[cpu.index()];
         match cpus {
-            _ if self.pins => false,
+            _ if self.cpus.pins => false,
             Some(cpus) => os::thread::bind(worker.tid(), cpus.iter().map(behind)),
-            None => os::thread::bind(worker.tid(), self.host_cpus.iter().copied()),
+            None => os::thread::bind(worker.tid(), self.cpus.numbers.iter().copied()),
         };
     }
 
     /// What each slot and each worker does, as far as that is known without locks.
     pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let nr_live = self.nr_live();
-        let (scarce, waiting) = (self.maker.is_scarce(), self.maker.nr_in_lobby());
+        let nr_live = self.registry.nr_live();
+        let (scarce, waiting) = (self.crew.maker.is_scarce(), self.crew.maker.nr_in_lobby());
         write!(out, "at {}: {nr_live} live tasks, ", os::thread::now().0)?;
         writeln!(out, "{waiting} wait for threads, threads are scarce {scarce}")?;
         for cpu in self.machine.config().topology.iter() {
@@ -484,11 +436,11 @@ impl Shared {
             write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
             writeln!(out, "has a spare {spare}, somebody waits {waits}, next expiry {due:?}")?;
         }
-        self.threads.workers().try_for_each(|worker| worker.picture(out))
+        self.crew.threads.workers().try_for_each(|worker| worker.picture(out))
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
+        self.crew.is_over()
     }
 
     /// Whether somebody waits for a CPU, as far as is known without locks.
@@ -565,7 +517,7 @@ impl Shared {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let id = TaskId(self.next_task.0.fetch_add(1, Ordering::Relaxed));
+        let id = self.registry.next_id();
         self.note_place(id, Location::caller());
         let bequeaths = new.bequeaths();
         let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
@@ -583,7 +535,7 @@ impl Shared {
         if has_affinity {
             cell.note_affinity(&attr.affinity);
         }
-        let Some(used) = self.enroll(&cell) else {
+        let Some(used) = self.registry.enroll(&cell, self.part()) else {
             refuse(&cell);
             return result;
         };

@@ -102,10 +102,10 @@ struct SeenCpu {
 impl Shared {
     /// What was done until now. In foreign code: this takes memory.
     pub(crate) fn snapshot(self: &Arc<Shared>) -> Snapshot {
-        let uptime = self.started.elapsed();
-        let cells: Vec<_> = self.cells().collect();
+        let uptime = self.observation.started.elapsed();
+        let cells: Vec<_> = self.registry.cells().collect();
         // These stay while CPUs are looked at, so that no other group takes over a number of one of them.
-        let groups = self.groups.all();
+        let groups = self.observation.groups.all();
         let listed: BTreeSet<_> = groups.iter().map(Group::id).collect();
         let (cpus, seen) = self.find(&cells, &listed);
         let is_there = |cell: &&Arc<Cell>| seen.contains_key(&cell.id) || !cell.is_done();
@@ -133,7 +133,7 @@ impl Shared {
             tasks,
             groups: groups.shown(),
             ended: ended.into(),
-            threads: self.threads.nr_running(),
+            threads: self.crew.threads.nr_running(),
             stopped_threads,
         }
     }
@@ -240,19 +240,19 @@ impl Shared {
 
     /// Adds the tasks that block in the kernel, and those that wait for threads.
     fn look_elsewhere(&self, list: &mut Vec<Seen>) {
-        list.reserve(self.threads.nr_running() + self.maker.nr_in_lobby() + MORE);
+        list.reserve(self.crew.threads.nr_running() + self.crew.maker.nr_in_lobby() + MORE);
         // Of more than that who came just now is missed.
         let add = |list: &mut Vec<Seen>, task: &Task<Job>, state| {
             if list.len() < list.capacity() {
                 list.push(Seen::out_of_queue(task, state));
             }
         };
-        for worker in self.threads.workers() {
+        for worker in self.crew.threads.workers() {
             let see = |task: &Task<Job>| add(list, task, TaskState::InKernel);
             without_preemption(|| worker.look_in_kernel(see));
         }
         let see = |task: &Task<Job>| add(list, task, TaskState::AwaitsThread);
-        without_preemption(|| self.maker.look_into_lobby(see));
+        without_preemption(|| self.crew.maker.look_into_lobby(see));
     }
 }
 

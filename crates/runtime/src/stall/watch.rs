@@ -156,7 +156,7 @@ impl Looks {
         let after = stalls.on_stall.after;
         let interval = Nanos(after.0 / LOOKS);
         let mut next = interval;
-        for worker in shared.threads.workers() {
+        for worker in shared.crew.threads.workers() {
             let now = os::thread::now();
             let Some(seen) = worker.clock.read(now) else { continue };
             if seen.goes {
@@ -186,5 +186,5 @@ impl Looks {
 /// The thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let _context = Entered::enter(shared);
-    shared.stalls.as_ref().expect("there is a callback").live(shared);
+    shared.observation.stalls.as_ref().expect("there is a callback").live(shared);
 }

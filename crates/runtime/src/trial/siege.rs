@@ -174,14 +174,14 @@ impl Siege<'_> {
         let change = self.draw_change(nth);
         let free = self.changed.iter().position(Option::is_none).filter(|_| is_asked);
         if let Some(free) = free
-            && let Some(place) = self.shared.some_place(which)
+            && let Some(place) = self.shared.registry.some_place(which)
         {
             self.changed[free] = self.change(place, change).map(|changed| (changed, until));
         }
     }
 
     fn change(&self, place: u64, change: Change) -> Option<Changed> {
-        let cell = self.shared.cell_at(place)?;
+        let cell = self.shared.registry.cell_at(place)?;
         self.shared.change(&cell, change);
         Some(Changed { place, task: cell.id })
     }
@@ -206,7 +206,7 @@ impl Siege<'_> {
 
     fn give_back(&self, changed: Changed) {
         let is_it = |cell: &Arc<Cell>| cell.id == changed.task;
-        if let Some(cell) = self.shared.cell_at(changed.place).filter(is_it) {
+        if let Some(cell) = self.shared.registry.cell_at(changed.place).filter(is_it) {
             let asked = *lock(&cell.asked);
             let change = Change {
                 policy: Some(asked.policy),

@@ -459,7 +459,7 @@ impl Worker {
         let mut over = [const { None }; OVER + 1];
         open.batches.company.take_over(self.id, open.batch, &mut over);
         over[OVER] = Some(task);
-        self.shared.have_ended(&mut over);
+        self.shared.registry.have_ended(&mut over);
     }
 
     /// Has more tasks lent, as nobody waits. Whether there were any, and the worker owns its slot still.
@@ -557,7 +557,8 @@ impl Worker {
             batches.keep_room(room);
             return None;
         };
-        let cell = self.shared.cell_at(closed.terms.place).expect("a task that is polled lives");
+        let cell =
+            self.shared.registry.cell_at(closed.terms.place).expect("a task that is polled lives");
         self.give_all_back((cpu, os::thread::now(), from), closed, &cell);
         Some(cell)
     }
@@ -584,7 +585,7 @@ impl Worker {
         if over > 0 {
             let mut all = [const { None }; OVER];
             all.iter_mut().zip(waiting.drain(..)).for_each(|(to, task)| *to = Some(task));
-            self.shared.have_ended(&mut all);
+            self.shared.registry.have_ended(&mut all);
         }
         batches.keep_room(waiting);
     }

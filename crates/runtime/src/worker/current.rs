@@ -52,7 +52,7 @@ impl Calls for Above {
         copy: C,
     ) {
         worker(|worker| {
-            if let Some(stalls) = &worker.shared.stalls {
+            if let Some(stalls) = &worker.shared.observation.stalls {
                 let (poll, stack) = (worker.clock.poll(), worker.clock.stack());
                 copy(&stalls.copied, worker.id.0, poll, stack);
             }

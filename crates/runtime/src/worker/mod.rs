@@ -531,7 +531,7 @@ impl Worker {
     /// The cell of the task in whose poll this thread is.
     pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
         let place = self.polling.load(Ordering::Relaxed);
-        (place < u64::MAX).then(|| self.shared.cell_at(place)).flatten()
+        (place < u64::MAX).then(|| self.shared.registry.cell_at(place)).flatten()
     }
 
     /// The task in whose poll this thread is, by its runtime and its place there.
@@ -679,7 +679,7 @@ impl Worker {
     /// handler.
     fn want_slot(&self, wants: bool) {
         if self.in_kernel.want_slot(wants) {
-            self.shared.keeper.count_wanting(wants);
+            self.shared.crew.keeper.count_wanting(wants);
         }
     }
 
@@ -745,8 +745,8 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
 
 /// A worker is woken that sleeps.
 fn is_woken(shared: &Shared) {
-    if shared.pins() || shared.homes.are_kept(os::thread::now) {
+    if shared.pins() || shared.cpus.homes.are_kept(os::thread::now) {
         // The kernel may not bring it to another CPU.
-        shared.keeper.somebody_runs();
+        shared.crew.keeper.somebody_runs();
     }
 }

@@ -7,7 +7,7 @@ use runyard_engine::time::Time;
 impl Worker {
     /// The thread of this worker begins.
     pub(super) fn note_stack(&self) {
-        if self.shared.stalls.is_some() {
+        if self.shared.observation.stalls.is_some() {
             self.clock.has_stack(os::stack::lowest());
         }
     }
@@ -15,7 +15,7 @@ impl Worker {
     /// Runs a poll, which begins now.
     #[inline]
     pub(super) fn clocked<R>(&self, now: Time, poll: impl FnOnce() -> R) -> R {
-        let Some(stalls) = &self.shared.stalls else { return poll() };
+        let Some(stalls) = &self.shared.observation.stalls else { return poll() };
         // Its address is above all that the poll has on the stack.
         let top = 0_u8;
         self.clock.begin(now, (&raw const top).addr());
@@ -35,12 +35,12 @@ impl Worker {
 
     /// Stops the clock of the poll. Whether the caller is to let it go on. May be called in a signal handler.
     pub(super) fn halt_clock(&self) -> bool {
-        self.shared.stalls.is_some() && self.clock.halt(os::thread::now())
+        self.shared.observation.stalls.is_some() && self.clock.halt(os::thread::now())
     }
 
     /// The end of what began with [`Worker::halt_clock`].
     pub(super) fn go_on_clock(&self, halted: bool) {
-        if let Some(stalls) = self.shared.stalls.as_ref().filter(|_| halted) {
+        if let Some(stalls) = self.shared.observation.stalls.as_ref().filter(|_| halted) {
             self.clock.go_on(os::thread::now());
             stalls.somebody_runs();
         }

@@ -15,14 +15,14 @@ impl Worker {
         let result = wait();
         self.steering.wakes(|| self.unbind_all());
         if self.owns() {
-            self.shared.homes.follows(self.cpu(), os::thread::current_cpu(), os::thread::now);
+            self.shared.cpus.homes.follows(self.cpu(), os::thread::current_cpu(), os::thread::now);
         }
         result
     }
 
     /// Waits for work by `wait`, with its slot: bound, if the kernel would wake it beside another worker.
     pub(super) fn asleep_at_home(&self, wait: impl FnOnce()) {
-        let (slot, homes) = (self.cpu(), &self.shared.homes);
+        let (slot, homes) = (self.cpu(), &self.shared.cpus.homes);
         if self.shared.pins() {
             return wait();
         }
@@ -48,7 +48,7 @@ impl Worker {
     /// Notes where this thread runs, if it has a slot.
     pub(super) fn note_place(&self) {
         if !self.shared.pins() && self.owns() {
-            self.shared.homes.comes(self.cpu(), os::thread::current_cpu());
+            self.shared.cpus.homes.comes(self.cpu(), os::thread::current_cpu());
         }
     }
 
@@ -60,7 +60,7 @@ impl Worker {
             return;
         }
         let cpu = os::thread::current_cpu();
-        if !shared.homes.are_kept(os::thread::now) {
+        if !shared.cpus.homes.are_kept(os::thread::now) {
             return other.steering.steer(Some(cpu), || other.binds_to(cpu));
         }
         // The kernel would not even wake it where it sleeps, as this thread is there still.
@@ -70,7 +70,7 @@ impl Worker {
 
     /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Whether it did.
     fn binds_to(&self, cpu: u32) -> bool {
-        let everywhere = &self.shared.everywhere;
+        let everywhere = &self.shared.cpus.everywhere;
         !self.is_bound.load(Ordering::Relaxed)
             && everywhere.has(cpu)
             && os::thread::may_run_on(self.tid(), everywhere)
@@ -78,14 +78,14 @@ impl Worker {
     }
 
     fn unbind_all(&self) {
-        os::thread::bind_to(self.tid(), &self.shared.everywhere);
+        os::thread::bind_to(self.tid(), &self.shared.cpus.everywhere);
     }
 
     /// The keeper: this worker was called, and does not come. If it is bound, it is so no more, and no worker is for a
     /// time.
     pub(crate) fn does_not_come(&self) {
         if self.steering.free(|| self.unbind_all()) {
-            self.shared.homes.does_not_come(os::thread::now());
+            self.shared.cpus.homes.does_not_come(os::thread::now());
         }
     }
 }

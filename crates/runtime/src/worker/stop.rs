@@ -103,7 +103,7 @@ impl Worker {
     /// The doorbell was rung. Runs in the signal handler.
     /// `deaf_to` are the signals that could not have interrupted this thread.
     pub(crate) fn rung(&self, at_unsafe_point: bool, deaf_to: Signals) {
-        self.shared.keeper.somebody_runs();
+        self.shared.crew.keeper.somebody_runs();
         self.note_place();
         let now = os::thread::now();
         self.look_at_driver(now);
@@ -337,10 +337,10 @@ impl Worker {
         loop {
             let slot = self.shared.slot(self.cpu());
             // The last one is kept for a task that blocks, if there are no more.
-            let kept = usize::from(self.shared.maker.is_scarce());
+            let kept = usize::from(self.shared.crew.maker.is_scarce());
             let Some(spare) = slot.take_spare_beyond(kept) else {
                 slot.enter_all_the_same(self.id);
-                self.shared.maker.order();
+                self.shared.crew.maker.order();
                 self.ring_again(NO_SPARE_RETRY);
                 return false;
             };
@@ -354,7 +354,7 @@ impl Worker {
                 spare.baton.grant();
             });
             if !slot.has_spares(maker::SPARES) {
-                self.shared.maker.order();
+                self.shared.crew.maker.order();
             }
             if !self.wait_for_slot() {
                 return false;
@@ -377,10 +377,10 @@ impl Worker {
     /// on without one: it may hold a lock that somebody waits for, wherever it was stopped.
     fn wait_for_slot(&self) -> bool {
         let now = || {
-            self.shared.keeper.count_stopped(true);
+            self.shared.crew.keeper.count_stopped(true);
             os::thread::now().0
         };
-        let goes_on = || self.shared.keeper.count_stopped(false);
+        let goes_on = || self.shared.crew.keeper.count_stopped(false);
         let halted = self.halt_clock();
         let owns = self.asleep(|| self.baton.wait_for_slot(|| self.owns(), now, goes_on));
         self.go_on_clock(halted);

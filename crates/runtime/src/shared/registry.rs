@@ -1,8 +1,10 @@
 //! Which tasks are live, in parts with a lock each; and the boxes of those that are over.
 
-use super::Shared;
+use super::{FIRST_ROOM, Shared};
 use crate::deferred::rubbish::{Rubbish, discard};
-use crate::os::sync::{Arc, Mutex, MutexGuard, Ordering, lock};
+use crate::os::sync::{
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering, lock,
+};
 use crate::protocol::places::{Place, Places};
 use crate::task::{Cell, Job, Todo};
 use crate::worker::current::without_preemption;
@@ -10,6 +12,7 @@ use runyard_engine::attr::Attr;
 use runyard_engine::task::TaskId;
 use runyard_smp::machine::TaskOf;
 use std::collections::VecDeque;
+use std::thread::{self, Thread};
 
 /// How many boxes of tasks that are over each part keeps, for a burst of spawns: 720 KiB at the most, and 4 MiB with their
 /// cells.
@@ -26,13 +29,13 @@ const PARTS: usize = 4;
 /// Tasks that began on one CPU, away from its neighbours' cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Part {
+struct Part {
     live: Places<Arc<Cell>>,
-    pub(super) nr_live: usize,
+    nr_live: usize,
     /// How many of them serve the others, and end after them.
-    pub(super) nr_serving: usize,
+    nr_serving: usize,
     /// Boxes of tasks that are over: own code may not free them.
-    pub(super) boxes: Vec<TaskOf<Job>>,
+    boxes: Vec<TaskOf<Job>>,
 }
 
 impl Default for Part {
@@ -61,17 +64,127 @@ impl Part {
     }
 }
 
-/// The parts of the live tasks, for so many CPUs.
-pub(super) fn parts(cpus: usize) -> Box<[Mutex<Part>]> {
-    (0..PARTS * cpus).map(|_| Mutex::default()).collect()
-}
-
 /// Whether the cell of a task that is over is kept with its box.
 fn is_kept(cell: &Cell) -> bool {
     size_of_val(cell) <= KEPT
 }
 
-impl Shared {
+/// The tasks that are not over, and the boxes of those that are.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    /// A part for each CPU, and then those for threads that are on none.
+    parts: Box<[Mutex<Part>]>,
+    /// The number of CPUs.
+    cpus: usize,
+    /// The number of boxes of tasks.
+    nr_boxes: AtomicUsize,
+    /// The number of tasks for which every CPU has room.
+    room: AtomicUsize,
+    next_task: NextTask,
+    /// No more tasks may come.
+    closed: AtomicBool,
+    /// No more tasks may come that serve others, of which none is left.
+    serves_nobody: AtomicBool,
+    /// The thread that waits for the last of them to end.
+    closer: OnceLock<Thread>,
+}
+
+/// The number of the task that is spawned next, away from the fields that all threads read.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct NextTask(AtomicU64);
+
+impl Registry {
+    pub(super) fn new(cpus: usize) -> Registry {
+        Registry {
+            parts: (0..PARTS * cpus).map(|_| Mutex::default()).collect(),
+            cpus,
+            nr_boxes: AtomicUsize::new(0),
+            room: AtomicUsize::new(FIRST_ROOM),
+            next_task: NextTask::default(),
+            closed: AtomicBool::new(false),
+            serves_nobody: AtomicBool::new(false),
+            closer: OnceLock::new(),
+        }
+    }
+
+    /// The number of a new task.
+    pub(super) fn next_id(&self) -> TaskId {
+        TaskId(self.next_task.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number of tasks that were ever spawned.
+    pub(crate) fn nr_spawned(&self) -> u64 {
+        self.next_task.0.load(Ordering::Relaxed)
+    }
+
+    /// Makes the next task have this number.
+    #[cfg(test)]
+    pub(crate) fn skip_to(&self, number: u64) {
+        self.next_task.0.store(number, Ordering::Relaxed);
+    }
+
+    /// The part for a new task: that of the CPU of the calling worker, if it is one.
+    pub(super) fn part(&self, own: Option<usize>) -> usize {
+        own.unwrap_or_else(|| {
+            let nth = self.nr_spawned() as usize;
+            self.cpus + nth % (self.parts.len() - self.cpus)
+        })
+    }
+
+    /// Whether tasks that serve no others may still come.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// No more tasks may come.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// The calling thread waits for the last tasks to end.
+    pub(super) fn be_closer(&self) {
+        let _ = self.closer.set(thread::current());
+    }
+
+    /// No more tasks may come that serve others.
+    pub(super) fn close_for_servants(&self) {
+        self.serves_nobody.store(true, Ordering::SeqCst);
+    }
+
+    /// The number of live tasks that serve no others.
+    pub(super) fn nr_live_but_serving(&self) -> usize {
+        let in_part = |part: &Part| part.nr_live - part.nr_serving;
+        without_preemption(|| self.parts.iter().map(|part| in_part(&lock(part))).sum())
+    }
+
+    /// A task is over, or never was one. After it has left its part.
+    fn one_less_live(&self) {
+        if self.is_closed()
+            && let Some(closer) = self.closer.get()
+        {
+            closer.unpark();
+        }
+    }
+
+    /// Drops the boxes of the tasks that are over.
+    pub(super) fn forget_boxes(&self) {
+        for part in &self.parts {
+            drop(std::mem::take(&mut lock(part).boxes));
+        }
+    }
+
+    /// Counts one box more. Their number, if there is no room for so many on every CPU.
+    fn count_box(&self) -> Option<usize> {
+        let boxes = self.nr_boxes.fetch_add(1, Ordering::AcqRel) + 1;
+        (boxes > self.room.load(Ordering::Acquire)).then_some(boxes)
+    }
+
+    /// There is room for so many tasks on every CPU.
+    fn has_room_for(&self, tasks: usize) {
+        self.room.fetch_max(tasks, Ordering::AcqRel);
+    }
+
     /// How many tasks are not over, in each part as it is when that is looked at.
     pub(crate) fn nr_live(&self) -> usize {
         without_preemption(|| self.parts.iter().map(|part| lock(part).nr_live).sum())
@@ -82,9 +195,8 @@ impl Shared {
     /// A runtime that ends takes no more tasks. It says so before it looks for the last time how many are live; a new task
     /// is live before this looks whether the runtime says so. So either the end waits for the task, or the task is
     /// refused.
-    pub(super) fn enroll(&self, cell: &Arc<Cell>) -> Option<Option<TaskOf<Job>>> {
+    pub(super) fn enroll(&self, cell: &Arc<Cell>, nth: usize) -> Option<Option<TaskOf<Job>>> {
         let used = without_preemption(|| {
-            let nth = self.part();
             let mut part = lock(&self.parts[nth]);
             cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
             part.live.insert(cell.clone());
@@ -100,16 +212,6 @@ impl Shared {
         let used = without_preemption(|| self.withdraw(place, cell.serves, used));
         drop(used);
         None
-    }
-
-    /// A box for a task more than there ever were at a time, with room for it on every CPU.
-    #[cold]
-    pub(super) fn new_box(&self, id: TaskId, attr: Attr, job: Job) -> TaskOf<Job> {
-        let boxes = self.nr_boxes.fetch_add(1, Ordering::AcqRel) + 1;
-        if boxes > self.room.load(Ordering::Acquire) {
-            self.make_room(boxes);
-        }
-        runyard_engine::task::Task::new(id, attr, job)
     }
 
     /// The cell of a live task.
@@ -153,33 +255,6 @@ impl Shared {
         })
     }
 
-    /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
-    /// own code.
-    pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
-        if self.has_groups.load(Ordering::SeqCst) {
-            cell.note_ended(&task.account());
-            cell.leave_groups();
-        }
-        cell.note_used(task.runtime());
-        let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
-        // The cell goes when the box is used again, by a spawn, which may free it.
-        let (kept, gone) = if is_kept(&cell) { (Some(cell), None) } else { (None, Some(cell)) };
-        task.payload = kept.map(|cell| Job { cell, todo: Todo::Nothing });
-        let left = self.withdraw(place, serves, Some(task));
-        left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
-        gone.into_iter().for_each(|cell| discard(Rubbish::Cell(cell)));
-    }
-
-    /// A task is over. Whether nothing but the list of the live tasks has to know that: then the task can wait for others, and
-    /// [`Shared::have_ended`]. In own code, with a lock held.
-    pub(crate) fn may_end_later(&self, task: &TaskOf<Job>, cell: &Arc<Cell>) -> bool {
-        let may = !self.has_groups.load(Ordering::SeqCst) && is_kept(cell);
-        if may {
-            cell.note_used(task.runtime());
-        }
-        may
-    }
-
     /// Tasks are over that [could wait](Shared::may_end_later). Most of them are of one part, as they ended one after the
     /// other. The lock of a part is taken once for them: a thread that spawns wants it as well. In own code.
     pub(crate) fn have_ended(&self, tasks: &mut [Option<TaskOf<Job>>]) {
@@ -221,6 +296,44 @@ impl Shared {
         self.one_less_live();
         left
     }
+}
+
+impl Shared {
+    /// A box for a task more than there ever were at a time, with room for it on every CPU.
+    #[cold]
+    pub(super) fn new_box(&self, id: TaskId, attr: Attr, job: Job) -> TaskOf<Job> {
+        if let Some(boxes) = self.registry.count_box() {
+            self.make_room(boxes);
+        }
+        runyard_engine::task::Task::new(id, attr, job)
+    }
+
+    /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
+    /// own code.
+    pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
+        if self.has_groups.load(Ordering::SeqCst) {
+            cell.note_ended(&task.account());
+            cell.leave_groups();
+        }
+        cell.note_used(task.runtime());
+        let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
+        // The cell goes when the box is used again, by a spawn, which may free it.
+        let (kept, gone) = if is_kept(&cell) { (Some(cell), None) } else { (None, Some(cell)) };
+        task.payload = kept.map(|cell| Job { cell, todo: Todo::Nothing });
+        let left = self.registry.withdraw(place, serves, Some(task));
+        left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
+        gone.into_iter().for_each(|cell| discard(Rubbish::Cell(cell)));
+    }
+
+    /// A task is over. Whether nothing but the list of the live tasks has to know that: then the task can wait for others, and
+    /// [`Registry::have_ended`]. In own code, with a lock held.
+    pub(crate) fn may_end_later(&self, task: &TaskOf<Job>, cell: &Arc<Cell>) -> bool {
+        let may = !self.has_groups.load(Ordering::SeqCst) && is_kept(cell);
+        if may {
+            cell.note_used(task.runtime());
+        }
+        may
+    }
 
     /// Makes room on each CPU for so many live tasks. Memory is taken and freed outside of sections; of two
     /// who do this at once one does it in vain.
@@ -236,16 +349,12 @@ impl Shared {
             without_preemption(|| batches.newcomers.reserve(&mut memory));
         }
         let mut lobby = VecDeque::with_capacity(len);
-        without_preemption(|| self.maker.reserve_lobby(&mut lobby));
-        self.room.fetch_max(len, Ordering::AcqRel);
+        without_preemption(|| self.crew.maker.reserve_lobby(&mut lobby));
+        self.registry.has_room_for(len);
     }
 
-    /// Which part of the live tasks a new one of the caller's belongs to.
+    /// The part of the live tasks to which a new one of the caller's belongs.
     pub(super) fn part(&self) -> usize {
-        let own = self.here(|worker| worker.cpu().index());
-        own.unwrap_or_else(|| {
-            let (cpus, nth) = (self.slots.len(), self.next_task.0.load(Ordering::Relaxed) as usize);
-            cpus + nth % (self.parts.len() - cpus)
-        })
+        self.registry.part(self.here(|worker| worker.cpu().index()))
     }
 }
