@@ -1,11 +1,11 @@
-//! The future of a task, and its result, in the cell of the task: one allocation has all of it.
+//! The future of a task and its result, inside the task's cell: one allocation holds all of it.
 //!
-//! A cell is made for a type of future, and used without that type, by the trait [`Body`]. Who has the turn of the
-//! task touches its future ([`Seat`]); after the last poll the result belongs to the task's [`Joined`] handle, or to the
-//! thread of that poll if the handle is gone by then.
+//! A cell is made for a type of future, and used without that type through the trait [`Body`]. The holder of the task's
+//! turn touches its future ([`Seat`]). After the last poll, the result belongs to the task's [`Joined`] handle, or to
+//! the thread of that poll if the handle is gone by then.
 //!
-//! (Rejected: the crate async-task. It has a word, a waker and a reference count of its own beside those of the cell, and
-//! an allocation more for each task; and a task that is woken in its poll comes back through it.)
+//! (Rejected: the crate async-task. It has a word, a waker and a reference count of its own beside those of the cell,
+//! and one more allocation per task. A task that is woken during its poll comes back through it.)
 
 use crate::deferred::harmless::{Outcome, harmless};
 use crate::os::seat::Seat;
@@ -21,23 +21,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The future in a cell, whatever its type is.
+/// The future inside a cell, with its type erased.
 pub(crate) trait Body: Send + Sync {
-    /// Polls the future. Whether its result is there, and the future gone.
+    /// Polls the future. Returns whether it has completed: then its result is stored and the future is gone.
     ///
     /// # Safety
-    /// The caller has the turn of `task`, which is not over, and of which this is the body.
+    /// The caller has the turn of `task`, the turn is not over, and this is the body of `task`.
     unsafe fn poll(&self, task: &Arc<Cell>) -> bool;
 
-    /// Takes the result to where `into` points, or drops it if that is null.
+    /// Moves the result to the place that `into` points to, or drops it if `into` is null.
     ///
     /// # Safety
-    /// The result is there, and it is the caller's. `into` is null, or leads to an `Option<Outcome<T>>` with the type of
-    /// the future's output.
+    /// The result is stored and belongs to the caller. `into` is null or points to an `Option<Outcome<T>>`, where `T`
+    /// is the future's output.
     unsafe fn take(&self, into: *mut ());
 }
 
-/// The future of a type, or its result.
+/// A future of a known type, or its result.
 pub(crate) struct FutureBody<F: Future> {
     stage: UnsafeCell<Stage<F>>,
 }
@@ -48,8 +48,8 @@ enum Stage<F: Future> {
     Gone,
 }
 
-// SAFETY: the stage is touched by who has the turn of the task, or the result: by one thread at a time. So both are
-// sent at most.
+// SAFETY: only the holder of the task's turn or of the result touches the stage, one thread at a time. So both are at
+// most sent.
 unsafe impl<F: Future<Output: Send> + Send> Sync for FutureBody<F> {}
 
 impl<F> Body for FutureBody<F>
@@ -67,7 +67,7 @@ where
             // waker stands for is the caller's: the waker is not dropped.
             let waker = unsafe { Arc::from_raw(Arc::as_ptr(task).cast::<TaskCell<Self>>()) };
             let waker = ManuallyDrop::new(Waker::from(waker));
-            // SAFETY: the future is in an allocation that is counted, and stays there until it is dropped.
+            // SAFETY: the future is in a reference-counted allocation, and stays there until it is dropped.
             let future = unsafe { Pin::new_unchecked(future) };
             let mut cx = Context::from_waker(&waker);
             match catch_unwind(AssertUnwindSafe(|| future.poll(&mut cx))) {
@@ -76,7 +76,7 @@ where
                 Err(payload) => Err(JoinError::panicked(task.id, payload)),
             }
         };
-        // What the future has may panic as well when it is dropped.
+        // Dropping the future may panic as well.
         let dropped = catch_unwind(AssertUnwindSafe(|| *stage = Stage::Gone));
         *stage = Stage::Result(Outcome::new(match dropped {
             Ok(()) => ready,
@@ -93,12 +93,12 @@ where
         let stage = unsafe { &mut *self.stage.get() };
         let Stage::Result(outcome) = stage else { unreachable!("a result is taken once") };
         let into = into.cast::<Option<Outcome<F::Output>>>();
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller promises.
         let Some(into) = (unsafe { into.as_mut() }) else { return *stage = Stage::Gone };
-        // The stage is as large as the future. Of that the outcome is moved only.
-        // SAFETY: the outcome is read once, as nothing drops the stage that had it.
+        // The stage is as large as the future; only the outcome is moved out of it. SAFETY: the outcome is read once,
+        // as nothing drops the stage that held it.
         *into = Some(unsafe { std::ptr::read(outcome) });
-        // SAFETY: the place is valid, and what is there was moved.
+        // SAFETY: the place is valid, and its content was moved out.
         unsafe { std::ptr::write(stage, Stage::Gone) };
     }
 }
@@ -117,30 +117,30 @@ where
     }
 }
 
-/// Whose the result is, and whether somebody waits for it.
+/// The owner of the result, and whether a waiter may be registered for it.
 #[derive(Debug, Default)]
 pub(crate) struct Join {
     word: AtomicU32,
 }
 
-/// Who waits for the result.
+/// The waker of the task or thread that waits for the result.
 pub(crate) type Waiter = Mutex<Option<Waker>>;
 
 /// A handle wants the result.
 const WANTED: u32 = 1;
-/// The result is there.
+/// The result is stored.
 const THERE: u32 = 2;
-/// There may be a waiter.
+/// A waiter may be registered.
 const WAITS: u32 = 4;
 
 impl Join {
-    /// Whether the result is there, or was.
+    /// Returns whether the result has been stored, even if it was taken since.
     pub(crate) fn is_over(&self) -> bool {
         self.word.load(Ordering::Acquire) & THERE != 0
     }
 }
 
-/// A new task in a runtime, and the one handle for its result.
+/// Makes a new task of a runtime, and the only handle for its result.
 pub(crate) fn task<F>(
     shared: &Arc<Shared>,
     new: NewCell,
@@ -156,7 +156,7 @@ where
     (cell, Joined { task, is_taken: false, result: PhantomData })
 }
 
-/// Polls a task that was scheduled. In foreign code.
+/// Polls a task that was scheduled. Called in foreign code.
 pub(crate) fn run(task: &Arc<Cell>) {
     let in_poll = task.seat.begin();
     // SAFETY: the turn has just begun.
@@ -168,7 +168,7 @@ pub(crate) fn run(task: &Arc<Cell>) {
     let join = &task.join;
     let before = join.word.fetch_or(THERE, Ordering::AcqRel);
     if before & WANTED == 0 {
-        // SAFETY: no handle is left, so the result is of whoever polled the task.
+        // SAFETY: no handle is left, so the result belongs to the thread that polled the task.
         unsafe { task.body.take(std::ptr::null_mut()) };
     } else if before & WAITS != 0 {
         let waiter = without_preemption(|| lock(&task.waiter).take());
@@ -177,12 +177,12 @@ pub(crate) fn run(task: &Arc<Cell>) {
     drop(in_poll);
 }
 
-/// The poll of a task is over, and it blocks: its box goes to its seat, or is given back if it was woken meanwhile.
+/// Ends the poll of a task that blocks: puts its box into its seat, or returns it if the task was woken meanwhile.
 #[inline]
 pub(crate) fn block(task: TaskOf<crate::task::Job>) -> Option<TaskOf<crate::task::Job>> {
     let job = task.payload.as_ref().expect("a blocked task has its payload");
     let seat = &raw const job.cell.seat;
-    // SAFETY: the box keeps the cell, in an allocation of its own, and the caller has the box.
+    // SAFETY: the box keeps the cell, which is an allocation of its own, and the caller has the box.
     unsafe { Seat::block(seat, task) }
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn block(task: TaskOf<crate::task::Job>) -> Option<TaskOf<crate::task
 pub(crate) struct Joined<T> {
     task: TaskHandle,
     is_taken: bool,
-    /// The type with which [`task`] made the cell.
+    /// The type for which [`task`] made the cell.
     result: PhantomData<fn() -> T>,
 }
 
@@ -204,7 +204,8 @@ impl<T> Joined<T> {
         self.is_taken
     }
 
-    /// The result, if it is there; else `waker`, which harms nobody, is woken when it is.
+    /// Returns the result if it is stored. Otherwise registers `waker`, which must be safe to wake anywhere, for that
+    /// moment.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Outcome<T>> {
         assert!(!self.is_taken, "a handle is polled until it is ready");
         let join = &self.task.cell.join;
@@ -218,7 +219,7 @@ impl<T> Joined<T> {
         }
         self.is_taken = true;
         let mut outcome: Option<Outcome<T>> = None;
-        // SAFETY: the result is there and the handle's, and the cell was made with its type.
+        // SAFETY: the result is stored and belongs to the handle, and the cell was made for this type.
         unsafe { self.task.cell.body.take((&raw mut outcome).cast()) };
         Poll::Ready(outcome.expect("it was taken"))
     }
@@ -235,7 +236,7 @@ impl<T> Drop for Joined<T> {
             drop(without_preemption(|| lock(&cell.waiter).take()));
         }
         if before & THERE != 0 {
-            // SAFETY: the result is there, and its handle's.
+            // SAFETY: the result is stored and belongs to the handle.
             unsafe { cell.body.take(std::ptr::null_mut()) };
         }
     }

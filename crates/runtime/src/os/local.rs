@@ -1,7 +1,7 @@
-//! Which worker the calling thread is, in which task's poll, and whether it is in the signal handler.
+//! The calling thread's worker, the task that it polls, and whether it is in the signal handler.
 //!
-//! The words are initialised at compile time and have no destructor, so reading one is one load
-//! relative to the thread pointer, in a signal handler too, and never registers anything (H2).
+//! The words are initialised at compile time and have no destructor. So to read one is one load relative to the thread
+//! pointer, in a signal handler too, and never registers anything (H2).
 
 use crate::os::sync::Arc;
 use crate::task;
@@ -13,23 +13,23 @@ use std::thread::LocalKey;
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
     static TASK: Cell<*const Arc<task::Cell>> = const { Cell::new(std::ptr::null()) };
-    /// Whether the thread is one of a runtime's that serve its workers.
+    /// Whether this is a thread of a runtime that serves its workers.
     static SERVANT: Cell<bool> = const { Cell::new(false) };
     /// Whether the thread is in the signal handler.
     static HANDLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is one of a runtime's that serve its workers: a keeper, a maker, a teller.
+/// Returns whether the calling thread serves a runtime's workers: a keeper, a maker or a teller.
 pub(crate) fn is_servant() -> bool {
     SERVANT.get()
 }
 
-/// The calling thread is one of those from now on.
+/// Marks the calling thread as one that serves workers.
 pub(crate) fn be_servant() {
     SERVANT.set(true);
 }
 
-/// Whether the calling thread is in the signal handler, where much is forbidden (H1).
+/// Returns whether the calling thread is in the signal handler, where much is forbidden (H1).
 pub(crate) fn is_handling() -> bool {
     HANDLING.get()
 }
@@ -46,12 +46,12 @@ pub(crate) fn with_worker(worker: &Arc<Worker>, body: impl FnOnce()) {
     pointing(&WORKER, &**worker, body);
 }
 
-/// The calling thread's worker, if it is one. May be called in a signal handler.
+/// Calls `body` with the calling thread's worker, if it is one. May be called in a signal handler.
 pub(crate) fn worker<R>(body: impl FnOnce(&Worker) -> R) -> Option<R> {
     with(|worker| worker.map(body))
 }
 
-/// Calls `section`: by way of the calling thread's worker, if it is one.
+/// Calls `section`, through the calling thread's worker if it is one.
 pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F) -> R) -> R {
     with(|worker| match worker {
         Some(worker) => on_worker(worker, section),
@@ -61,17 +61,17 @@ pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F)
 
 fn with<R>(body: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = WORKER.get();
-    // SAFETY: the pointer is set only while `with_worker` borrows the worker on this thread, also if it
-    // panics, and is read on this thread only, so what it points to is alive for as long as `body` runs.
+    // SAFETY: the pointer is set only while `with_worker` borrows the worker on this thread, and is reset if that
+    // panics. It is read only on this thread, so its target lives as long as `body` runs.
     body(unsafe { worker.as_ref() })
 }
 
-/// Puts the calling thread in a poll of `task` while `body` runs.
+/// Marks the calling thread as polling `task` while `body` runs.
 pub(crate) fn with_task<R>(task: &Arc<task::Cell>, body: impl FnOnce() -> R) -> R {
     pointing(&TASK, task, body)
 }
 
-/// Makes a word of the calling thread point to `what` while `body` runs, and no longer if it panics.
+/// Makes a word of the calling thread point to `what` while `body` runs, and resets it if `body` panics.
 fn pointing<T, R>(
     word: &'static LocalKey<Cell<*const T>>,
     what: &T,
@@ -88,11 +88,11 @@ fn pointing<T, R>(
     body()
 }
 
-/// The task in whose poll the calling thread is.
+/// Calls `body` with the task that the calling thread polls.
 pub(crate) fn task<R>(body: impl FnOnce(Option<&Arc<task::Cell>>) -> R) -> R {
     let task = TASK.get();
-    // SAFETY: the pointer is set only while `with_task` borrows the `Arc` on this thread, also if it panics,
-    // and is read on this thread only, so what it points to is alive for as long as `body` runs.
+    // SAFETY: the pointer is set only while `with_task` borrows the `Arc` on this thread, and is reset if that panics.
+    // It is read only on this thread, so its target lives as long as `body` runs.
     body(unsafe { task.as_ref() })
 }
 

@@ -6,33 +6,33 @@ use crate::stall::PollClock;
 use crate::worker::Worker;
 use std::ops::Range;
 
-/// What a runtime has for the number of its signal, if not said.
+/// The number of a runtime's signal if the program sets none.
 pub(crate) const USUAL: i32 = 0;
 
-/// Signals to which a thread is deaf. None are known.
+/// The signals that a thread blocks. None are known.
 pub(crate) type Signals = u64;
 
-/// No handler is installed.
+/// Refuses: no handler is installed.
 pub(crate) fn install(_signal: i32) -> bool {
     false
 }
 
-/// Nothing can be taken that nobody has.
+/// Returns that the handler was not replaced: there is none.
 pub(crate) fn is_ours(_signal: i32) -> bool {
     true
 }
 
-/// The thread hears nothing.
+/// Sends no signal.
 pub(crate) fn ring(_thread: Tid, _signal: i32) {}
 
-/// The calling thread hears as much as before.
+/// Changes no signal mask.
 pub(crate) fn listen_to(_signal: i32) -> Signals {
     0
 }
 
-/// The calling thread hears as much as before.
+/// Changes no signal mask.
 pub(crate) fn listen_to_nothing() {}
 
-/// What a handler calls is compiled here too, though nobody calls it.
+/// Keeps the functions that a handler would call compiled here too, although nothing calls them.
 const _: (fn(&Worker, bool, Signals), fn(fn())) = (Worker::rung, local::handling);
 const _: fn(&PollClock) -> Range<usize> = PollClock::stack;
