@@ -2,9 +2,9 @@
 //! instruction.
 //!
 //! ```text
-//!   favourite  marks that it holds; looks whether it is the favourite still. Else it does as a guest does
-//!   guest      takes the mutex; if there is a favourite: says that there is none, makes all threads pass a barrier, and
-//!              waits as long as the mark says that it holds
+//!   favourite  sets its mark; checks that it is still the favourite. If it is not, it acts as a guest
+//!   guest      takes the mutex. If there is a favourite: removes it, makes all threads pass a barrier, and waits
+//!              while the mark of the former favourite is set
 //! ```
 //!
 //! At least one of the two sees the other. All threads see the favourite's store before its load: the guest makes the

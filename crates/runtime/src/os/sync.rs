@@ -1,5 +1,5 @@
-//! The only place that names a synchronisation primitive, and the futex under them: std's and the
-//! kernel's, or a model checker's.
+//! The only place that names a synchronisation primitive and the futex below it: those of std and the kernel, or those
+//! of a model checker.
 
 pub(crate) use std::sync::Arc;
 #[cfg(not(loom))]
@@ -24,12 +24,12 @@ pub(crate) use std::sync::{
     mpsc::{Receiver, channel},
 };
 
-/// Takes a lock. A panic under a lock of the runtime is a broken invariant of it.
+/// Takes a lock. The runtime never panics under one of its locks unless an invariant is broken.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nobody panicked with this lock held")
 }
 
-/// Waits until `word` is not `expected` any more; may return for no reason.
+/// Waits until `word` is no longer `expected`. May return spuriously.
 #[cfg(not(loom))]
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) {
     crate::os::futex::wait(word, expected, None);
@@ -40,7 +40,7 @@ pub(crate) fn futex_wake(word: &AtomicU32) {
     crate::os::futex::wake(word);
 }
 
-/// The model's futex waits by letting others go first.
+/// Waits by letting other threads of the model run.
 #[cfg(loom)]
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) {
     if word.load(Ordering::SeqCst) == expected {
@@ -53,20 +53,20 @@ pub(crate) fn futex_wake(_: &AtomicU32) {
     loom::thread::yield_now();
 }
 
-/// Keeps what this thread does before from what it does after, for threads that call [`barrier_for_all`] meanwhile.
+/// Orders the calling thread's accesses before and after this point, for threads that call [`barrier_for_all`].
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn barrier_for_own() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// All threads of the process keep what they did before from what they do after. It takes some microseconds.
+/// Makes every thread of the process pass a full barrier. It takes some microseconds.
 #[cfg(not(loom))]
 pub(crate) fn barrier_for_all() {
     crate::os::barrier::pass();
 }
 
-/// Asks the kernel for such a barrier.
+/// Registers for this barrier with the kernel.
 #[cfg(not(loom))]
 pub(crate) fn prepare_barrier() {
     crate::os::barrier::prepare();
@@ -75,13 +75,13 @@ pub(crate) fn prepare_barrier() {
 #[cfg(loom)]
 pub(crate) fn prepare_barrier() {}
 
-/// Whether there is such a barrier.
+/// Returns whether the barrier exists.
 #[cfg(not(loom))]
 pub(crate) fn barrier_is_there() -> bool {
     crate::os::barrier::is_there()
 }
 
-/// In a model each thread has its own.
+/// In a model, each thread has a barrier of its own.
 #[cfg(loom)]
 pub(crate) fn barrier_for_own() {
     loom::sync::atomic::fence(Ordering::SeqCst);
@@ -97,7 +97,7 @@ pub(crate) fn barrier_is_there() -> bool {
     true
 }
 
-/// Lets others run.
+/// Lets other threads run.
 #[cfg(not(loom))]
 pub(crate) fn let_others_run() {
     std::thread::yield_now();
