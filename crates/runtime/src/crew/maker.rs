@@ -117,7 +117,7 @@ pub(crate) enum Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Refusal::Ceiling => write!(f, "there are as many threads as there may be"),
+            Refusal::Ceiling => write!(f, "the runtime has its maximum number of threads"),
             Refusal::Thread(error) => write!(f, "the system starts no more threads ({error})"),
             Refusal::Timer => write!(f, "the kernel makes no more timers (RLIMIT_SIGPENDING)"),
         }
@@ -140,7 +140,7 @@ impl Retry {
         };
         if !std::mem::replace(&mut self.said, true) {
             eprintln!(
-                "runyard: {refusal}: until there are some, long polls are not preempted and tasks \
+                "runyard: {refusal}: until there are more, long polls are not preempted and tasks \
                        that may block wait"
             );
         }
@@ -205,7 +205,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         if signal_is_ours && !os::signal::is_ours(shared.signal) {
             signal_is_ours = false;
             eprintln!(
-                "runyard: other code took signal {}: long polls are not preempted any more",
+                "runyard: other code handles signal {} now: long polls are no longer preempted",
                 shared.signal
             );
         }

@@ -1,5 +1,5 @@
-//! Foreign code that may panic while the runtime calls it: the destructor of a result that nobody takes, a
-//! waker, an observer. The panic hook reports the panic, as every panic, and the panic goes no further.
+//! Foreign code that may panic while the runtime calls it: the destructor of a result that is never taken, a waker, an
+//! observer. The panic hook reports the panic, as every panic, and the panic goes no further.
 
 use crate::os;
 use crate::os::sync::Arc;
@@ -10,16 +10,16 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
 
-/// Calls what may panic.
+/// Calls code that may panic.
 pub(crate) fn harmless(foreign: impl FnOnce()) {
     let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) else { return };
-    // The payload is foreign as well. One that panics again is left where it is.
+    // The payload is foreign as well. If dropping it panics, the second payload is leaked.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         mem::forget(another);
     }
 }
 
-/// The result of a task. A panic of its destructor harms nobody.
+/// The result of a task. A panic of its destructor goes no further.
 pub(crate) struct Outcome<T>(Option<Result<T, JoinError>>);
 
 impl<T> Outcome<T> {
@@ -46,7 +46,7 @@ impl<T> fmt::Debug for Outcome<T> {
     }
 }
 
-/// A foreign waker: a panic of it harms nobody.
+/// A foreign waker whose panics go no further.
 #[derive(Debug)]
 pub(crate) struct Careful(Option<Waker>);
 
@@ -84,8 +84,8 @@ impl Drop for Careful {
     }
 }
 
-/// Whether it calls nothing foreign: the waker of the task in whose poll this is called, or of a thread that
-/// waits in the runtime's code.
+/// Returns whether the waker calls no foreign code: it belongs to the task in whose poll this is called, or to a thread
+/// that waits in the runtime's code.
 pub(crate) fn is_harmless(waker: &Waker) -> bool {
     let is_own = |task: Option<&Arc<Cell>>| task.is_some_and(|cell| cell.is_woken_by(waker));
     os::local::task(is_own) || Unpark::is_behind(waker)
@@ -96,7 +96,7 @@ pub(crate) fn is_harmless(waker: &Waker) -> bool {
 pub(crate) struct LastCareful(Option<(Waker, Waker)>);
 
 impl LastCareful {
-    /// A waker that harms nobody, for one that may.
+    /// Returns `waker` if it is harmless; otherwise a careful one that calls it.
     pub(crate) fn of<'a>(&'a mut self, waker: &'a Waker) -> &'a Waker {
         if is_harmless(waker) {
             return waker;

@@ -21,7 +21,7 @@ const DEVICE: &str = "/dev/cpu_dma_latency";
 pub(crate) fn ask(latency: Duration) -> Option<File> {
     let asked = ask_in(Path::new(DEVICE), latency);
     let refused = |error: &io::Error| {
-        eprintln!("runyard: {DEVICE}: {error}: idle CPUs come back as late as they do");
+        eprintln!("runyard: {DEVICE}: {error}: idle CPUs keep their usual wake-up latency");
     };
     asked.inspect_err(refused).ok()
 }

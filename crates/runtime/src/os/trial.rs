@@ -95,7 +95,7 @@ fn refuse_own_code() {
     // The report itself allocates.
     if is_in_own_code() && !SAYS.swap(true, Ordering::SeqCst) {
         let trace = std::backtrace::Backtrace::force_capture();
-        eprintln!("the allocator is called where nobody is stopped:\n{trace}");
+        eprintln!("the allocator is called in the runtime's own code:\n{trace}");
         std::process::abort();
     }
 }

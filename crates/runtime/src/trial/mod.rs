@@ -1,4 +1,4 @@
-//! What tests disturb the runtime with. No part of the interface.
+//! Disturbances of the runtime for tests. No part of the interface.
 
 pub(crate) mod siege;
 
