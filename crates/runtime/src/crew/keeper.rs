@@ -215,7 +215,9 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     os::thread::set_slice(Some(SHORTEST_SLICE));
     let mut looks = Looks::new(shared);
     if os::thread::is_blocked(os::thread::current()).is_none() {
-        eprintln!("runyard: /proc does not show the states of threads: a blocked one is found after 20 ms");
+        eprintln!(
+            "runyard: /proc does not show the states of threads: a blocked one is found after 20 ms"
+        );
     }
     shared.keeper.is_there();
     while !shared.is_over() {

@@ -46,7 +46,7 @@ impl<T> fmt::Debug for Outcome<T> {
     }
 }
 
-/// A foreign waker whose panics go no further.
+/// A foreign waker. A panic of it goes no further.
 #[derive(Debug)]
 pub(crate) struct Careful(Option<Waker>);
 

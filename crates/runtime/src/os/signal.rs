@@ -25,8 +25,8 @@ pub(crate) fn install(signal: i32) -> bool {
     action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
     // SAFETY: as above.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: the mask is ours, and the pointers given to the kernel lead to valid structures. The handler does only
-    // what a handler may do.
+    // SAFETY: the mask is ours, and the pointers given to the kernel lead to valid structures. The handler takes
+    // only actions that a handler may take.
     unsafe {
         action.sa_mask = all_but_faults();
         libc::sigaction(signal, std::ptr::null(), &raw mut old);
