@@ -7,13 +7,13 @@
 //! What a poll takes and gives back its worker counts, with plain adds; the task has the sum. Only who
 //! gives back what another took comes to the place itself.
 
-use crate::os;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicI32, Mutex, Ordering, Weak, lock};
 use crate::protocol::places::Places;
 use crate::shared::Shared;
-use crate::task::{Cell, without_preemption};
+use crate::task::Cell;
 use crate::worker::Worker;
+use crate::worker::current::without_preemption;
 
 /// The live tasks. Of one that is over, of which guards are left, the place is kept for as many.
 impl Places<Arc<Cell>> {
@@ -69,7 +69,7 @@ pub(crate) fn delist(shared: &Shared) {
 /// The task at a `place` of the runtime `number` takes a mutex, or somebody gives back what it took.
 pub(crate) fn count(number: u16, place: u64, more: i32) {
     let here = |worker: &Worker| worker.count_guard((number, place), more);
-    if os::local::worker(here) == Some(true) {
+    if crate::worker::current::worker(here) == Some(true) {
         return;
     }
     let shared = without_preemption(|| {

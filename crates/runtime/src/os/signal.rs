@@ -1,17 +1,21 @@
 //! The doorbell: a signal that only tells a thread to check its words.
 //!
-//! The handler keeps errno, determines which worker the thread is, and calls [`crate::worker::Worker::rung`], which
-//! uses only atomics and futex calls (H1). While it runs, all signals except those of faults are blocked (`sa_mask`,
-//! H9). The signal may come late, twice, or from another sender: the words say which actions are wanted (H8).
+//! The handler keeps errno and calls [`Calls::rung`], which uses only atomics and futex calls (H1). While it runs, all
+//! signals except those of faults are blocked (`sa_mask`, H9). The signal may come late, twice, or from another sender:
+//! the words say which actions are wanted (H8).
 //!
 //! A worker's signal mask is that of the thread that built the runtime: threads and programs that tasks start inherit
 //! it. So our signal may interrupt another handler.
 
+use crate::os::above::{Above, Calls};
 use crate::os::quiet::Frame;
+use crate::os::stack::Copied;
 use crate::os::thread::Tid;
 use crate::os::unwind::Registers;
 use crate::os::{clock, code, local};
-use crate::worker::Worker;
+use std::ops::Range;
+
+pub(crate) use crate::os::above::Signals;
 
 /// A runtime's signal if the program sets none.
 pub(crate) const USUAL: i32 = libc::SIGURG;
@@ -53,9 +57,6 @@ pub(crate) fn ring(thread: Tid, signal: i32) {
         libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal);
     }
 }
-
-/// A set of the kernel's signals: signal n is bit n - 1.
-pub(crate) type Signals = u64;
 
 /// Unblocks `signal` on the calling thread. Returns the signals that it then blocks: those that its creator blocked,
 /// without `signal`.
@@ -114,25 +115,16 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     // A thread that unwinds may hold the lock of standard error, or the loader's (H5). The check only reads words.
     let unsafe_point = code::is_unsafe(interrupted(context)) || std::thread::panicking();
     let deaf_to = deaf_to(context);
-    local::handling(|| {
-        local::worker(|worker| {
-            show_stack(worker, context);
-            worker.rung(unsafe_point, deaf_to);
-        });
-    });
+    let copy = |place: &Copied, worker: u32, poll: u64, stack: Range<usize>| {
+        // SAFETY: the stack is this thread's, as the C library said when the thread began. It is mapped from below the
+        // stack pointer, which is in it, up to the beginning of the poll.
+        unsafe { place.answer(worker, poll, stack, || registers(context)) };
+    };
+    local::handling(|| Above::rung(unsafe_point, deaf_to, copy));
     // SAFETY: as above.
     unsafe {
         *errno = saved;
     }
-}
-
-/// Copies the stack of the calling thread if the worker's poll is being reported as a stall.
-fn show_stack(worker: &Worker, context: *mut libc::c_void) {
-    let Some(stalls) = &worker.shared.stalls else { return };
-    let (poll, stack) = (worker.clock.poll(), worker.clock.stack());
-    // SAFETY: the stack is this thread's, as the C library said when the thread began. It is mapped from below the
-    // stack pointer, which is in it, up to the beginning of the poll.
-    unsafe { stalls.copied.answer(worker.id.0, poll, stack, || registers(context)) };
 }
 
 /// Returns the signals that the interrupted code blocked.

@@ -1,8 +1,7 @@
 //! Allocators for tests, with locks like those of other crates.
 
-use crate::os::local;
+use crate::os::above::{Above, Calls};
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
-use crate::worker::Worker;
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// An allocator with one lock for all threads. It is neither the C library's nor known to the runtime: a task may be
@@ -103,6 +102,5 @@ fn refuse_own_code() {
 /// Returns whether the calling thread is a worker in own code, where no thread is stopped and nothing may be allocated.
 /// A section that blocks does not count.
 pub fn is_in_own_code() -> bool {
-    let is_own = |worker: &Worker| worker.is_in_own_code() && !worker.is_blocking();
-    local::worker(is_own) == Some(true)
+    Above::is_in_own_code()
 }

@@ -21,7 +21,8 @@
 //! Invariants, modelled in loom: a thread in foreign code is not steered, and is not being steered; a thread that is
 //! bound for a task stays bound.
 
-use crate::os::sync::{AtomicU32, Ordering, let_others_run};
+use crate::os::sync::{AtomicU32, Ordering};
+use crate::os::wait::let_others_run;
 
 /// The state of a thread's sleep: whether it sleeps, on which CPU, and whether it is bound for its waking.
 #[derive(Debug)]

@@ -20,7 +20,8 @@
 //! Invariants, modelled in loom: no two threads hold the wheel; no worker sleeps while the wheel is free and no awake
 //! thread sees to that; a thread that wants the wheel gets it.
 
-use crate::os::sync::{AtomicU32, AtomicU64, Ordering, futex_wait, futex_wake};
+use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::os::wait::{futex_wait, futex_wake};
 
 const FREE: u32 = 0;
 const WORKER: u32 = 1;

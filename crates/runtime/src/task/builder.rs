@@ -1,12 +1,11 @@
 //! How tasks are started, and what is asked for them before they start.
 
 use crate::group::Group;
-use crate::os;
 use crate::os::here;
 use crate::os::sync::Arc;
 use crate::runtime::current;
 use crate::shared::{NewTask, Shared};
-use crate::task::{self, Heritage, JoinHandle, Task};
+use crate::task::{Heritage, JoinHandle, Task};
 use crate::time::nanos;
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
@@ -271,7 +270,7 @@ impl TaskBuilder {
         function: impl FnOnce() -> T,
     ) -> (TaskBuilder, impl Future<Output = T>) {
         self.blocks = true;
-        (self, async move { os::local::section(function, Worker::function) })
+        (self, async move { crate::worker::current::section(function, Worker::function) })
     }
 
     #[track_caller]
@@ -457,7 +456,7 @@ pub fn spawn_blocking<T: Send + 'static>(
 /// assert!(status.unwrap().success());
 /// ```
 pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
-    os::local::section(function, Worker::blocking)
+    crate::worker::current::section(function, Worker::blocking)
 }
 
 /// Runs a section in which the task is not stopped: a few microseconds under a lock that others
@@ -475,7 +474,7 @@ pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
 /// assert_eq!(*COUNT.lock().unwrap(), 1);
 /// ```
 pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-    task::without_preemption(|| here::without_preemption(section))
+    crate::worker::current::without_preemption(|| here::without_preemption(section))
 }
 
 /// Wakes others, in a task that goes on for long afterwards without an await: they are brought to
@@ -492,7 +491,7 @@ pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
 /// });
 /// ```
 pub fn wake_at_once<R>(wakes: impl FnOnce() -> R) -> R {
-    os::local::section(|| here::outside_of_poll(wakes), Worker::wake_at_once)
+    crate::worker::current::section(|| here::outside_of_poll(wakes), Worker::wake_at_once)
 }
 
 /// Lets others run.

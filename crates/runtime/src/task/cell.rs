@@ -3,16 +3,17 @@
 //! The engine's box of a blocked task waits in the [seat](Seat) of its [`Cell`]: a waker can only enqueue a box that
 //! it has, and the box comes there after the poll is over, so a task is never in two queues and no wake-up is lost.
 
+use super::join::JoinError;
 use crate::group::Membership;
 use crate::mutex::guards::Guards;
 use crate::mutex::lending::Inheritance;
 use crate::os;
-use crate::os::future::{Body, Join, Waiter, block};
+use crate::os::future::{self, block};
 use crate::os::memory::Own;
-use crate::os::seat::Seat;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
 use crate::shared::{KickNow, Shared};
 use crate::worker::Worker;
+use crate::worker::current::without_preemption;
 use allocator_api2::boxed::Box;
 use runyard_engine::attr::{Attr, Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
@@ -21,16 +22,13 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::{Requests, Tag};
 use runyard_smp::machine::{Controlled, TaskOf, apply_pending};
+use std::any::Any;
 use std::fmt;
 use std::ptr;
 use std::task::Waker;
 
 /// What the engine lends a worker to run a task.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) cell: Arc<Cell>,
-    pub(crate) todo: Todo,
-}
+pub(crate) type Job = future::Job<Head>;
 
 impl Controlled for Job {
     fn tag(&self) -> &Tag {
@@ -144,18 +142,13 @@ pub(crate) struct NewCell {
 }
 
 /// What a task shares with its wakers and handles, whatever its future is.
-pub(crate) type Cell = TaskCell<dyn Body>;
+pub(crate) type Cell = future::Cell<Head>;
 
-/// A task's cell, with its future.
+/// What a [`Cell`] has beside the turn of the task, its future and its result.
 ///
-/// In the order of the source: what every wake-up and poll looks at lies together behind the reference
-/// counts. With thousands of tasks each line is a miss.
+/// In the order of the source: what every wake-up and poll looks at is at the front, behind these.
 #[repr(C)]
-pub(crate) struct TaskCell<B: ?Sized> {
-    pub(crate) seat: Seat<TaskOf<Job>>,
-    /// The future is gone.
-    done: AtomicBool,
-    aborted: AtomicBool,
+pub(crate) struct Head {
     /// See [`Cell::is_light`].
     light: AtomicBool,
     /// Whether `affinity` is some.
@@ -164,6 +157,7 @@ pub(crate) struct TaskCell<B: ?Sized> {
     bequeaths: AtomicBool,
     /// It serves other tasks, and ends after them.
     pub(crate) serves: bool,
+    pub(crate) guards: Guards,
     pub(crate) id: TaskId,
     /// The one reference that a task has to its runtime: all others go through here, as counting
     /// them is what CPUs would meet at.
@@ -172,16 +166,12 @@ pub(crate) struct TaskCell<B: ?Sized> {
     pub(crate) place: AtomicU64,
     pub(crate) slack: Slack,
     pub(crate) tag: Tag,
-    pub(crate) join: Join,
-    pub(crate) guards: Guards,
-    pub(crate) waiter: Waiter,
     pub(crate) asked: Mutex<Asked>,
     /// CPU time that it was charged, as far as it was known when somebody asked or it was woken last, and at its end.
     used: AtomicU64,
     /// Since when it could run that was woken in its poll, for the observer.
     woken_at: AtomicU64,
     rest: OnceLock<Box<Rest, Own>>,
-    pub(crate) body: B,
 }
 
 /// The part of a cell that few tasks need. It is in memory of the runtime's own, which is taken where a task first needs
@@ -199,40 +189,51 @@ pub(crate) struct Rest {
     requests: Requests,
 }
 
-impl<B: ?Sized> fmt::Debug for TaskCell<B> {
+impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cell").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-impl<B> TaskCell<B> {
-    pub(crate) fn new(shared: Arc<Shared>, new: NewCell, body: B) -> TaskCell<B> {
+impl future::Head for Head {
+    type Error = JoinError;
+    type Todo = Todo;
+
+    fn cancelled(&self) -> JoinError {
+        JoinError::cancelled(self.id)
+    }
+
+    fn panicked(&self, payload: std::boxed::Box<dyn Any + Send>) -> JoinError {
+        JoinError::panicked(self.id, payload)
+    }
+
+    fn wake(cell: &Cell) {
+        cell.wake();
+    }
+}
+
+impl Head {
+    pub(crate) fn new(shared: Arc<Shared>, new: NewCell) -> Head {
         let NewCell { id, name, asked, slack, serves, bequeaths, light } = new;
         let rest = OnceLock::new();
         if name.is_some() {
             let _ = rest.set(Box::new_in(Rest { name, ..Rest::default() }, Own));
         }
-        TaskCell {
-            seat: Seat::new(),
-            done: AtomicBool::new(false),
-            aborted: AtomicBool::new(false),
+        Head {
             light: AtomicBool::new(light),
             has_affinity: AtomicBool::new(false),
             bequeaths: AtomicBool::new(bequeaths),
             serves,
+            guards: Guards::default(),
             id,
             shared,
             place: AtomicU64::new(NOWHERE),
             slack: Slack::new(slack, asked.policy),
             tag: Tag::default(),
-            join: Join::default(),
-            guards: Guards::default(),
-            waiter: Waiter::default(),
             asked: Mutex::new(asked),
             used: AtomicU64::new(0),
             woken_at: AtomicU64::new(0),
             rest,
-            body,
         }
     }
 }
@@ -312,26 +313,6 @@ impl Cell {
         lock(&self.rest_if_any()?.affinity).clone()
     }
 
-    /// Whether the future is gone, by its end or by being dropped.
-    pub(crate) fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire)
-    }
-
-    /// The future is gone.
-    pub(crate) fn note_done(&self) {
-        self.done.store(true, Ordering::Release);
-    }
-
-    /// Whether somebody asked for the task's end.
-    pub(crate) fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
-    }
-
-    /// Whether the result of the task is there: it is some time after the future is gone.
-    pub(crate) fn is_over(&self) -> bool {
-        self.join.is_over()
-    }
-
     /// Whether its last poll ended without blocking. Of one that was never polled nothing is known, but of one
     /// that serves others it is believed: they may have the threads for which it would wait. So it is without
     /// preemption of every future, as only [`blocking`](crate::blocking) takes a slot there; of a blocking function it
@@ -350,7 +331,9 @@ impl Cell {
     /// Whether the calling thread is in the poll of this task.
     pub(crate) fn is_polled_here(&self) -> bool {
         let own = (&raw const *self).cast::<()>();
-        os::local::task(|task| task.is_some_and(|task| ptr::eq(Arc::as_ptr(task).cast(), own)))
+        crate::task::current::task(|task| {
+            task.is_some_and(|task| ptr::eq(Arc::as_ptr(task).cast(), own))
+        })
     }
 
     /// Whether this is the task's own waker, which calls nothing foreign.
@@ -412,7 +395,7 @@ impl Cell {
             return;
         }
         without_preemption(|| {
-            let since = os::local::worker(Worker::waking_since).flatten();
+            let since = crate::worker::current::worker(Worker::waking_since).flatten();
             if self.shared.is_observed() {
                 let noted = since.unwrap_or_else(os::thread::now);
                 self.woken_at.store(noted.0, Ordering::Relaxed);
@@ -450,11 +433,6 @@ impl Cell {
             self.wake();
         }
     }
-
-    /// It is to end at its next poll.
-    pub(crate) fn note_aborted(&self) {
-        self.aborted.store(true, Ordering::Release);
-    }
 }
 
 /// What a task that is with its host is to do.
@@ -462,21 +440,16 @@ fn job(task: &mut TaskOf<Job>) -> &mut Job {
     task.payload.as_mut().expect("a blocked task has its payload")
 }
 
-/// Runs a section of the runtime's own code; on a worker, without being stopped in it.
-pub(crate) fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-    os::local::section(section, Worker::without_preemption)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::JoinError;
+    use crate::os::future::TaskCell;
     use runyard_engine::task::Task;
 
     /// A program may have a million of them.
     #[test]
     fn a_task_is_small() {
-        assert_eq!(size_of::<TaskCell<()>>(), 152);
+        assert_eq!(size_of::<TaskCell<Head, ()>>(), 152);
         assert_eq!(size_of::<Task<Job>>(), 168);
         assert_eq!(size_of::<Result<(), JoinError>>(), 8, "what a task of no output has room for");
     }

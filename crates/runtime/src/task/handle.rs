@@ -5,12 +5,12 @@
 //! so it can be given to others. (Rejected: one type for all three, called `Task`. Engineers know that name as
 //! that of a handle which waits for the result, and which cancels the task when it is dropped.)
 
-use super::cell::{Cell, without_preemption};
+use super::cell::Cell;
 use crate::group::Group;
-use crate::os;
 use crate::os::sync::{Arc, lock};
 use crate::task::builder::{LatencyNiceError, ONE_RUNTIME, TaskBuilder, allowed, is_same_runtime};
 use crate::time::nanos;
+use crate::worker::current::without_preemption;
 use runyard_engine::attr::{Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Change, TaskId};
@@ -236,7 +236,7 @@ impl TaskHandle {
 
 /// The cell of the task in whose poll the calling code is.
 pub(crate) fn current_cell() -> Option<Arc<Cell>> {
-    os::local::task(|task| task.cloned())
+    crate::task::current::task(|task| task.cloned())
 }
 
 /// What a task used.

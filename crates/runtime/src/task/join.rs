@@ -1,9 +1,11 @@
 //! The result of a task: the handle that waits for it, and why there may be none.
 
+use super::cell::Head;
 use super::handle::{AbortHandle, TaskHandle};
-use crate::deferred::harmless::{LastCareful, Outcome};
+use crate::deferred::careful::LastCareful;
 use crate::os::future::Joined;
-use crate::os::sync::Mutex;
+use crate::os::harmless::Outcome;
+use crate::os::sync::{Mutex, OnceLock};
 use runyard_engine::task::TaskId;
 use std::any::Any;
 use std::borrow::Cow;
@@ -133,30 +135,32 @@ impl std::error::Error for JoinError {}
 /// The result of a task, when it is there. Dropping the handle lets the task go on.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
-    result: Joined<T>,
+    result: Joined<Head, T>,
+    /// Made when it is asked for.
+    task: OnceLock<TaskHandle>,
     careful: LastCareful,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(result: Joined<T>) -> Self {
-        JoinHandle { result, careful: LastCareful::default() }
+    pub(crate) fn new(result: Joined<Head, T>) -> Self {
+        JoinHandle { result, task: OnceLock::new(), careful: LastCareful::default() }
     }
 
     /// The task, to ask and change it; outlives this handle.
     #[must_use]
     pub fn task(&self) -> &TaskHandle {
-        self.result.task()
+        self.task.get_or_init(|| TaskHandle { cell: self.result.cell().clone() })
     }
 
     /// The task's number, unique in its runtime: its name in the events of an [`crate::Observer`].
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.task().id()
+        self.result.cell().id
     }
 
     /// Ends the task at its next await, unless it is over by then.
     pub fn abort(&self) {
-        self.task().abort();
+        self.result.cell().abort();
     }
 
     /// A handle that can end the task and do nothing else.
@@ -168,7 +172,7 @@ impl<T> JoinHandle<T> {
     /// Whether the task is over: then its result is there, and this handle is ready.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task().is_finished()
+        self.result.cell().is_over()
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) const STAYS: Nanos = Nanos::from_micros(50);
 const SHARES_EVERY: Nanos = Nanos::from_micros(50);
 
 /// The time for which a batch without tasks waits for a newcomer, or for the task that was polled last to be woken. It
-/// is several times what another thread takes to spawn a task, and little beside the cost of waking a CPU.
+/// is several times the cost of spawning a task on another thread, and little beside the cost of waking a CPU.
 const LINGERS: Nanos = Nanos::from_micros(3);
 
 /// The time for which, in a flood, the first newcomer waits for others in a batch without tasks. Each time that the

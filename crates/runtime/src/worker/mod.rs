@@ -8,6 +8,7 @@
 //! any other task.
 
 pub(crate) mod batch;
+pub(crate) mod current;
 mod idle;
 pub(crate) mod newcomers;
 mod picture;
@@ -117,7 +118,7 @@ pub(crate) struct Worker {
     pub(crate) reading: Reading,
     /// (o) The CPU time up to which it goes on without a slot.
     goes_on_until: AtomicU64,
-    /// (w) The task in the middle of whose poll it is: its place among the live ones.
+    /// (w) The task that it is in the middle of polling: its place among the live ones.
     polling: AtomicU64,
     /// (a) Whether it has the engine's part of that task: it is neither stopped nor has lost its slot. Written by the
     /// owner of the slot.
@@ -135,7 +136,7 @@ pub(crate) struct Worker {
     armed: AtomicU64,
     /// (o) Whether it is in a poll.
     in_poll: AtomicBool,
-    /// (w) Whether it is in tokio's driver, whose code is not the runtime's own.
+    /// (w) Whether it is in tokio's driver. The driver's code is not the runtime's own.
     drives: AtomicBool,
     /// (o) Whether it serves timers, and schedules next.
     serves: AtomicBool,
@@ -152,7 +153,7 @@ pub(crate) struct Worker {
     /// (o) The start of its poll, and whether that is of a real-time task.
     began: AtomicU64,
     polls_rt: AtomicBool,
-    /// (o) The start of the last poll for whose end a tick waited, and the CPU time used by then.
+    /// (o) The start of the last poll that delayed a tick to its end, and the CPU time used by then.
     tick_waits_for: AtomicU64,
     used_before_tick: AtomicU64,
     /// (o) The time at which it last had the virtual clock of its CPU updated in a poll.
@@ -266,7 +267,7 @@ impl Worker {
     pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
         let settled = self.settle_in();
         if settled {
-            os::local::with_worker(self, || self.work(owns));
+            crate::worker::current::with_worker(self, || self.work(owns));
         } else {
             self.is_ready(ready::REFUSED);
         }
@@ -290,7 +291,7 @@ impl Worker {
         }
     }
 
-    /// Sets the thread up. Returns whether the kernel gives it what it needs.
+    /// Sets the thread up. Returns whether the kernel grants all that it needs.
     fn settle_in(&self) -> bool {
         let tid = os::thread::current();
         self.tid.store(tid.0, Ordering::Release);
@@ -499,7 +500,7 @@ impl Worker {
         if polls {
             self.shared.empty_bin_a_little(cpu);
             self.in_poll.store(true, Ordering::Relaxed);
-            self.clocked(now, || os::local::with_task(cell, || os::future::run(cell)));
+            self.clocked(now, || crate::task::current::with_task(cell, || os::future::run(cell)));
             self.in_poll.store(false, Ordering::Relaxed);
         }
         self.set_preempt_count(1);
@@ -518,7 +519,7 @@ impl Worker {
         }
     }
 
-    /// Returns the job of the task in whose poll this thread was stopped: to go on here. `polled` is its cell if it was
+    /// Returns the job of the task that this thread was polling when it was stopped: to go on here. `polled` is its cell if it was
     /// polled in a batch.
     fn put_away(self: &Arc<Worker>, polled: Option<Arc<Cell>>) -> Job {
         let ran = self.running.swap(false, Ordering::AcqRel);
@@ -527,13 +528,13 @@ impl Worker {
         Job { cell, todo: Todo::Resume(self.clone()) }
     }
 
-    /// Returns the cell of the task in whose poll this thread is.
+    /// Returns the cell of the task that this thread polls.
     pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
         let place = self.polling.load(Ordering::Relaxed);
         (place < u64::MAX).then(|| self.shared.cell_at(place)).flatten()
     }
 
-    /// Returns the task in whose poll this thread is, by its runtime and its place there.
+    /// Returns the task that this thread polls, by its runtime and its place there.
     pub(crate) fn place_of_poll(&self) -> Option<(u16, u64)> {
         let place = self.polling.load(Ordering::Relaxed);
         (place < u64::MAX).then_some((self.shared.number, place))
@@ -567,7 +568,7 @@ impl Worker {
         }
     }
 
-    /// Returns the task on whose behalf this thread wakes tasks at the moment; `None` if a timer wakes them.
+    /// Returns the task that this thread acts for while it wakes tasks; `None` if a timer wakes them.
     pub(crate) fn waking(&self) -> Option<TaskId> {
         let task = self.waking_since().is_none().then(|| self.cell_of_poll()).flatten();
         task.map(|cell| cell.id)

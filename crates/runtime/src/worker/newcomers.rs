@@ -39,7 +39,7 @@ const LOOKS_EVERY: usize = 8;
 pub(crate) struct Outsiders {
     /// The number of such tasks so far.
     nr: AtomicUsize,
-    /// The arrival of the last one whose number is a multiple of [`FLOOD`].
+    /// The arrival of the last one with a number that is a multiple of [`FLOOD`].
     counted_at: AtomicU64,
     is_flood: AtomicBool,
     /// The CPU of the last one.

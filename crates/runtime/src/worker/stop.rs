@@ -326,8 +326,8 @@ impl Worker {
         self.ring_again(Nanos(grace));
     }
 
-    /// Does what a request asks of this worker. Returns `false` if it could not, if no thread is stopped in this
-    /// runtime, or if it goes on all the same.
+    /// Meets a request to this worker. Returns `false` if it could not, if no thread is stopped in this runtime, or if
+    /// it goes on all the same.
     fn answer(&self) -> bool {
         if self.shared.is_over() || !self.shared.preempts {
             return false;

@@ -50,7 +50,7 @@ impl Worker {
         let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = Time(self.armed.load(Ordering::Relaxed));
         let config = machine.config();
-        // The timer may have been set to a far moment for a CPU timer that is gone since.
+        // The timer may have been set to a far moment, for a timer of a task that is gone since.
         let late = due < armed || armed <= now || armed > now + config.tick;
         if late {
             self.set_timer(due.min(config.next_tick(self.cpu(), now)));

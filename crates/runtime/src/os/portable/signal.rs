@@ -1,16 +1,16 @@
 //! No signal stops a thread here.
 
 use super::thread::Tid;
+use crate::os::above::{Above, Calls};
 use crate::os::local;
-use crate::stall::PollClock;
-use crate::worker::Worker;
+use crate::os::stack::Copied;
 use std::ops::Range;
+
+/// The signals that a thread blocks. None are known here.
+pub(crate) use crate::os::above::Signals;
 
 /// The number of a runtime's signal if the program sets none.
 pub(crate) const USUAL: i32 = 0;
-
-/// The signals that a thread blocks. None are known.
-pub(crate) type Signals = u64;
 
 /// Refuses: no handler is installed.
 pub(crate) fn install(_signal: i32) -> bool {
@@ -34,5 +34,5 @@ pub(crate) fn listen_to(_signal: i32) -> Signals {
 pub(crate) fn listen_to_nothing() {}
 
 /// Keeps the functions that a handler would call compiled here too, although nothing calls them.
-const _: (fn(&Worker, bool, Signals), fn(fn())) = (Worker::rung, local::handling);
-const _: fn(&PollClock) -> Range<usize> = PollClock::stack;
+type Copy = fn(&Copied, u32, u64, Range<usize>);
+const _: (fn(bool, Signals, Copy), fn(fn())) = (Above::rung, local::handling);
