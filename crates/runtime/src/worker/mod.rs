@@ -519,8 +519,8 @@ impl Worker {
         }
     }
 
-    /// Returns the job of the task that this thread was polling when it was stopped: to go on here. `polled` is its cell if it was
-    /// polled in a batch.
+    /// Returns the job of the task that this thread was polling when it was stopped: to go on here. `polled` is its
+    /// cell if it was polled in a batch.
     fn put_away(self: &Arc<Worker>, polled: Option<Arc<Cell>>) -> Job {
         let ran = self.running.swap(false, Ordering::AcqRel);
         let cell = polled.or_else(|| self.cell_of_poll());
