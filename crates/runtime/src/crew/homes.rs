@@ -133,7 +133,7 @@ mod tests {
         let homes = beside(5);
         homes.leaves(OTHER);
         homes.woke(OWN, 4, 5, || Time(1));
-        assert!(!homes.are_kept(|| Time(2)), "the other one sleeps");
+        assert!(!homes.are_kept(|| Time(2)), "the other owner sleeps");
     }
 
     #[test]

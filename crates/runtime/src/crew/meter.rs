@@ -180,7 +180,11 @@ mod tests {
         let reading = Reading::default();
         assert_eq!(reading.take(Nanos(700), Nanos(100)), Some(Nanos(700)));
         assert_eq!(reading.take(Nanos(1_000), Nanos(1_000_000)), Some(Nanos(400)));
-        assert_eq!(reading.take(Nanos(1_000), IN_TIME), Some(Nanos(400)), "no more than that");
+        assert_eq!(
+            reading.take(Nanos(1_000), IN_TIME),
+            Some(Nanos(400)),
+            "the answer is no higher"
+        );
     }
 
     #[test]
@@ -216,7 +220,11 @@ mod tests {
                 computes();
                 (0..STAYS).for_each(|_| reading.comes(thread));
                 let before = used();
-                assert_eq!(reading.used.load(Ordering::SeqCst), 0, "it is not read for each");
+                assert_eq!(
+                    reading.used.load(Ordering::SeqCst),
+                    0,
+                    "the clock is not read at each stay"
+                );
                 reading.comes(thread);
                 assert!(Nanos(reading.used.load(Ordering::SeqCst)) >= before);
             });
@@ -225,6 +233,6 @@ mod tests {
         reading.begin();
         reading.runs_without_slot();
         reading.comes(thread);
-        assert!(reading.used.load(Ordering::SeqCst) > 0, "it is read when it comes again");
+        assert!(reading.used.load(Ordering::SeqCst) > 0, "the clock is read at the next stay");
     }
 }

@@ -306,7 +306,7 @@ mod tests {
             assert_eq!(found, ids.into_iter().filter(|&id| id >= first).collect::<Vec<_>>());
         }
         assert!(ids.into_iter().all(|id| set.remove(WorkerId(id))));
-        assert!(!set.remove(WorkerId(0)), "it is in none");
+        assert!(!set.remove(WorkerId(0)), "the worker is in no set");
         assert_eq!(set.len.load(Ordering::SeqCst), 0);
     }
 }

@@ -75,7 +75,7 @@ impl Threads {
         let segment = self.segments[nth / SEGMENT]
             .get_or_init(|| (0..SEGMENT).map(|_| OnceLock::new()).collect());
         let set = segment[nth % SEGMENT].set(Arc::downgrade(&worker));
-        assert!(set.is_ok(), "a place is used once");
+        assert!(set.is_ok(), "a place of the table is used once");
         self.nr_used.store(nth + 1, Ordering::Release);
         Some(worker)
     }

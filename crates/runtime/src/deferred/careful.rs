@@ -65,6 +65,6 @@ impl LastCareful {
         if !known {
             self.0 = Some((waker.clone(), Careful::wake_by(waker.clone())));
         }
-        &self.0.as_ref().expect("it was just set").1
+        &self.0.as_ref().expect("the careful waker was just set").1
     }
 }

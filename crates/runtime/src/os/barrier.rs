@@ -31,7 +31,7 @@ pub(crate) fn is_there() -> bool {
 /// # Panics
 /// If the kernel refuses the barrier although it accepted the registration.
 pub(crate) fn pass() {
-    assert!(call(PRIVATE_EXPEDITED), "the kernel has had this barrier");
+    assert!(call(PRIVATE_EXPEDITED), "the kernel accepted this barrier before");
 }
 
 fn call(command: libc::c_int) -> bool {

@@ -444,7 +444,7 @@ mod tests {
             self.read(clock);
             self.pass(FIRST_SPAN.0 / MICRO, 0);
             assert_eq!(self.read(clock), self.time.get());
-            assert!(clock.by_counter(|| self.count.get()).is_some(), "it is measured");
+            assert!(clock.by_counter(|| self.count.get()).is_some(), "the rate is measured");
         }
     }
 
@@ -618,7 +618,7 @@ mod tests {
         };
         model.handler.set(Some(&handler));
         assert_eq!(clock.by_kernel(&model), model.time.get());
-        assert!(model.handler.get().is_none(), "it was interrupted");
+        assert!(model.handler.get().is_none(), "the handler interrupted the reading");
         assert!(clock.by_counter(|| model.count.get()).is_some());
     }
 
@@ -646,7 +646,7 @@ mod tests {
         clock.forget();
         assert_eq!(model.read(&clock), model.time.get());
         model.pass(50, 0);
-        assert!(model.read(&clock) < model.time.get(), "it counts again");
+        assert!(model.read(&clock) < model.time.get(), "the counter is read again");
         let handler = || clock.forget();
         model.handler.set(Some(&handler));
         clock.by_kernel(&model);
@@ -683,7 +683,7 @@ mod tests {
         if now.0.is_multiple_of(64) {
             forget();
             let kernel = thread::monotonic();
-            assert!(kernel <= super::now(), "who has forgotten is not behind");
+            assert!(kernel <= super::now(), "after forget() a reading is not behind the kernel's");
         }
     }
 }

@@ -23,7 +23,7 @@ pub fn handle_slowly(signal: i32) {
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: the kernel reads one sigaction; the handler uses only atomics.
     let installed = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-    assert_eq!(installed, 0, "the signal may be handled");
+    assert_eq!(installed, 0, "the kernel accepts the handler");
 }
 
 /// Returns whether the lock of [`handle_slowly`]'s handler is held.
@@ -46,7 +46,8 @@ extern "C" fn handler(_: i32) {
 /// If a name contains a zero byte.
 #[must_use]
 pub fn call_in_library(library: &str, name: &str, argument: f64) -> Option<f64> {
-    let [library, name] = [library, name].map(|it| CString::new(it).expect("a name has no zero"));
+    let [library, name] =
+        [library, name].map(|it| CString::new(it).expect("a name has no zero byte"));
     // SAFETY: the names end in zero. The caller says that the function takes and returns a double, and the library
     // stays loaded until it has returned.
     unsafe {
@@ -84,7 +85,7 @@ pub fn interrupt_by(signal: i32) {
     action.sa_sigaction = count as *const () as usize;
     // SAFETY: the kernel reads one sigaction; the handler uses only atomics.
     let installed = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-    assert_eq!(installed, 0, "the signal may be handled");
+    assert_eq!(installed, 0, "the kernel accepts the handler");
 }
 
 /// Returns how often the signal of [`interrupt_by`] has come so far, to any thread.

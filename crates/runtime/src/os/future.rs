@@ -141,7 +141,9 @@ where
     unsafe fn poll(&self, task: &Arc<Cell<H>>) -> bool {
         // SAFETY: the caller has the turn.
         let stage = unsafe { &mut *self.stage.get() };
-        let Stage::Future(future) = stage else { unreachable!("it is polled until it is ready") };
+        let Stage::Future(future) = stage else {
+            unreachable!("a future is polled only until it is ready")
+        };
         let ready = if task.is_aborted() {
             Err(task.cancelled())
         } else {
@@ -306,7 +308,7 @@ impl<H: Head, T> Joined<H, T> {
         let mut outcome: Option<Outcome<T, H::Error>> = None;
         // SAFETY: the result is stored and belongs to the handle, and the cell was made for this type.
         unsafe { self.cell.body.take((&raw mut outcome).cast()) };
-        Poll::Ready(outcome.expect("it was taken"))
+        Poll::Ready(outcome.expect("the result was moved into the outcome"))
     }
 }
 

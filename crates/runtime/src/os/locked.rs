@@ -161,7 +161,7 @@ mod tests {
         let mut held = locked.take().unwrap();
         *held += 1;
         assert!(locked.take().is_none());
-        assert!(locked.take().is_none(), "who got nothing gives nothing back");
+        assert!(locked.take().is_none(), "a thread that did not take the value gives nothing back");
         drop(held);
         assert_eq!(*locked.take().unwrap(), 2);
     }

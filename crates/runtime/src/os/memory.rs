@@ -132,7 +132,7 @@ mod tests {
                 let at = (round.wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ seed) >> 61) as usize;
                 let whole =
                     |list: &Vec<u64, Own>| list.iter().all(|&word| word == seed << 8 | at as u64);
-                assert!(whole(&kept[at]), "somebody else wrote here");
+                assert!(whole(&kept[at]), "another thread wrote here");
                 match round % 7 {
                     0 => kept[at] = Vec::new_in(Own),
                     more => {

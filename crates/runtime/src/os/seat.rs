@@ -92,8 +92,8 @@ impl<T> Seat<T> {
     #[inline]
     pub(crate) fn begin(&self) -> InPoll<'_> {
         let turn = self.turn.swap(RUNNING, Ordering::AcqRel);
-        assert!(turn == SCHEDULED, "a task is polled when it was scheduled");
-        assert!(!self.in_poll.load(Ordering::Acquire), "a task is polled by one at a time");
+        assert!(turn == SCHEDULED, "only a scheduled task is polled");
+        assert!(!self.in_poll.load(Ordering::Acquire), "one thread polls a task at a time");
         self.in_poll.store(true, Ordering::Relaxed);
         InPoll(&self.in_poll)
     }
@@ -113,7 +113,7 @@ impl<T> Seat<T> {
         // SAFETY: as the caller promises, the seat lives until the turn is given up below. Nothing is touched after
         // that.
         let (turn, in_poll, place) = unsafe { (&(*seat).turn, &(*seat).in_poll, &(*seat).seat) };
-        assert!(!in_poll.load(Ordering::Acquire), "its poll is over");
+        assert!(!in_poll.load(Ordering::Acquire), "a task blocks after its poll");
         // SAFETY: the caller has the turn, since it has the box.
         unsafe { put(place, Some(task)) };
         match turn.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire) {
@@ -131,7 +131,7 @@ impl<T> Seat<T> {
         }
         // SAFETY: the caller has the turn.
         let Some(mut task) = (unsafe { self.take() }) else {
-            unreachable!("a task that is idle has its box here")
+            unreachable!("the box of an idle task is in its seat")
         };
         let said = look(&mut task);
         // SAFETY: the seat is borrowed, so it lives.
@@ -211,7 +211,7 @@ mod models {
         /// Checks the end of the model: no thread runs any more.
         fn is_settled(&self) {
             assert_eq!(self.seen.load(Ordering::Relaxed), self.said.load(Ordering::Relaxed));
-            let task = self.seat.wake().expect("it is blocked");
+            let task = self.seat.wake().expect("the task is blocked");
             assert_eq!(*task, self.polls.load(Ordering::Relaxed));
         }
     }

@@ -97,7 +97,7 @@ impl Copied {
 
     /// Takes the finished copy, if it is of this poll.
     pub(crate) fn take(&self, poll: u64) -> Answer {
-        assert_eq!(self.state.load(Ordering::SeqCst), TAKEN, "a copy is read when it is whole");
+        assert_eq!(self.state.load(Ordering::SeqCst), TAKEN, "a copy is read when it is complete");
         let answer = if self.poll.load(Ordering::Relaxed) != poll {
             Answer::AnotherPoll
         } else if self.len.load(Ordering::Relaxed) == 0 {

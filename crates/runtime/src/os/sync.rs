@@ -30,5 +30,5 @@ pub(crate) use std::thread::yield_now;
 
 /// Takes a lock. The runtime never panics under one of its locks unless an invariant is broken.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panicked with this lock held")
+    mutex.lock().expect("no thread panicked with this lock held")
 }

@@ -262,7 +262,7 @@ pub(crate) fn choose_clock() {
 
 /// Returns the time on the machine's monotonic clock, read from the kernel. May be called in a signal handler.
 pub(crate) fn monotonic() -> Time {
-    clock_time(libc::CLOCK_MONOTONIC).expect("every kernel has this clock")
+    clock_time(libc::CLOCK_MONOTONIC).expect("every kernel has a monotonic clock")
 }
 
 fn clock_time(clock: libc::clockid_t) -> Option<Time> {

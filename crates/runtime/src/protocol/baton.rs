@@ -202,8 +202,11 @@ mod models {
 
         fn acts_as_owner(&self) {
             let owned = self.slots.iter().filter(|slot| slot.belongs_to(T)).count();
-            assert_eq!(owned, 1, "who acts as an owner owns one slot");
-            assert!(self.running.load(Ordering::Acquire), "it has the task it goes on with");
+            assert_eq!(owned, 1, "a worker that acts as an owner owns one slot");
+            assert!(
+                self.running.load(Ordering::Acquire),
+                "the worker has the task that it goes on with"
+            );
         }
 
         /// Ends T's poll without a slot, as in `Worker::poll` and `Worker::come_back`.
@@ -235,7 +238,7 @@ mod models {
             let (stops, gone) =
                 (self.stops.load(Ordering::SeqCst), self.gone.load(Ordering::SeqCst));
             assert!(gone <= stops, "stopped {stops} times, let go {gone} times");
-            assert!(self.baton.stopped_since().is_none(), "nobody is stopped in the end");
+            assert!(self.baton.stopped_since().is_none(), "no worker is stopped in the end");
             assert!(self.owns());
         }
     }
@@ -336,7 +339,7 @@ mod models {
                 world.resume();
             });
             for grace in 1..=2 {
-                assert!(!world.is_stopped(), "nobody resumes it while A waits");
+                assert!(!world.is_stopped(), "no worker resumes T while A waits");
                 assert_eq!(world.baton.grace(), GRACE, "in its grace {grace}");
                 world.baton.lay_down();
             }

@@ -157,7 +157,10 @@ impl<T, B> Company<T, B> {
         waiting: &mut VecDeque<T>,
     ) -> Batch {
         self.list.with(worker.0, |list| {
-            debug_assert!(list.terms.is_none() && list.waiting.is_empty(), "the last one is over");
+            debug_assert!(
+                list.terms.is_none() && list.waiting.is_empty(),
+                "the last batch is over"
+            );
             std::mem::swap(&mut list.waiting, waiting);
             (list.terms, list.polled) = (Some(terms), Some(polled));
             list.nr += 1;
@@ -219,7 +222,7 @@ impl<T, B> Company<T, B> {
             if *nr != batch.0 {
                 return Turn::Over;
             }
-            let last = polled.as_mut().expect("a batch has a name");
+            let last = polled.as_mut().expect("an open batch has a polled task");
             let stays = steps.charge(terms, last, waiting.len());
             if steps.is_passed(waiting.front().or(stays.then_some(last))) {
                 return Turn::Outsider;
@@ -330,7 +333,7 @@ impl<T, B> Company<T, B> {
 
     fn end(&self, list: &mut List<T, B>, room: &mut VecDeque<T>) -> Option<Closed<T, B>> {
         let terms = list.terms.take()?;
-        let polled = list.polled.take().expect("a batch has a name");
+        let polled = list.polled.take().expect("an open batch has a polled task");
         let mut waiting = std::mem::replace(&mut list.waiting, std::mem::take(room));
         let over = list.over.len();
         waiting.extend(list.over.drain(..));
@@ -381,7 +384,7 @@ mod models {
         }
 
         fn wait(&mut self, _: &mut Task) {
-            unreachable!("it has ended");
+            unreachable!("the task has ended");
         }
 
         fn leave(&mut self, (): &(), _: &mut Task) -> bool {
@@ -459,7 +462,11 @@ mod models {
             });
             assert!(world.closes());
             waker.join().unwrap();
-            assert_eq!(woken.load(Ordering::SeqCst), 1, "it went to the engine, before or after");
+            assert_eq!(
+                woken.load(Ordering::SeqCst),
+                1,
+                "the task went to the engine, before or after the end"
+            );
             assert_eq!(world.company.len(), 0);
         });
     }
@@ -468,7 +475,7 @@ mod models {
     fn take_over_slot(world: &Arc<World>) -> thread::JoinHandle<Closed<Task, ()>> {
         let other = world.clone();
         thread::spawn(move || {
-            let closed = other.company.close_any(&mut VecDeque::new()).expect("it is open");
+            let closed = other.company.close_any(&mut VecDeque::new()).expect("the batch is open");
             closed.waiting.iter().for_each(has);
             closed
         })
@@ -485,7 +492,7 @@ mod models {
             let name = taker.join().unwrap().polled;
             let went_on = matches!(turn, Turn::Next(..));
             assert!(Arc::ptr_eq(&name, if went_on { &member } else { &first }));
-            assert_eq!(member.load(Ordering::SeqCst), 1, "it is polled, or given back");
+            assert_eq!(member.load(Ordering::SeqCst), 1, "the task is polled, or given back");
             assert!(!world.closes());
         });
     }

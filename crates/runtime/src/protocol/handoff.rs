@@ -423,7 +423,10 @@ mod models {
             let entered = world.slot.enter(T);
             let ring = requester.join().unwrap();
             assert!(world.slot.is_pending());
-            assert!(!entered || ring == Ring::Signal(T), "told if it did not see it");
+            assert!(
+                !entered || ring == Ring::Signal(T),
+                "the owner is rung unless it saw the request"
+            );
         });
     }
 
@@ -438,7 +441,7 @@ mod models {
             world.slot.hear_again(T);
             let sees = world.slot.calls(T);
             let ring = requester.join().unwrap();
-            assert!(sees || ring == Ring::Signal(T), "told if it did not see it");
+            assert!(sees || ring == Ring::Signal(T), "the owner is rung unless it saw the request");
         });
     }
 
@@ -450,7 +453,7 @@ mod models {
             let requester = thread::spawn(move || other.request());
             let asleep = world.slot.fall_asleep(false).is_some();
             let ring = requester.join().unwrap();
-            assert!(!asleep || ring == Ring::Wake, "told if it did not see it");
+            assert!(!asleep || ring == Ring::Wake, "the owner is rung unless it saw the request");
         });
     }
 
@@ -462,8 +465,14 @@ mod models {
             let requester = thread::spawn(move || other.request());
             let drives = world.slot.fall_asleep(true).is_some();
             let ring = requester.join().unwrap();
-            assert!(!drives || ring == Ring::Bell(T), "rung if it did not see it");
-            assert!(world.slot.leave(T).expect("nobody took it"), "and knows it");
+            assert!(
+                !drives || ring == Ring::Bell(T),
+                "the driver is rung unless the owner saw the request"
+            );
+            assert!(
+                world.slot.leave(T).expect("no worker took the slot"),
+                "the owner sees that it was wanted"
+            );
         });
     }
 
@@ -475,7 +484,7 @@ mod models {
             world.request();
             let other = world.clone();
             let keeper = thread::spawn(move || {
-                let spare = other.slot.take_spare().expect("nobody else takes it");
+                let spare = other.slot.take_spare().expect("no other worker takes the spare");
                 other.slot.take_from(T, spare)
             });
             let kept = world.slot.leave(T);
@@ -483,7 +492,7 @@ mod models {
             assert!(kept.is_some() != taken, "kept {kept:?}, taken {taken}");
             let left = taken.then_some(Left::Drove(T));
             assert_eq!(world.slot.left_by(), left);
-            assert_ne!(kept, Some(false), "it was called");
+            assert_ne!(kept, Some(false), "the owner was called");
         });
     }
 
@@ -506,7 +515,7 @@ mod models {
                 assert!(world.park(), "there is a spare");
             }
             world.as_owner(T);
-            if world.slot.leave(T).expect("nobody took it") {
+            if world.slot.leave(T).expect("no worker took the slot") {
                 world.served.fetch_add(1, Ordering::SeqCst);
             }
             requester.join().unwrap();
@@ -549,7 +558,7 @@ mod models {
             assert!(world.slot.enter(T));
             let other = world.clone();
             let keeper = thread::spawn(move || {
-                let spare = other.slot.take_spare().expect("nobody else takes it");
+                let spare = other.slot.take_spare().expect("no other worker takes the spare");
                 other.slot.take_from(T, spare)
             });
             let kept = world.slot.leave(T).is_some();

@@ -98,7 +98,11 @@ mod models {
         fn wake(&self, task: Option<()>) {
             if task.is_some() {
                 assert!(self.runs.load(Ordering::SeqCst), "a task that blocks is in no queue");
-                assert_eq!(self.queued.fetch_add(1, Ordering::SeqCst), 0, "it is queued once");
+                assert_eq!(
+                    self.queued.fetch_add(1, Ordering::SeqCst),
+                    0,
+                    "the task is queued once"
+                );
             }
         }
 
@@ -131,7 +135,7 @@ mod models {
             spare.join().unwrap();
             keeper.join().unwrap();
             world.is_looked_at();
-            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "it is queued once");
+            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "the task is queued once");
             assert!(world.in_kernel.come_back().is_none(), "nothing is left");
         });
     }
@@ -178,7 +182,7 @@ mod models {
             } else {
                 spare.join().unwrap();
             }
-            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "it is queued once");
+            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "the task is queued once");
         });
     }
 

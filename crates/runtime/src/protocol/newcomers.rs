@@ -278,11 +278,11 @@ mod models {
             });
             let (slot, newcomers) = &*world;
             assert!(slot.leave(OWNER).is_some());
-            assert!(slot.fall_asleep(false).is_some(), "nobody asks a worker that is awake");
+            assert!(slot.fall_asleep(false).is_some(), "no thread asks a worker that is awake");
             fence(Ordering::SeqCst);
             let sees = newcomers.len() > 0;
             let ring = pusher.join().unwrap();
-            assert!(sees || ring == Ring::Wake, "it sleeps, and was not woken");
+            assert!(sees || ring == Ring::Wake, "the owner sleeps, and was not woken");
         });
     }
 }

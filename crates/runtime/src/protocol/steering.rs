@@ -148,7 +148,7 @@ mod models {
                     let before = self.runs.swap(STEERED_TO, Ordering::SeqCst);
                     assert_eq!(
                         before, EVERYWHERE,
-                        "nobody is steered twice, or away from its task's CPUs"
+                        "no thread is steered twice, or off its task's CPUs"
                     );
                     self.is_asleep();
                 }
@@ -157,7 +157,10 @@ mod models {
         }
 
         fn is_asleep(&self) {
-            assert!(!self.in_foreign_code.load(Ordering::SeqCst), "nobody is steered there");
+            assert!(
+                !self.in_foreign_code.load(Ordering::SeqCst),
+                "no thread in foreign code is steered"
+            );
         }
 
         /// Gives an affinity to the task in the middle of which the thread is stopped.
@@ -184,7 +187,7 @@ mod models {
                 }
                 may
             });
-            assert!(is_bound, "nobody has bound it");
+            assert!(is_bound, "the thread is bound");
             thread::yield_now();
             self.wakes();
         }
@@ -194,7 +197,7 @@ mod models {
             let _ = self.steering.free(|| {
                 self.is_asleep();
                 let before = self.runs.swap(EVERYWHERE, Ordering::SeqCst);
-                assert_eq!(before, STEERED_TO, "only one that was bound is unbound");
+                assert_eq!(before, STEERED_TO, "only a bound thread is unbound");
                 self.is_asleep();
             });
         }
@@ -205,7 +208,11 @@ mod models {
                 assert_eq!(before, STEERED_TO, "a thread unbinds itself only if it was steered");
             });
             self.in_foreign_code.store(true, Ordering::SeqCst);
-            assert_ne!(self.runs.load(Ordering::SeqCst), STEERED_TO, "nobody is steered there");
+            assert_ne!(
+                self.runs.load(Ordering::SeqCst),
+                STEERED_TO,
+                "no thread in foreign code is steered"
+            );
             self.in_foreign_code.store(false, Ordering::SeqCst);
         }
     }

@@ -257,7 +257,7 @@ mod tests {
                     assert_eq!(holder, Taker(1));
                     tickets.push(ticket);
                 }
-                Joined::Taken(_) => unreachable!("somebody has it"),
+                Joined::Taken(_) => unreachable!("the mutex is taken"),
             }
         }
         let mut queue = line.queue();
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(queue.best(), RtPrio::new(9));
         let next: Vec<_> = std::iter::from_fn(|| queue.pass_on(&word)).map(|next| next.1).collect();
         assert_eq!(next, [13, 11, 12, 10]);
-        assert!(word.take(Taker(7)), "nobody waits any more");
+        assert!(word.take(Taker(7)), "no task waits any more");
     }
 
     /// Compares the queue with a list that is sorted anew each time.
@@ -282,7 +282,7 @@ mod tests {
             match drawn >> 8 & 7 {
                 0..=2 => {
                     let Joined::Waits(ticket, ..) = line.join(&word, Taker(2), prio, who) else {
-                        unreachable!("somebody has it");
+                        unreachable!("the mutex is taken");
                     };
                     model.push((Reverse(prio), ticket));
                 }
@@ -305,7 +305,7 @@ mod tests {
             let queue = line.queue();
             assert_eq!(queue.best(), model.iter().min().and_then(|first| first.0.0));
             assert_eq!((queue.iter().count(), queue.is_empty()), (model.len(), model.is_empty()));
-            assert!(queue.order.len() <= 2 * model.len() + 1, "what is left of others goes");
+            assert!(queue.order.len() <= 2 * model.len() + 1, "old ranks are removed");
         }
     }
 }
@@ -397,7 +397,7 @@ mod models {
             world.once(Taker(1));
             others.into_iter().for_each(|other| other.join().unwrap());
             assert_eq!(world.value(), 3);
-            assert!(world.word.take(Taker(9)), "it is free in the end");
+            assert!(world.word.take(Taker(9)), "the mutex is free in the end");
         });
     }
 
@@ -413,7 +413,7 @@ mod models {
             let had = leaves.join().unwrap();
             stays.join().unwrap();
             assert_eq!(world.value(), 2 + had);
-            assert!(world.word.take(Taker(9)), "it is free in the end");
+            assert!(world.word.take(Taker(9)), "the mutex is free in the end");
         });
     }
 }

@@ -142,7 +142,11 @@ mod models {
         }
 
         fn drive(&self) {
-            assert_eq!(self.drivers.fetch_add(1, Ordering::SeqCst), 0, "one drives");
+            assert_eq!(
+                self.drivers.fetch_add(1, Ordering::SeqCst),
+                0,
+                "one thread drives at a time"
+            );
             self.drivers.fetch_sub(1, Ordering::SeqCst);
         }
 
@@ -183,7 +187,7 @@ mod models {
             });
             let drove = world.idle();
             let woken = thread.join().unwrap();
-            assert!(drove || woken, "it sleeps, and nobody drives");
+            assert!(drove || woken, "the worker sleeps, and no thread drives");
         });
     }
 
@@ -242,7 +246,7 @@ mod models {
                 world.wheel.wait(calls);
             }
             world.drive();
-            assert!(!world.wheel.take(), "no worker gets it");
+            assert!(!world.wheel.take(), "no worker gets the wheel");
             worker.join().unwrap();
         });
     }

@@ -100,7 +100,7 @@ impl Member {
     }
 
     fn cell(&self) -> &Arc<Cell> {
-        self.cell.as_ref().expect("it has not gone on")
+        self.cell.as_ref().expect("the member keeps its cell until it leaves")
     }
 
     /// Returns the job that the engine keeps for the task.
@@ -109,7 +109,7 @@ impl Member {
             Came::Not | Came::Yielded => Todo::Poll,
             Came::Blocked | Came::Over => Todo::Nothing,
         };
-        Job { cell: self.cell.take().expect("it has not gone on"), todo }
+        Job { cell: self.cell.take().expect("the member keeps its cell until it leaves"), todo }
     }
 }
 
@@ -194,7 +194,7 @@ impl Batches {
     }
 
     pub(super) fn keep_room(&self, room: VecDeque<TaskOf<Job>>) {
-        debug_assert!(room.is_empty(), "whoever was in it has gone on");
+        debug_assert!(room.is_empty(), "the room's tasks have left it");
         *lock(&self.room) = room;
     }
 
@@ -283,7 +283,7 @@ impl Worker {
                         None
                     }
                 };
-                let mut first = waiting.pop_front().expect("somebody can go on");
+                let mut first = waiting.pop_front().expect("a task of the batch can be polled");
                 let mut polls = Polls { terms, since: now, place: u64::MAX, tag: 0 };
                 let member = Member::new(polls.begin(now, &mut first));
                 let batch = batches.company.open(self.id, polls, first, &mut waiting);
@@ -349,7 +349,7 @@ impl Worker {
 
     /// Polls a task of a batch, if the worker `enters` foreign code.
     fn poll_member(&self, now: Time, member: &mut Member, enters: bool) {
-        let cell = member.cell.as_ref().expect("it is to be polled");
+        let cell = member.cell.as_ref().expect("a member that is to be polled has its cell");
         self.begin_poll(now, cell);
         let polled = self.run_foreign(now, cell, enters);
         member.came = match polled {
@@ -400,7 +400,9 @@ impl Worker {
         // An array on the stack is used: another worker may own the slot by now, and with it the memory of its batches.
         let mut coming = [const { None }; COME];
         let mut places = coming.iter_mut();
-        let to = |task| *places.next().expect("so many may come") = Some(task);
+        let to = |task| {
+            *places.next().expect("at most as many newcomers come as there are places") = Some(task)
+        };
         let any = newcomers.take(most, bound, to) > 0;
         if any {
             newcomers.note_taken(open.now.0);
@@ -517,11 +519,11 @@ impl Worker {
         // Otherwise another worker may own the slot, and with it the memory of its batches.
         if batches.company.is_open_still(batch) {
             let closed = batches.company.close(self.id, batch, &mut batches.take_room());
-            self.give_all_back((cpu, now, self), closed.expect("it is open"), member.cell());
+            self.give_all_back((cpu, now, self), closed.expect("the batch is open"), member.cell());
         }
         let curr = Some(member.cell().id);
         if !self.running.load(Ordering::Acquire) {
-            assert!(self.shared.is_over(), "it runs whose poll it was");
+            assert!(self.shared.is_over(), "the worker has the engine's part of its task");
             return (Prev::Idle, None, None);
         }
         self.running.store(false, Ordering::Release);
@@ -572,7 +574,7 @@ impl Worker {
         cell: &Cell,
     ) {
         let Closed { mut terms, mut polled, mut waiting, over } = closed;
-        let batches = self.shared.batches(cpu).expect("there was one");
+        let batches = self.shared.batches(cpu).expect("the CPU had a batch");
         terms.charge(now, &mut polled, worker);
         // The worker schedules next, so it needs no ring.
         let serves = self.serves.swap(true, Ordering::Relaxed);

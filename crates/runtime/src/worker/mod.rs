@@ -349,7 +349,7 @@ impl Worker {
         let (Left::Preempted(from) | Left::Lost(from)) = left else { return (Prev::Idle, None) };
         let polled = self.end_batch_left(cpu, &shared.worker(from).expect(ALIVE));
         match left {
-            Left::Drove(_) => unreachable!("it had no task"),
+            Left::Drove(_) => unreachable!("a worker in the driver had no task"),
             Left::Preempted(worker) => {
                 let job = shared.worker(worker).expect(ALIVE).put_away(polled);
                 let curr = job.cell.id;
@@ -388,7 +388,7 @@ impl Worker {
             let Switch { next, released } = self.decide(now, prev, curr);
             match released {
                 Some((task, Released::Exited)) => {
-                    let cell = over.take().expect("its poll has just ended");
+                    let cell = over.take().expect("a poll that has just ended left its cell");
                     self.shared.ended(task, cell);
                 }
                 Some((task, _)) if waits_for_threads => self.shared.wait_for_threads(task),
@@ -459,7 +459,7 @@ impl Worker {
             self.ended.store(os::thread::now().0, Ordering::Relaxed);
         }
         if !self.running.load(Ordering::Acquire) {
-            assert!(self.shared.is_over(), "it runs whose poll it was");
+            assert!(self.shared.is_over(), "the worker has the engine's part of its task");
             return (Prev::Idle, None);
         }
         self.running.store(false, Ordering::Release);
@@ -524,7 +524,7 @@ impl Worker {
     fn put_away(self: &Arc<Worker>, polled: Option<Arc<Cell>>) -> Job {
         let ran = self.running.swap(false, Ordering::AcqRel);
         let cell = polled.or_else(|| self.cell_of_poll());
-        let cell = cell.filter(|_| ran).expect("it was in the middle of a poll");
+        let cell = cell.filter(|_| ran).expect("the worker was in the middle of a poll");
         Job { cell, todo: Todo::Resume(self.clone()) }
     }
 

@@ -8,7 +8,7 @@ pub(crate) struct Copied;
 
 /// The answer of a thread.
 #[derive(Debug)]
-#[expect(dead_code, reason = "nobody is asked")]
+#[expect(dead_code, reason = "no thread is asked for a stack")]
 pub(crate) enum Answer {
     Taken(Vec<usize>),
     AnotherPoll,
