@@ -100,7 +100,7 @@ impl Member {
     }
 
     fn cell(&self) -> &Arc<Cell> {
-        self.cell.as_ref().expect("the member keeps its cell until it leaves")
+        self.cell.as_ref().expect("a member keeps its cell")
     }
 
     /// Returns the job that the engine keeps for the task.
@@ -109,7 +109,7 @@ impl Member {
             Came::Not | Came::Yielded => Todo::Poll,
             Came::Blocked | Came::Over => Todo::Nothing,
         };
-        Job { cell: self.cell.take().expect("the member keeps its cell until it leaves"), todo }
+        Job { cell: self.cell.take().expect("a member keeps its cell"), todo }
     }
 }
 
@@ -349,7 +349,7 @@ impl Worker {
 
     /// Polls a task of a batch, if the worker `enters` foreign code.
     fn poll_member(&self, now: Time, member: &mut Member, enters: bool) {
-        let cell = member.cell.as_ref().expect("a member that is to be polled has its cell");
+        let cell = member.cell.as_ref().expect("a member has its cell before its poll");
         self.begin_poll(now, cell);
         let polled = self.run_foreign(now, cell, enters);
         member.came = match polled {
@@ -400,9 +400,7 @@ impl Worker {
         // An array on the stack is used: another worker may own the slot by now, and with it the memory of its batches.
         let mut coming = [const { None }; COME];
         let mut places = coming.iter_mut();
-        let to = |task| {
-            *places.next().expect("at most as many newcomers come as there are places") = Some(task)
-        };
+        let to = |task| *places.next().expect("at most COME tasks come") = Some(task);
         let any = newcomers.take(most, bound, to) > 0;
         if any {
             newcomers.note_taken(open.now.0);
@@ -523,7 +521,7 @@ impl Worker {
         }
         let curr = Some(member.cell().id);
         if !self.running.load(Ordering::Acquire) {
-            assert!(self.shared.is_over(), "the worker has the engine's part of its task");
+            assert!(self.shared.is_over(), "the worker has its task");
             return (Prev::Idle, None, None);
         }
         self.running.store(false, Ordering::Release);
