@@ -15,10 +15,13 @@
 //! The keeper checks while any slot is in use. If no slot is, only a group's limit can be exceeded, and the timer on
 //! the CPU clock is soon enough for that.
 //!
-//! Rejected: to check each 100 us whatever runs, which took 16 % of a CPU on a virtual machine; to check sections as
-//! often, of which there may be thousands; a timer on the wall's clock for each thread, which ends its wait with
-//! `EINTR`; to detect a thread's return by its area for restartable sequences, which newer kernels do not visit at the
-//! end of a system call.
+//! Rejected:
+//!
+//! * To check each 100 us whatever runs: that took 16 % of a CPU on a virtual machine.
+//! * To check sections as often: there may be thousands of them.
+//! * A timer on the wall's clock for each thread: it ends the thread's wait with `EINTR`.
+//! * To detect a thread's return by its area for restartable sequences: newer kernels do not visit it at the end of a
+//!   system call.
 
 use crate::os;
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};

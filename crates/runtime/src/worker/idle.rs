@@ -25,9 +25,9 @@ const SPIN: Nanos = Nanos::from_micros(20);
 /// The number of polls between two reads of the clock: some 0.3 us.
 const SPINS_PER_READ: u32 = 16;
 
-/// The number of times that a worker polls for so long while owners of other slots are called and do not come. After
-/// one round, it cannot be told whether they do not come: to wake takes as long. More rounds would make it poll for
-/// ever where other workers sleep and wake up all the time.
+/// The number of times that a worker polls for so long while owners of other slots are called and do not come. One
+/// round does not show that an owner does not come: to wake takes as long. With more rounds it would poll for ever where
+/// other workers sleep and wake up all the time.
 const ROUNDS: u32 = 2;
 
 /// The shortest time away after a yield that means that another process uses this CPU: threads of this process that are
