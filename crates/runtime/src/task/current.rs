@@ -1,4 +1,4 @@
-//! The task in whose poll the calling thread is.
+//! The task that the calling thread polls.
 
 use super::cell::Cell;
 use crate::os::local::Lent;
@@ -13,7 +13,7 @@ pub(crate) fn with_task<R>(task: &Arc<Cell>, body: impl FnOnce() -> R) -> R {
     TASK.with(|word| word.lend(task, body))
 }
 
-/// The task in whose poll the calling thread is.
+/// Calls `body` with the task that the calling thread polls, if it polls one.
 pub(crate) fn task<R>(body: impl FnOnce(Option<&Arc<Cell>>) -> R) -> R {
     TASK.with(|word| word.with(body))
 }
