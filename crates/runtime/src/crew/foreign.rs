@@ -1,14 +1,14 @@
-//! Threads that are no workers, and wait: `block_on`'s, a reactor's, somebody's pool's; and the worker that is in tokio's
-//! driver, which calls foreign code without a task.
+//! Threads other than workers that wait: those of `block_on`, of a reactor or of a thread pool. Also the worker in
+//! tokio's driver, which calls foreign code without a task.
 //!
-//! Such a thread may wait for a lock that a stopped task holds, and it cannot be replaced. The keeper reads the
-//! CPU clock of each every 2 ms while somebody is stopped. Of one that stands still it reads, once, the system
-//! call: if that is a futex wait without a timeout, stopped threads get [rounds](crate::crew::rescue).
+//! Such a thread may wait for a lock that a stopped task holds, and it cannot be replaced. While any thread is stopped,
+//! the keeper reads the CPU clock of each such thread every 2 ms. If a thread used no CPU time, the keeper reads its
+//! system call once. If that is a futex wait without a timeout, stopped threads get [rounds](crate::crew::rescue).
 //!
-//! Threads of runtimes, this one or others of the process, wait with a mark ([`os::futex::OURS`]) and get none.
-//! A thread that idles on a condition variable looks the same. So a wait gets few rounds; and unless the word
-//! is expected to be 2, by which std's and glibc's locks say that somebody waits, all such waits together get
-//! 5 % of a CPU.
+//! Threads of runtimes, of this one and of others in the process, wait with a mark ([`os::futex::OURS`]) and get no
+//! rounds. A thread that idles on a condition variable looks the same as one that waits for a lock. So a wait gets few
+//! rounds. If the expected value of the word is not 2, by which the locks of std and glibc say that threads wait, all
+//! such waits together get 5 % of a CPU.
 
 use crate::adapters::driver::Own;
 use crate::crew::rescue::Rescue;
@@ -18,31 +18,32 @@ use crate::os::thread::Tid;
 use crate::shared::Shared;
 use runyard_engine::time::{Nanos, Time};
 
-/// Between two looks at all.
+/// The time between two checks of all these threads.
 const INTERVAL: Nanos = Nanos::from_millis(2);
 
-/// How many threads are known; of more, those that were seen first.
+/// The most threads that are known; if there are more, those that were seen first.
 const KNOWN: usize = 1_024;
 
-/// At how many a look is had at a time: some 20 us.
+/// The most threads that are checked at a time: some 20 us.
 const LOOKS: usize = 64;
 
-/// A wait gets this many rounds, the last after 64 ms: a lock that nobody gave free by then is no short section.
+/// The number of rounds for one wait, the last after 64 ms: a lock that is still held then does not guard a short
+/// section.
 const ROUNDS: u32 = 6;
 
-/// The value of the futex of a lock while somebody waits for it, in std and glibc.
+/// The futex value of a lock for which threads wait, in std and glibc.
 const CONTENDED: u32 = 2;
 
-/// The value of the futex of std's `thread::park` while the thread is parked, as in `Runtime::block_on`: no lock.
+/// The futex value of std's `thread::park` while the thread is parked, as in `Runtime::block_on`: this is no lock.
 const PARKED: u32 = u32::MAX;
 
-/// Of a CPU, for waits that are perhaps not for a lock, and for the list of threads: one part in so many.
+/// The inverse of the part of a CPU for waits that are perhaps not for a lock, and for reading the list of threads.
 const PART_OF_CPU: u64 = 20;
 
-/// That part is saved up for so long.
+/// The time over which that part accumulates.
 const SAVED: Nanos = Nanos::from_millis(20);
 
-/// What is known of a thread.
+/// The last observation of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     tid: Tid,
@@ -50,39 +51,40 @@ struct Seen {
     wait: Wait,
 }
 
-/// What it does.
+/// The kind of a thread's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// It ran since the last look.
+    /// It ran since the last check.
     No,
-    /// It waits for a lock, or perhaps for one; how many looks that was so.
+    /// It waits for a lock, or perhaps for one; `looks` is the number of checks that found it so.
     Lock { surely: bool, looks: u32 },
-    /// It waits for something else, or for so long that it is not a lock.
+    /// It waits for something else, or has waited too long for a lock.
     Other,
 }
 
-/// The threads that are no workers.
+/// The threads that are not workers.
 #[derive(Debug)]
 pub(crate) struct Foreigners {
-    /// None where `/proc` does not say.
+    /// The list of threads; `None` where `/proc` does not have it.
     tasks: Option<Tasks>,
     links: u64,
-    /// Not before this is the list read again: that may take milliseconds where there are thousands of threads.
+    /// The list is not read again before this time: to read it may take milliseconds where there are thousands of
+    /// threads.
     renew_at: Time,
     known: Vec<Seen>,
     /// The worker that drives.
     driving: Option<Seen>,
     /// The workers' threads when the list was read, in order.
     workers: Vec<i32>,
-    /// At which of the known the next look begins.
+    /// The index of the known thread at which the next check begins.
     next: usize,
     looked: Time,
-    /// How much CPU time waits that are perhaps not for a lock may cost now.
+    /// The CPU time that waits that are perhaps not for a lock may cost now.
     saved: Nanos,
 }
 
 impl Foreigners {
-    /// Beside so many workers at the most. Allocates; nothing else here does.
+    /// Makes the observer for at most this many workers. Allocates; no other function here does.
     pub(crate) fn new(workers: usize) -> Foreigners {
         Foreigners {
             tasks: Tasks::open(),
@@ -97,7 +99,7 @@ impl Foreigners {
         }
     }
 
-    /// Looks at them, if somebody is stopped and it is time.
+    /// Checks the threads, if any thread is stopped and the interval is over.
     pub(crate) fn look(&mut self, shared: &Shared, rescue: &mut Rescue) {
         let now = os::thread::now();
         let since = now.since(self.looked);
@@ -121,7 +123,7 @@ impl Foreigners {
         self.driving.iter_mut().for_each(|seen| seen.attend(&mut self.saved, shared, rescue));
     }
 
-    /// Reads the list of threads again if it has changed. What is known of a thread that is still there stays.
+    /// Reads the list of threads again if it has changed. Observations of threads that still exist stay.
     fn renew_list(&mut self, shared: &Shared) {
         let Some(tasks) = &mut self.tasks else { return };
         let links = tasks.links();
@@ -152,7 +154,7 @@ impl Seen {
         Seen { tid, used: Nanos::ZERO, wait: Wait::No }
     }
 
-    /// Looks at it, and lets stopped threads go on if it is time for that.
+    /// Checks the thread, and lets stopped threads go on if a round is due.
     fn attend(&mut self, saved: &mut Nanos, shared: &Shared, rescue: &mut Rescue) {
         self.look();
         let Some((surely, nth)) = self.is_due() else { return };
@@ -166,7 +168,7 @@ impl Seen {
     }
 
     fn look(&mut self) {
-        // One that is gone stands still, and waits for nothing.
+        // A thread that has ended uses no CPU time, and does not wait for a futex.
         let used = os::thread::cpu_time(self.tid).unwrap_or(self.used);
         if used != self.used {
             self.used = used;
@@ -184,7 +186,8 @@ impl Seen {
         };
     }
 
-    /// Whether it is time for a round, as at looks 1, 2, 4, ..: whether it is surely a lock, and which round.
+    /// Returns, if a round is due, as it is at checks 1, 2, 4, ..: whether the wait is surely for a lock, and the
+    /// number of the round.
     fn is_due(&self) -> Option<(bool, u32)> {
         match self.wait {
             Wait::Lock { surely, looks } if looks.is_power_of_two() => {

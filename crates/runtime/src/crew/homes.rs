@@ -1,57 +1,58 @@
-//! Where the owners of slots run, as far as is known, and whether an idle one is bound until it wakes.
+//! The CPUs of the kernel on which slots' owners run, as far as is known, and whether idle workers sleep bound to a
+//! CPU.
 //!
-//! A kernel wakes a thread on an idle CPU if there is one. That of a virtual machine may rather fill a CPU that is in use,
-//! so that the host sees few of them. There a worker that is woken waits for the slice of another worker, while the CPU on
-//! which it slept is idle. A worker sees that as it wakes: it runs where the owner of another slot does, and no owner runs
-//! where it slept. From then on idle workers sleep bound, for a time, each to a CPU on which no other owner runs.
+//! A kernel wakes a thread on an idle CPU if there is one. The kernel of a virtual machine may prefer a CPU in use, so
+//! that the host sees few busy CPUs. A woken worker then waits for the slice of another worker, while the CPU on which
+//! it slept is idle. A worker detects this when it wakes: it runs on the CPU of another slot's owner, and no owner runs
+//! where it slept. From then on, for a time, each idle worker sleeps bound to a CPU on which no other owner runs.
 //!
-//! A thread that is bound waits for its CPU while another process has it. If one that was called does not come, the
-//! keeper unbinds it, and for a time none is bound.
+//! A bound thread waits for its CPU while another process has it. If a bound worker is called and does not come, the
+//! keeper unbinds it, and for a time no worker is bound.
 
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 
-/// For how long workers sleep bound after one was woken beside another: long beside the wake-ups of which one is late
-/// before that is seen again.
+/// The time for which workers sleep bound after one was woken beside another. It is long compared with the time in
+/// which late wake-ups are detected again.
 const LASTS: Nanos = Nanos::from_millis(10_000);
 
-/// For how long they do not after one that was bound did not come. Another process may have its CPU for long; or the
-/// machine's host had it, for some milliseconds.
+/// The time for which workers do not sleep bound after a bound one did not come. Another process may keep its CPU for
+/// long; or the host kept it, for some milliseconds.
 const PAUSES: Nanos = Nanos::from_millis(1_000);
 
-/// The owner of the slot sleeps.
+/// The place of an owner that sleeps.
 const NOWHERE: u32 = u32::MAX;
 
-/// For each slot the CPU of the kernel on which its owner runs, and what follows from that.
+/// The CPU of the kernel on which each slot's owner runs, and the resulting times.
 #[derive(Debug)]
 pub(crate) struct Homes {
     places: Box<[AtomicU32]>,
-    /// Until when idle workers sleep bound, and from when on they may.
+    /// The time until which idle workers sleep bound, and the time before which they must not.
     until: AtomicU64,
     from: AtomicU64,
 }
 
 impl Homes {
-    /// Idle workers sleep bound from the beginning if that is said.
+    /// Makes the record. If `are_kept`, idle workers always sleep bound.
     pub(crate) fn new(slots: usize, are_kept: bool) -> Homes {
         let places = (0..slots).map(|_| AtomicU32::new(NOWHERE)).collect();
         let until = if are_kept { u64::MAX } else { 0 };
         Homes { places, until: AtomicU64::new(until), from: AtomicU64::new(0) }
     }
 
-    /// The owner of `slot`, which runs on this CPU, is about to sleep.
+    /// Notes that the owner of `slot` is about to sleep.
     pub(crate) fn leaves(&self, slot: CpuId) {
         self.places[slot.index()].store(NOWHERE, Ordering::Relaxed);
     }
 
-    /// The owner of `slot` runs on this CPU.
+    /// Notes that the owner of `slot` runs on this CPU.
     pub(crate) fn comes(&self, slot: CpuId, cpu: u32) {
         self.places[slot.index()].store(cpu, Ordering::Relaxed);
     }
 
-    /// The owner of `slot` was to wake on one CPU, and `woke_on` another, maybe: notes whether the kernel brought it to the
-    /// CPU of another owner for nothing.
+    /// Notes that the owner of `slot` `woke_on` a CPU, which may be another than `to_wake_on`. Detects whether the
+    /// kernel put it on the CPU of another owner without need.
     pub(crate) fn woke(
         &self,
         slot: CpuId,
@@ -71,7 +72,8 @@ impl Homes {
         }
     }
 
-    /// The owner of `slot` was given it by one that ran where it is to run: as [`Homes::woke`].
+    /// Notes that the owner of `slot` got it from a worker that ran on the CPU where the owner should run: as
+    /// [`Homes::woke`].
     pub(crate) fn follows(&self, slot: CpuId, woke_on: u32, now: impl FnOnce() -> Time) {
         match self.places[slot.index()].load(Ordering::Relaxed) {
             NOWHERE => self.comes(slot, woke_on),
@@ -79,19 +81,19 @@ impl Homes {
         }
     }
 
-    /// One that was bound and called does not come.
+    /// Notes that a bound worker was called and does not come.
     pub(crate) fn does_not_come(&self, now: Time) {
         self.from.store((now + PAUSES).0, Ordering::Relaxed);
         self.until.store(0, Ordering::Relaxed);
     }
 
-    /// Whether idle workers sleep bound.
+    /// Returns whether idle workers sleep bound.
     pub(crate) fn are_kept(&self, now: impl FnOnce() -> Time) -> bool {
         let until = self.until.load(Ordering::Relaxed);
         until > 0 && now() < Time(until)
     }
 
-    /// Whether the owner of a slot other than `slot` runs on a CPU.
+    /// Returns whether the owner of a slot other than `slot` runs on a CPU.
     pub(crate) fn has_others(&self, slot: CpuId, cpu: u32) -> bool {
         let others = self.places.iter().enumerate().filter(|&(nth, _)| nth != slot.index());
         others.map(|(_, place)| place.load(Ordering::Relaxed)).any(|place| place == cpu)
@@ -105,7 +107,7 @@ mod tests {
     const OWN: CpuId = CpuId(0);
     const OTHER: CpuId = CpuId(1);
 
-    /// The other owner runs on this CPU.
+    /// Makes a record in which the other owner runs on this CPU.
     fn beside(cpu: u32) -> Homes {
         let homes = Homes::new(2, false);
         homes.comes(OTHER, cpu);
@@ -131,7 +133,7 @@ mod tests {
         let homes = beside(5);
         homes.leaves(OTHER);
         homes.woke(OWN, 4, 5, || Time(1));
-        assert!(!homes.are_kept(|| Time(2)), "the other one sleeps");
+        assert!(!homes.are_kept(|| Time(2)), "the other owner sleeps");
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! The keeper: sees which owners of slots block in the kernel.
+//! The keeper: the thread that detects slots' owners that block in the kernel.
 //!
-//! A thread that blocks in a system call or on a lock that the runtime cannot see keeps its slot,
-//! and only the kernel knows. The keeper looks at the CPU time of the owners of slots: one that had
-//! hardly any between two looks, and is asleep by the kernel's account, blocks. No CPU time alone is not
-//! enough: another process may have the CPU. None at all is too much: each tick interrupts a system call.
-//! The consequence depends on the code that it runs:
+//! A thread that blocks in a system call, or on a lock that the runtime cannot see, keeps its slot, and only the kernel
+//! knows it. So the keeper checks the CPU time of the owners of slots. An owner blocks if it used hardly any CPU time
+//! between two checks and is asleep by the kernel's account. To use no CPU time is not a sufficient sign: another
+//! process may have the CPU. It is not a necessary sign either: each tick interrupts a system call. The consequence
+//! depends on the code that the owner runs:
 //!
-//! - A task's code: it loses its slot to a spare, if somebody waits for a CPU, any CPU (H22), or a
-//!   timer of its own is due. That may be the holder of the very lock (H4), or wake it.
-//! - The runtime's own code, which called foreign code: the allocator. It waits for a
-//!   lock, whose holder may be stopped: those who are get rounds ([`crate::crew::rescue`]). So they do if the
-//!   maker waits ([`crate::crew::maker`], H4), and if a thread does that is no worker ([`crate::crew::foreign`]). A
-//!   worker that waits for the teller ([`crate::observe::teller`]) is no reason.
+//! - A task's code: the owner loses its slot to a spare, if any task waits for any CPU (H22) or one of its own timers
+//!   is due. The waiting task, or the timer's, may hold the very lock (H4) or wake the owner.
+//! - The runtime's own code, which called foreign code, the allocator: the owner waits for a lock whose holder may be
+//!   stopped. So stopped threads get rounds ([`crate::crew::rescue`]). They also get rounds if the maker waits
+//!   ([`crate::crew::maker`], H4), and if a thread waits that is not a worker ([`crate::crew::foreign`]). A worker that
+//!   waits for the teller ([`crate::observe::teller`]) gets none.
 //!
 //! The keeper itself takes no such lock: it allocates nothing, and never waits for the teller.
 
@@ -28,33 +28,33 @@ use crate::shared::Shared;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 
-/// Between two looks of the keeper while a task runs.
+/// The time between two checks of the owners while a task runs.
 const BUSY_INTERVAL: Nanos = Nanos::from_millis(1);
-/// Between two looks while none does. The first tick of a task ends it.
+/// The time between two checks while no task runs. The first tick of a task ends it.
 const IDLE_INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Between two looks at the least, whatever is late.
+/// The shortest time between two checks, whatever is late.
 const LEAST_INTERVAL: Nanos = Nanos::from_micros(50);
 
-/// The CPU time that a thread that blocks may use between two looks, for signals that interrupt it.
+/// The CPU time that a blocked thread may use between two checks, for signals that interrupt it.
 const HARDLY_ANY: Nanos = Nanos::from_micros(100);
 
-/// After so many looks at a thread that used no CPU time it counts as blocked, where `/proc` says nothing.
+/// The number of checks without CPU time after which a thread counts as blocked, where `/proc` does not show its state.
 const LOOKS_WITHOUT_PROC: u32 = 20;
 
-/// Where the keeper waits, and what it knows of threads that cannot be seen otherwise.
+/// The word on which the keeper waits, and its data about threads that are not visible otherwise.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     calls: AtomicU32,
-    /// It saw nobody run, and looks again after a long time.
+    /// Whether the keeper saw no task run at its last check, so that its next one comes after a long time.
     rests: AtomicBool,
-    /// The maker's thread, while it makes something; 0 while it waits for orders.
+    /// The maker's thread while it works; 0 while it waits for orders.
     maker: AtomicI32,
-    /// How many of the two are there.
+    /// The number of these two threads that have started.
     nr_ready: AtomicU32,
-    /// How many threads want a slot and cannot ask for it.
+    /// The number of threads that want a slot and cannot ask for it.
     nr_wanting: AtomicU32,
-    /// How many threads are stopped in the middle of foreign code.
+    /// The number of threads that are stopped in the middle of foreign code.
     nr_stopped: AtomicU32,
 }
 
@@ -70,25 +70,25 @@ impl Keeper {
         }
     }
 
-    /// Asks the keeper to look soon. May be called in a signal handler.
+    /// Asks the keeper for a check soon. May be called in a signal handler.
     pub(crate) fn look(&self) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         os::futex::wake(&self.calls);
     }
 
-    /// A task runs: the keeper looks soon, and goes on looking. Called in the signal handler.
+    /// Notes that a task runs: the keeper checks soon, and goes on checking. Called in the signal handler.
     pub(crate) fn somebody_runs(&self) {
         if self.rests.load(Ordering::Relaxed) && self.rests.swap(false, Ordering::Relaxed) {
             self.look();
         }
     }
 
-    /// Whether it saw no task run, as it looked last.
+    /// Returns whether the keeper saw no task run at its last check.
     pub(crate) fn rests(&self) -> bool {
         self.rests.load(Ordering::Relaxed)
     }
 
-    /// Waits until the keeper and the maker are there.
+    /// Waits until the keeper and the maker have started.
     pub(crate) fn wait_until_both_watch(&self) {
         loop {
             match self.nr_ready.load(Ordering::SeqCst) {
@@ -98,7 +98,7 @@ impl Keeper {
         }
     }
 
-    /// One thread more wants a slot, or less. May be called in a signal handler.
+    /// Counts one more thread that wants a slot, or one less. May be called in a signal handler.
     pub(crate) fn count_wanting(&self, wants: bool) {
         if wants {
             self.nr_wanting.fetch_add(1, Ordering::SeqCst);
@@ -108,7 +108,8 @@ impl Keeper {
         }
     }
 
-    /// One thread more is stopped in the middle of foreign code, or less. May be called in a signal handler.
+    /// Counts one more thread that is stopped in the middle of foreign code, or one less. May be called in a signal
+    /// handler.
     pub(crate) fn count_stopped(&self, is_stopped: bool) {
         if is_stopped {
             self.nr_stopped.fetch_add(1, Ordering::SeqCst);
@@ -117,25 +118,25 @@ impl Keeper {
         }
     }
 
-    /// How many threads are stopped in the middle of foreign code.
+    /// Returns how many threads are stopped in the middle of foreign code.
     pub(crate) fn nr_stopped(&self) -> usize {
         self.nr_stopped.load(Ordering::SeqCst) as usize
     }
 
-    /// The keeper or the maker is there.
+    /// Notes that the keeper or the maker has started.
     pub(crate) fn is_there(&self) {
         self.nr_ready.fetch_add(1, Ordering::SeqCst);
         os::futex::wake(&self.nr_ready);
     }
 
-    /// The maker, which calls this, makes something from now on, and may have to wait for a lock; or no more.
+    /// Notes that the maker, which calls this, works from now on and may wait for a lock; or that it stops working.
     pub(crate) fn maker_works(&self, works: bool) {
         let tid = if works { os::thread::current().0 } else { 0 };
         self.maker.store(tid, Ordering::SeqCst);
     }
 
-    /// The maker waits for a thread, which may wait for a CPU: that is no lock. If the thread waits for a
-    /// lock, it is seen itself ([`crate::crew::foreign`]).
+    /// Runs `wait`, in which the maker waits for a thread that may wait for a CPU: this is no lock. If that thread
+    /// waits for a lock, it is detected itself ([`crate::crew::foreign`]).
     pub(crate) fn unseen<R>(&self, wait: impl FnOnce() -> R) -> R {
         let maker = self.maker.swap(0, Ordering::SeqCst);
         let result = wait();
@@ -144,7 +145,7 @@ impl Keeper {
     }
 }
 
-/// What the keeper saw of a slot last.
+/// The keeper's last observation of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     owner: u32,
@@ -155,28 +156,28 @@ struct Seen {
 impl Seen {
     fn stands_since(self, before: Seen) -> bool {
         let same = self.owner == before.owner && self.doing == before.doing;
-        // A worker's new thread has used less than the one before it.
+        // A worker's new thread has used less CPU time than the thread before it.
         let ran = self.used.0.checked_sub(before.used.0);
         same && ran.is_some_and(|ran| ran <= HARDLY_ANY.0)
     }
 }
 
-/// One that is looked at again and again.
+/// A thread that is checked again and again.
 #[derive(Clone, Debug, Default)]
 struct Watched {
     seen: Option<Seen>,
-    /// What it used between the last two looks, if it was the same thread.
+    /// The CPU time that it used between the last two checks, if it was the same thread.
     ran: Nanos,
-    /// How many looks in a row it used no CPU time.
+    /// The number of checks in a row that found no CPU time used.
     still: u32,
-    /// How many looks in a row it was blocked.
+    /// The number of checks in a row that found it blocked.
     looks: u32,
-    /// In which turn at the wheel of tokio's driver it was called.
+    /// Its turn at the wheel of tokio's driver in which it was called.
     called_in: Option<u64>,
 }
 
 impl Watched {
-    /// Whether it stands still, blocked in the kernel, since the last look.
+    /// Returns whether the thread has been blocked in the kernel since the last check.
     fn waits(&mut self, tid: Tid, (owner, doing): (u32, Doing)) -> bool {
         let now = os::thread::cpu_time(tid).map(|used| Seen { owner, doing, used });
         let stands = now.zip(self.seen).is_some_and(|(now, before)| now.stands_since(before));
@@ -190,8 +191,8 @@ impl Watched {
         waits
     }
 
-    /// Whether this worker, if it is `called` in tokio's driver, was so at the last look, and has not left it since: a
-    /// foreign waker computes there, or waits for a lock.
+    /// Returns whether this worker, if it is `called` in tokio's driver, was called at the last check too and has not
+    /// left the driver since: a foreign waker computes there, or waits for a lock.
     fn stays_in_driver(&mut self, shared: &Shared, called: bool) -> bool {
         let turn = shared.driver.for_workers().map(Own::turn_at_wheel).filter(|_| called);
         let stays = turn.is_some() && self.called_in == turn;
@@ -199,22 +200,24 @@ impl Watched {
         stays
     }
 
-    /// Whether it used no CPU time for so long that it counts as blocked. If the machine was merely busy, it
-    /// loses its slot for nothing, and asks for another.
+    /// Returns whether the thread used no CPU time for so long that it counts as blocked. If the machine was only busy,
+    /// it loses its slot without need, and asks for another.
     fn is_still_for_long(&self) -> bool {
         self.still >= LOOKS_WITHOUT_PROC
     }
 }
 
-/// The keeper's thread.
+/// Runs the keeper's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    // It starts nothing that could inherit these.
+    // It starts no thread or program that could inherit these settings.
     os::signal::listen_to_nothing();
     os::thread::be_exact();
     os::thread::set_slice(Some(SHORTEST_SLICE));
     let mut looks = Looks::new(shared);
     if os::thread::is_blocked(os::thread::current()).is_none() {
-        eprintln!("runyard: /proc says nothing of threads: one that blocks is seen after 20 ms");
+        eprintln!(
+            "runyard: /proc does not show the states of threads: a blocked one is found after 20 ms"
+        );
     }
     shared.crew.keeper.is_there();
     while !shared.is_over() {
@@ -224,7 +227,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// What the keeper looks at, and remembers of that.
+/// The observations of the keeper.
 #[derive(Debug)]
 struct Looks {
     owners: Vec<(CpuId, Watched)>,
@@ -233,7 +236,7 @@ struct Looks {
     rescue: Rescue,
     foreigners: Foreigners,
     slotless: slotless::Looks,
-    /// When it looked at the owners of slots, and whether it found somebody busy.
+    /// The time of the last check of the slots' owners, and whether it found a busy thread.
     looked: Time,
     busy: bool,
 }
@@ -254,7 +257,7 @@ impl Looks {
         }
     }
 
-    /// Looks at what it is time for. After how long the next look is due.
+    /// Makes the checks that are due. Returns the time until the next check.
     fn look(&mut self, shared: &Shared) -> Nanos {
         let now = os::thread::now();
         self.slotless.look(shared, now);
@@ -262,13 +265,14 @@ impl Looks {
         if wanting {
             shared.crew.threads.workers().for_each(|worker| worker.ask_if_it_wants());
         }
-        // A call may come at any time. One that stands still has done so for an interval.
+        // A call may come at any time. A thread counts as standing still only after a whole interval.
         if now.since(self.looked) >= BUSY_INTERVAL {
             self.looked = now;
             self.busy = self.look_at_owners(shared);
             shared.crew.keeper.rests.store(!self.busy && !wanting, Ordering::Relaxed);
         }
-        // Whoever began to run since the last look at all has called, and does not call again.
+        // `rests` is read again: a task that began to run since the last check has called the keeper, and does not call
+        // again.
         let is_busy = self.busy || wanting || !shared.crew.keeper.rests();
         let next = self.looked + if is_busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         let next = next.since(now).max(LEAST_INTERVAL);
@@ -276,7 +280,7 @@ impl Looks {
         if is_busy { next.min(shared.crew.slotless.next_look(now, runs_rt)) } else { next }
     }
 
-    /// Looks at whoever may block others. Whether somebody is busy.
+    /// Checks the threads that may block others. Returns whether any thread is busy.
     fn look_at_owners(&mut self, shared: &Shared) -> bool {
         let mut busy = false;
         for (cpu, owner) in &mut self.owners {
@@ -314,7 +318,7 @@ impl Looks {
     }
 }
 
-/// Acts on an owner that is awake, if it blocks since the last look.
+/// Acts on an owner that is awake, if it has blocked since the last check.
 fn watch(
     shared: &Shared,
     cpu: CpuId,
@@ -344,7 +348,7 @@ fn watch(
     }
 }
 
-/// Sees to it that somebody drives, if nobody has for long. A busy worker sees that sooner, if its signal comes.
+/// Makes a thread drive, if none has driven for long. A busy worker does this sooner, if its signal comes.
 fn see_to_driver(shared: &Shared) {
     let since = shared.driver.for_workers().and_then(Own::free_since);
     if since.is_some_and(|since| os::thread::now() >= since + BUSY_INTERVAL) {
@@ -352,8 +356,8 @@ fn see_to_driver(shared: &Shared) {
     }
 }
 
-/// Whether a timer should have been served on `cpu`. Who blocks with its slot in a section for that
-/// is sent no signals.
+/// Returns whether a timer of `cpu` is overdue. A worker that blocks with its slot in a section gets no signals for its
+/// timers.
 fn has_due_timer(shared: &Shared, cpu: CpuId) -> bool {
     let now = os::thread::now();
     shared.machine.next_expiry(cpu).is_some_and(|at| at <= now)

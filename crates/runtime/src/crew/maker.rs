@@ -1,15 +1,15 @@
-//! The maker: the thread that starts workers, and gives back those that nobody needs.
+//! The maker: the thread that starts workers, and ends those that are not needed.
 //!
-//! Each slot shall have two spares. Where the system refuses one (its limits of threads, of memory for stacks,
-//! of timers; the runtime's own ceiling) threads are *scarce*, and the maker tries again after 1 ms, twice as
-//! long each time up to 100 ms. Meanwhile the last spare of a slot is taken only when its owner blocks, never
+//! Each slot should have two spares. The system may refuse one, by its limits of threads, of memory for stacks or of
+//! timers; so may the runtime's own ceiling. Then threads are *scarce*, and the maker tries again after 1 ms, and after
+//! twice as long each time, up to 100 ms. Meanwhile the last spare of a slot is taken only when its owner blocks, never
 //! to preempt. The owner of a slot without a spare polls only tasks whose last poll ended without blocking
-//! ([`Cell::is_light`](crate::task::Cell::is_light)): others might stop the CPU for good. They wait in the
-//! *lobby*, out of the run queues. One of them leaves it for each spare that the slots have again, and for each
-//! poll that ends and leaves a spare.
+//! ([`Cell::is_light`](crate::task::Cell::is_light)): other tasks might stop the CPU for good. These wait in the
+//! *lobby*, outside the run queues. One task leaves it for each spare that the slots have again, and for each poll that
+//! ends and leaves a spare.
 //!
-//! Threads are given back that were spares all the last minute: the least number of spares in that time was
-//! needed by nobody, but for two for each CPU.
+//! Threads that were spares during all the last minute are ended: the smallest number of spares in that time, less two
+//! for each CPU.
 //!
 //! The maker allocates and takes locks, so it may have to wait: the keeper watches it.
 
@@ -25,56 +25,54 @@ use runyard_smp::machine::TaskOf;
 use std::collections::VecDeque;
 use std::io;
 
-/// Between two looks at the spares, if nobody asks for one.
+/// The time between two checks of the spares, if no thread asks for one.
 const INTERVAL: Nanos = Nanos::from_millis(100);
-/// The same while no task runs: an idle process wakes up rarely.
+/// The same time while no task runs: an idle process wakes up rarely.
 const IDLE_INTERVAL: Nanos = Nanos::from_millis(1_000);
 
-/// How long after a refusal it is tried again first; then after twice as long each time, up to
-/// [`INTERVAL`].
+/// The time from a refusal to the first retry; it doubles at each further refusal, up to [`INTERVAL`].
 const FIRST_RETRY: Nanos = Nanos::from_millis(1);
 
-/// How many spares each slot shall have: one for the next task that is stopped or blocks, and one for the
-/// next after it, until the maker has made another.
+/// The number of spares that each slot should have: one for the next task that is stopped or blocks, and one for the
+/// task after it, until the maker has made another.
 pub(crate) const SPARES: usize = 2;
 
-/// What is asked of the maker, and what waits for it.
+/// The requests to the maker, and the tasks that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Maker {
     orders: AtomicU32,
-    /// Whether a slot has too few spares for want of threads.
+    /// Whether a slot has too few spares because threads were refused.
     scarce: AtomicBool,
-    /// Tasks that wait for threads, in the order in which they came.
+    /// The tasks that wait for threads, in the order of their arrival.
     lobby: Mutex<VecDeque<TaskOf<Job>>>,
     nr_in_lobby: AtomicUsize,
 }
 
 impl Maker {
-    /// Asks for spares where there are none, unless they were refused just now. May be called in a signal
-    /// handler.
+    /// Asks for spares where there are none, unless they were refused just now. May be called in a signal handler.
     pub(crate) fn order(&self) {
         if !self.is_scarce() {
             self.call();
         }
     }
 
-    /// Asks the maker to look, whatever was before.
+    /// Asks the maker for a check, even after a refusal.
     pub(crate) fn call(&self) {
         self.orders.fetch_add(1, Ordering::SeqCst);
         os::futex::wake(&self.orders);
     }
 
-    /// How many tasks wait for threads.
+    /// Returns how many tasks wait for threads.
     pub(crate) fn nr_in_lobby(&self) -> usize {
         self.nr_in_lobby.load(Ordering::SeqCst)
     }
 
-    /// Whether the system refuses threads that are needed. May be called in a signal handler.
+    /// Returns whether the system refuses threads that are needed. May be called in a signal handler.
     pub(crate) fn is_scarce(&self) -> bool {
         self.scarce.load(Ordering::SeqCst)
     }
 
-    /// Has the memory of `room` for the lobby from now on, and leaves its own there.
+    /// Gives the memory of `room` to the lobby, and the lobby's own memory to `room`.
     pub(crate) fn reserve_lobby(&self, room: &mut VecDeque<TaskOf<Job>>) {
         let mut lobby = lock(&self.lobby);
         if lobby.capacity() < room.capacity() {
@@ -83,19 +81,19 @@ impl Maker {
         }
     }
 
-    /// A task that might need a thread waits until there are some. There is room for all live tasks.
+    /// Adds a task that might need a thread to the lobby. There is room for all live tasks.
     pub(crate) fn wait_in_lobby(&self, task: TaskOf<Job>) {
         let mut lobby = lock(&self.lobby);
         lobby.push_back(task);
         self.nr_in_lobby.store(lobby.len(), Ordering::SeqCst);
     }
 
-    /// Looks at the tasks in the lobby.
+    /// Calls `look` with each task in the lobby.
     pub(crate) fn look_into_lobby(&self, mut look: impl FnMut(&Task<Job>)) {
         lock(&self.lobby).iter().for_each(|task| look(task));
     }
 
-    /// Gives back the first task of the lobby.
+    /// Takes the first task out of the lobby.
     pub(crate) fn leave_lobby(&self) -> Option<TaskOf<Job>> {
         if self.nr_in_lobby() == 0 {
             return None;
@@ -107,10 +105,10 @@ impl Maker {
     }
 }
 
-/// Why there is no spare.
+/// The reason why there is no spare.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// There are as many threads as there may be.
+    /// The runtime has its maximum number of threads.
     Ceiling,
     Thread(io::Error),
     Timer,
@@ -119,14 +117,14 @@ pub(crate) enum Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Refusal::Ceiling => write!(f, "there are as many threads as there may be"),
+            Refusal::Ceiling => write!(f, "the runtime has its maximum number of threads"),
             Refusal::Thread(error) => write!(f, "the system starts no more threads ({error})"),
             Refusal::Timer => write!(f, "the kernel makes no more timers (RLIMIT_SIGPENDING)"),
         }
     }
 }
 
-/// How long to wait after a refusal, and whether it was said.
+/// The wait after the next refusal, and whether refusals were reported.
 #[derive(Debug)]
 struct Retry {
     after: Nanos,
@@ -134,7 +132,7 @@ struct Retry {
 }
 
 impl Retry {
-    /// How long to wait now.
+    /// Returns how long to wait now.
     fn after(&mut self, refused: Option<&Refusal>) -> Nanos {
         let Some(refusal) = refused else {
             self.after = FIRST_RETRY;
@@ -142,7 +140,7 @@ impl Retry {
         };
         if !std::mem::replace(&mut self.said, true) {
             eprintln!(
-                "runyard: {refusal}: until there are some, long polls are not preempted and tasks \
+                "runyard: {refusal}: until there are more, long polls are not preempted and tasks \
                        that may block wait"
             );
         }
@@ -152,15 +150,15 @@ impl Retry {
     }
 }
 
-/// How many spares there were at the least in each part of the last minute, the latest last.
+/// The smallest number of spares in each part of the last minute, the latest part last.
 #[derive(Debug)]
 struct Surplus {
     least: [usize; PARTS],
     began: Time,
 }
 
-/// The parts of that minute. What a burst needed last is given back when that was in none of them: at the
-/// latest one part after the minute.
+/// The number of parts of that minute. Threads of a burst are ended when no part contains their last use: at the latest
+/// one part after the minute.
 const PARTS: usize = 12;
 const PART: Nanos = Nanos::from_millis(60_000 / (PARTS as u64 + 1));
 
@@ -169,7 +167,7 @@ impl Surplus {
         Surplus { least: [0; PARTS], began: now }
     }
 
-    /// Takes note of how many spares wait. How many of them were needed by nobody.
+    /// Notes how many spares wait. Returns how many of them were not needed in the last minute.
     fn note(&mut self, now: Time, waiting: usize) -> usize {
         if now.since(self.began) >= PART {
             self.began = now;
@@ -181,13 +179,13 @@ impl Surplus {
         self.least.into_iter().min().unwrap_or(0)
     }
 
-    /// So many are given back.
+    /// Notes that this many threads are ended.
     fn reduce(&mut self, by: usize) {
         self.least.iter_mut().for_each(|least| *least -= by);
     }
 }
 
-/// The maker's thread.
+/// Runs the maker's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let (mut signal_is_ours, mut ending) = (shared.preempts, Vec::new());
     let mut retry = Retry { after: FIRST_RETRY, said: false };
@@ -207,7 +205,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         if signal_is_ours && !os::signal::is_ours(shared.signal) {
             signal_is_ours = false;
             eprintln!(
-                "runyard: other code took signal {}: long polls are not preempted any more",
+                "runyard: other code handles signal {} now: long polls are no longer preempted",
                 shared.signal
             );
         }
@@ -226,7 +224,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Sees to it that every slot has its spares, first one each. Why one has fewer.
+/// Gives every slot its spares, first one each. Returns the reason if a slot has fewer.
 fn provide(shared: &Arc<Shared>) -> Option<Refusal> {
     let mut refused = None;
     for wanted in 1..=SPARES {
@@ -239,8 +237,8 @@ fn provide(shared: &Arc<Shared>) -> Option<Refusal> {
     refused
 }
 
-/// Without preemption, and so without the keeper: takes the slots from sections that kept theirs, as there was no spare
-/// when they began.
+/// Takes the slots from sections that kept theirs because there was no spare when they began. It does so only without
+/// preemption, and so without the keeper.
 fn take_from_sections(shared: &Shared) {
     if shared.preempts {
         return;
@@ -248,13 +246,13 @@ fn take_from_sections(shared: &Shared) {
     for cpu in shared.machine.config().topology.iter() {
         let owner = shared.slot(cpu).owner();
         if shared.worker(owner).is_some_and(|worker| worker.waits_in_section()) {
-            // If the section has just ended, its poll goes on without a slot, to its end.
+            // If the section has just ended, its poll runs to its end without a slot.
             shared.take_slot(cpu, owner);
         }
     }
 }
 
-/// Ends the threads that nobody needed for a minute.
+/// Ends the threads that were not needed for a minute.
 fn give_back(shared: &Shared, surplus: &mut Surplus, ending: &mut Vec<Arc<Worker>>) {
     let waiting = shared.crew.threads.nr_pooled() + shared.nr_spares();
     let kept = SPARES * shared.slots.len();
@@ -277,7 +275,7 @@ mod tests {
     fn what_a_burst_needed_is_given_back_within_a_minute_after_it() {
         let mut surplus = Surplus::new(Time::ZERO);
         let second = |nth: u64| Time(nth * 1_000_000_000);
-        // All but ten are in use until the 100th second.
+        // All but ten threads are in use until the 100th second.
         for nth in 0..100 {
             assert!(surplus.note(second(nth), 10) <= 10);
         }

@@ -1,22 +1,22 @@
-//! What CPU time the threads use that run tasks, for the engine to charge no more than that.
+//! The CPU time of the threads that run tasks: the engine charges no more than this.
 //!
-//! A process that is stopped by SIGSTOP or a debugger, is frozen, or is out of its quota, uses none; nor does a
-//! thread while the kernel or the host of a virtual machine runs another on its CPU, or while it blocks.
-//! The clock goes on in all these cases. A task is charged for the lesser of the two.
+//! A thread uses no CPU time while its process is stopped by SIGSTOP or a debugger, frozen, or out of its quota. It
+//! uses none while the kernel, or the host of a virtual machine, runs another thread on its CPU, or while it blocks.
+//! The clock goes on in all these cases. A task is charged for the smaller of the two times.
 //!
-//! The engine asks once in a millisecond of a busy CPU at the most, under the lock of the run queue. The owner of
-//! the slot may ask, and so may the owner of another slot that looks for tasks. So each slot has which worker runs
-//! its task, and each worker what its thread's clock said when it was last read. To read it takes 350 to 700 ns.
+//! The engine asks at most once in a millisecond of a busy CPU, under the lock of the run queue. The owner of the slot
+//! may ask, and so may the owner of another slot that looks for tasks. So each slot records which worker runs its task,
+//! and each worker records the last reading of its thread's clock. A reading takes 350 to 700 ns.
 //!
-//! Each answer is rather too high than too low: it is what the thread used since its last reading, at this slot
-//! or before. What it used before is what nobody asked about: less than a millisecond in each *stay* at a slot,
-//! and after [`STAYS`] of them the clock is read as it comes to the next. A thread that ran without a slot is
-//! read then too. So an answer is too high by [`STAYS`] milliseconds at the most, which is what may be charged of
-//! a stop; mostly it is one.
+//! Each answer errs on the high side: it is the time that the thread used since its last reading, at this slot or
+//! before. The time used before is time for which the engine did not ask: less than a millisecond in each *stay* at a
+//! slot. After [`STAYS`] stays the clock is read when the thread comes to the next slot. The clock of a thread that ran
+//! without a slot is read then too. So an answer is too high by at most [`STAYS`] milliseconds, which is the most that
+//! a stop of the process may be charged; mostly it is one.
 //!
-//! Rejected: to read the clock at each switch, or each time that the thread of a slot changes; to have the owner of
-//! a slot tell what was stolen before it decides, as all threads of a stopped process go on at once, and
-//! another CPU has often charged the stop by then.
+//! Rejected: to read the clock at each switch, or each time that the thread of a slot changes. To have the owner of a
+//! slot report stolen time before it decides: all threads of a stopped process go on at once, and another CPU has often
+//! charged the stop by then.
 
 use crate::crew::threads::Threads;
 use crate::os;
@@ -28,39 +28,41 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::Meter;
 use runyard_engine::time::{Nanos, Time};
 
-/// No task was run yet.
+/// No worker: no task has run yet.
 const NOBODY: u32 = u32::MAX;
 
-/// How often a thread comes to a slot until its clock is read, if the engine has not asked meanwhile: so that costs
-/// 11 to 22 ns each time. A task that preempts another once a millisecond may be all that is ever asked about.
+/// The number of times that a thread comes to a slot before its clock is read, if the engine has not asked meanwhile.
+/// So the reading costs 11 to 22 ns each time. A task that preempts another one once a millisecond may be the only one
+/// for which the engine ever asks.
 const STAYS: u32 = 32;
 
-/// Which worker runs the task of each slot, and what its thread uses.
+/// The worker that runs the task of each slot, and the CPU time of its thread.
 #[derive(Debug)]
 pub(crate) struct Meters {
     runners: Box<[Runner]>,
     threads: Arc<Threads>,
 }
 
-/// Written by the owner of the slot, read under the lock of the run queue. Between a switch and the moment at which
-/// the owner says so, it is still the one before.
+/// The worker that runs the task of a slot. Written by the owner of the slot, read under the lock of the run queue.
+/// Between a switch and the owner's write it is still the worker before.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Runner(AtomicU32);
 
-/// What is known of a worker's thread.
+/// The readings of a worker's thread.
 ///
-/// Legend of access: `(o)` written by the owner of the slot to which the worker comes, and by the worker without
-/// a slot; `(q)` by the holder of the lock of the run queue of the worker's slot. If two write at a time, the one
-/// or the other reading stays: both are readings of the past.
+/// Legend of access: `(o)` written by the owner of the slot to which the worker comes, and by the worker without a
+/// slot; `(q)` written by the holder of the lock of the run queue of the worker's slot. If two write at the same time,
+/// either reading stays: both are readings of the past.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// (o), (q) What the thread had used then: never more than it has used.
+    /// (o), (q) The thread's CPU time at the last reading: never more than it has used.
     used: AtomicU64,
-    /// (o), (q) How often the thread has come to a slot since.
+    /// (o), (q) The number of times that the thread has come to a slot since then.
     stays: AtomicU32,
-    /// (o) `used` as the poll began, or as the thread came to the slot with a poll that goes on. `used` itself does not say
-    /// what a poll has used: whoever has the run queue charged in the middle of the poll renews it.
+    /// (o) The value of `used` when the poll began, or when the thread came to the slot with a poll that goes on.
+    /// `used` itself does not say how much a poll has used: a thread that has the run queue charged in the middle of
+    /// the poll renews it.
     before: AtomicU64,
 }
 
@@ -70,7 +72,7 @@ impl Meters {
         Meters { runners, threads }
     }
 
-    /// `worker`, which calls, owns the slot of `cpu` and is about to poll the task that was picked there.
+    /// Notes that the calling `worker` owns the slot of `cpu` and is about to poll the task that was picked there.
     #[inline]
     pub(crate) fn polls(&self, cpu: CpuId, worker: &Worker) {
         if self.runners[cpu.index()].0.load(Ordering::Relaxed) != worker.id.0 {
@@ -78,20 +80,20 @@ impl Meters {
         }
     }
 
-    /// The caller owns the slot of `cpu`, and `worker` comes there to run the task that was picked.
+    /// Notes that `worker` comes to the slot of `cpu`, which the caller owns, to run the task that was picked.
     pub(crate) fn comes(&self, cpu: CpuId, worker: &Worker) {
         worker.reading.comes(worker.tid());
         worker.reading.begins_poll();
         self.runners[cpu.index()].0.store(worker.id.0, Ordering::Release);
     }
 
-    /// As [`Meter::used`]; `None` if it is not known.
+    /// Returns the same as [`Meter::used`]; `None` if it is not known.
     fn used(&self, cpu: CpuId, now: Time) -> Option<Nanos> {
         let runner = self.runners[cpu.index()].0.load(Ordering::Acquire);
         let worker = (runner != NOBODY).then(|| self.threads.worker(WorkerId(runner)))??;
         let used = os::thread::cpu_time(worker.tid())?;
-        // A worker that has gone elsewhere meanwhile has used nothing there in this reading; and one that had gone
-        // before is not asked about here, or what it used there would not be charged there.
+        // A worker that has gone to another slot meanwhile used none of this reading here. A worker that had gone
+        // before is not read here: otherwise the time that it used at the other slot would not be charged there.
         let is_here = worker.cpu() == cpu;
         is_here.then(|| worker.reading.take(used, os::thread::now().since(now)))?
     }
@@ -104,20 +106,20 @@ impl Meter for Meters {
 }
 
 impl Reading {
-    /// Another thread is started for the worker.
+    /// Resets the readings for a new thread of the worker.
     pub(crate) fn begin(&self) {
         self.used.store(0, Ordering::SeqCst);
         self.stays.store(0, Ordering::SeqCst);
         self.begins_poll();
     }
 
-    /// A poll begins, or goes on at a slot.
+    /// Notes that a poll begins, or goes on at a slot.
     #[inline]
     pub(crate) fn begins_poll(&self) {
         self.before.store(self.used.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The thread may use CPU time without a slot: its clock is read when it comes to one.
+    /// Notes that the thread may use CPU time without a slot: its clock is read when it comes to one.
     pub(crate) fn runs_without_slot(&self) {
         self.stays.store(STAYS, Ordering::Relaxed);
     }
@@ -132,24 +134,24 @@ impl Reading {
         }
     }
 
-    /// The clock of the thread was read.
+    /// Stores a reading of the thread's clock.
     pub(crate) fn renew(&self, used: Nanos) {
         self.used.store(used.0, Ordering::SeqCst);
         self.stays.store(0, Ordering::Relaxed);
     }
 
-    /// What was used by the poll at the most, now that the thread has used so much: since the last reading before it. Nothing
-    /// is taken from what the engine is told.
+    /// Returns the most that the poll has used when the thread has used `used`: the time since the last reading before
+    /// the poll. The engine's answers are not changed.
     pub(crate) fn of_poll(&self, used: Nanos) -> Nanos {
         Nanos(used.0.saturating_sub(self.before.load(Ordering::Relaxed)))
     }
 
-    /// What was used since the last reading, now that the thread has used so much. The caller read the clock that
-    /// late: what may have been used since then is part of the next answer too.
+    /// Returns the time used since the last reading when the thread has used `used`. The caller read the clock `late`
+    /// after the engine's time: time that may have been used in between is also part of the next answer.
     fn take(&self, used: Nanos, late: Nanos) -> Option<Nanos> {
         let before = self.used.load(Ordering::SeqCst);
         let Some(since) = used.0.checked_sub(before) else {
-            // Two asked at a time, or the number of a thread that has ended is another's.
+            // Two threads asked at the same time, or another thread got the number of a thread that has ended.
             self.renew(used);
             return None;
         };
@@ -178,7 +180,11 @@ mod tests {
         let reading = Reading::default();
         assert_eq!(reading.take(Nanos(700), Nanos(100)), Some(Nanos(700)));
         assert_eq!(reading.take(Nanos(1_000), Nanos(1_000_000)), Some(Nanos(400)));
-        assert_eq!(reading.take(Nanos(1_000), IN_TIME), Some(Nanos(400)), "no more than that");
+        assert_eq!(
+            reading.take(Nanos(1_000), IN_TIME),
+            Some(Nanos(400)),
+            "the answer is no higher"
+        );
     }
 
     #[test]
@@ -189,7 +195,7 @@ mod tests {
         assert_eq!(reading.take(Nanos(400), IN_TIME), Some(Nanos(100)));
     }
 
-    /// Seen failing with what was used since the last reading: a poll beside a thread that asks for snapshots never ended.
+    /// Seen failing with the time since the last reading: a poll beside a thread that asks for snapshots never ended.
     #[test]
     fn what_a_poll_has_used_does_not_depend_on_who_asks() {
         let reading = Reading::default();
@@ -202,7 +208,7 @@ mod tests {
         assert_eq!(reading.of_poll(Nanos(1_100)), Nanos(100));
     }
 
-    /// Of some 10 ms that this thread uses. Seen failing without the count.
+    /// This thread uses some 10 ms. Seen failing without the count.
     #[test]
     fn what_nobody_asked_about_is_forgotten_after_some_stays() {
         let (reading, thread) = (Reading::default(), os::thread::current());
@@ -214,7 +220,11 @@ mod tests {
                 computes();
                 (0..STAYS).for_each(|_| reading.comes(thread));
                 let before = used();
-                assert_eq!(reading.used.load(Ordering::SeqCst), 0, "it is not read for each");
+                assert_eq!(
+                    reading.used.load(Ordering::SeqCst),
+                    0,
+                    "the clock is not read at each stay"
+                );
                 reading.comes(thread);
                 assert!(Nanos(reading.used.load(Ordering::SeqCst)) >= before);
             });
@@ -223,6 +233,6 @@ mod tests {
         reading.begin();
         reading.runs_without_slot();
         reading.comes(thread);
-        assert!(reading.used.load(Ordering::SeqCst) > 0, "it is read when it comes again");
+        assert!(reading.used.load(Ordering::SeqCst) > 0, "the clock is read at the next stay");
     }
 }

@@ -1,4 +1,5 @@
-//! The threads of a runtime: the table of its workers, the threads that serve these, and how workers come to slots.
+//! The threads of a runtime: the table of its workers, the threads that serve them, and the ways in which workers come
+//! to slots.
 
 pub(crate) mod foreign;
 pub(crate) mod homes;

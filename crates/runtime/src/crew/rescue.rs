@@ -1,47 +1,46 @@
-//! Stopped threads are let go on while another thread waits.
+//! Rescue: stopped threads go on while another thread waits for a lock.
 //!
-//! A worker that waits in the kernel may wait for a lock that a stopped thread holds. Nobody can see which
-//! lock that is. So stopped threads go on without a slot, in rounds, whatever code they were stopped in.
+//! A worker that waits in the kernel may wait for a lock that a stopped thread holds. The runtime cannot see which lock
+//! that is. So stopped threads go on without a slot, in rounds, whatever code they were stopped in.
 //!
-//! A round comes at the looks 1, 2, 4, 8, .. of one wait. The first round lets those threads go that were
-//! stopped last, since the lock was free not long ago. Each later round lets twice as many go, for twice as
-//! long. So each stopped thread uses at most twice the CPU time that the holder needs, past all policies
-//! and limits.
+//! A round comes at the checks 1, 2, 4, 8, .. of one wait. The first round lets those threads go that were stopped
+//! last, since the lock was free not long ago. Each later round lets twice as many go, for twice as long. So each
+//! stopped thread uses at most twice the CPU time that the holder needs, beyond all policies and limits.
 
 use crate::protocol::handoff::WorkerId;
 use crate::shared::Shared;
 use runyard_engine::time::{Nanos, Time};
 
-/// How many are let go in the first round.
+/// The number of threads that the first round lets go.
 const FIRST: usize = 8;
 
-/// How much CPU time each of them may use: long beside most critical sections.
+/// The CPU time that each of them may use: long compared with most critical sections.
 const FIRST_GRACE: Nanos = Nanos::from_micros(50);
 
-/// From this round on all have the same grace, 12.8 ms: a section that needs that long is not short.
+/// The round from which on all rounds have the same grace, 12.8 ms: a section that needs as long is not short.
 const LAST_DOUBLING: u32 = 8;
 
-/// What a rescue remembers of stopped threads: when each was stopped, and its place in the table.
+/// A rescue's list of stopped threads: when each was stopped, and its place in the table.
 #[derive(Debug)]
 pub(crate) struct Rescue {
-    /// Room for all: the keeper allocates nothing.
+    /// There is room for all threads: the keeper allocates nothing.
     stopped: Vec<(Time, WorkerId)>,
 }
 
 impl Rescue {
-    /// With room for so many threads.
+    /// Makes a rescue with room for this many threads.
     pub(crate) fn new(threads: usize) -> Rescue {
         Rescue { stopped: Vec::with_capacity(threads) }
     }
 
-    /// At a look at one that waits: whether it is time for a round, and that.
+    /// Starts a round at a check of a thread that waits, if a round is due.
     pub(crate) fn at_look(&mut self, shared: &Shared, look: u32) {
         if look.is_power_of_two() {
             self.round(shared, look.ilog2());
         }
     }
 
-    /// The round of this number: lets stopped threads go.
+    /// Lets stopped threads go, in the round of this number.
     pub(crate) fn round(&mut self, shared: &Shared, nth: u32) {
         let stopped = shared
             .crew
@@ -64,7 +63,7 @@ impl Rescue {
         }
     }
 
-    /// How much CPU time that round would use at the most.
+    /// Returns the most CPU time that this round would use.
     pub(crate) fn cost(&self, shared: &Shared, nth: u32) -> Nanos {
         let (many, grace) = size_of_round(nth);
         let stopped = shared.crew.keeper.nr_stopped();
@@ -72,7 +71,7 @@ impl Rescue {
     }
 }
 
-/// How many threads a round lets go, and for how long.
+/// Returns how many threads a round lets go, and for how long.
 fn size_of_round(nth: u32) -> (usize, Nanos) {
     let many = FIRST.checked_shl(nth).unwrap_or(usize::MAX);
     (many, Nanos(FIRST_GRACE.0 << nth.min(LAST_DOUBLING)))

@@ -1,24 +1,27 @@
 //! Threads that lost their slot because they block, and are not yet picked again.
 //!
-//! Such a thread runs when the kernel says so: at the end of its system call, or all the time if what was called
-//! blocking computes. The runtime hears of that too late: a timer on its CPU clock is looked at by the kernel at
-//! its ticks only. So the keeper looks at the CPU clocks of these threads. One that ran since the last look, and
-//! is not about to wait again, has its bell rung. It is stopped then and waits for a slot, as any other task.
+//! Such a thread runs when the kernel lets it: at the end of its system call, or all the time if the call that was said
+//! to block computes. The runtime learns of that too late: the kernel checks a timer on the thread's CPU clock only at
+//! its ticks. So the keeper reads the CPU clocks of these threads. It rings the bell of a thread that ran since the
+//! last check and is not about to wait again. The thread is then stopped and waits for a slot, as any other task does.
 //!
-//! | thread | looked at | rung if it used |
+//! | thread | checked | rung if it used |
 //! |---|---|---|
-//! | in the middle of a poll | each 100 us while a real-time task runs; else after a 32nd of the time that it has waited, 0.1 to 1 ms | anything worth a signal |
-//! | in a [section that blocks](crate::blocking) | each millisecond | a tenth of that, or is one of many that use half a CPU, or its group has no budget left |
+//! | in the middle of a poll | each 100 us while a real-time task runs; otherwise after a 32nd of the time that it has waited, 0.1 to 1 ms | more CPU time than a few signals cost |
+//! | in a [section that blocks](crate::blocking) | each millisecond | a tenth of that, or less if many such threads together use half a CPU or its group has no budget left |
 //!
-//! All that they use is charged to their groups: at each look, and when they are picked.
+//! All CPU time that they use is charged to their groups: at each check, and when they are picked.
 //!
-//! The keeper looks while any slot is in use. If none is, nobody is harmed but a group's limit, and the timer on
+//! The keeper checks while any slot is in use. If no slot is, only a group's limit can be exceeded, and the timer on
 //! the CPU clock is soon enough for that.
 //!
-//! Rejected: to look each 100 us whatever runs, which took 16 % of a CPU on a virtual machine; to look at sections as
-//! often, of which there may be thousands; a timer on the wall's clock for each thread, which ends its wait with
-//! `EINTR`; to see a thread's return in its area for restartable sequences, which newer kernels do not visit at the
-//! end of a system call.
+//! Rejected:
+//!
+//! * To check each 100 us whatever runs: that took 16 % of a CPU on a virtual machine.
+//! * To check sections as often: there may be thousands of them.
+//! * A timer on the wall's clock for each thread: it ends the thread's wait with `EINTR`.
+//! * To detect a thread's return by its area for restartable sequences: newer kernels do not visit it at the end of a
+//!   system call.
 
 use crate::os;
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
@@ -29,45 +32,46 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::limits::Pools;
 use runyard_engine::time::{Nanos, Time};
 
-/// Between two looks at threads in the middle of a poll, at the least.
+/// The shortest time between two checks of threads in the middle of a poll.
 const INTERVAL: Nanos = Nanos::from_micros(100);
 
-/// While no real-time task runs, a thread that has waited for long may run for one part in so many of that before it is
-/// seen. So a long wait has as many looks as one of 20 ms.
+/// The inverse of the part of its wait for which a thread may run unseen while no real-time task runs. So a long wait
+/// has as many checks as one of 20 ms.
 const PART_OF_WAIT: u64 = 32;
 
-/// Between two looks at threads in sections that block.
+/// The time between two checks of threads in sections that block.
 const INTERVAL_OF_SECTIONS: Nanos = Nanos::from_millis(1);
 
-/// At how many a look is had at a time: some 20 us.
+/// The most threads that are checked at a time: some 20 us.
 const LOOKS: usize = 64;
 
-/// What a thread may use between two looks and be left alone: a few signals, or a wait that begins anew.
+/// The CPU time that a thread may use between two checks without being rung: a few signals, or a wait that begins
+/// again.
 const NEXT_TO_NOTHING: Nanos = Nanos::from_micros(10);
 
-/// What a thread in a section that blocks may use between two looks: most calls that block use less.
+/// The CPU time that a thread in a section that blocks may use between two checks: most calls that block use less.
 const A_WAIT: Nanos = Nanos::from_micros(100);
 
-/// What all such threads together may use between two looks.
+/// The CPU time that all such threads together may use between two checks.
 const MANY_WAITS: Nanos = Nanos::from_micros(500);
 
-/// Which workers have lost their slot, because they block, and own none yet.
+/// The workers that have lost their slot because they block, and own none yet.
 #[derive(Debug)]
 pub(crate) struct Slotless {
     in_polls: Set,
     in_sections: Set,
-    /// When the last of those in polls lost its slot.
+    /// The time at which a worker in a poll last lost its slot.
     last: AtomicU64,
 }
 
 impl Slotless {
-    /// Of so many workers at the most.
+    /// Makes the set of at most this many workers.
     pub(crate) fn new(workers: usize) -> Slotless {
         let last = AtomicU64::new(0);
         Slotless { in_polls: Set::new(workers), in_sections: Set::new(workers), last }
     }
 
-    /// A worker has lost its slot. Before its task can be queued again.
+    /// Adds a worker that has lost its slot. Called before its task can be queued again.
     pub(crate) fn add(&self, worker: WorkerId, in_section: bool) {
         if in_section {
             return self.in_sections.add(worker);
@@ -76,12 +80,12 @@ impl Slotless {
         self.in_polls.add(worker);
     }
 
-    /// A worker is about to own a slot. Whether it had lost one.
+    /// Removes a worker that is about to own a slot. Returns whether it had lost one.
     pub(crate) fn remove(&self, worker: WorkerId) -> bool {
         self.in_polls.remove(worker) || self.in_sections.remove(worker)
     }
 
-    /// How long the next look at those in the middle of a poll has time; for ever, if there is none.
+    /// Returns the time until the next check of workers in the middle of a poll; the maximum, if there are none.
     pub(crate) fn next_look(&self, now: Time, runs_rt: impl FnOnce() -> bool) -> Nanos {
         if self.in_polls.len.load(Ordering::Relaxed) == 0 {
             return Nanos::MAX;
@@ -92,7 +96,7 @@ impl Slotless {
     }
 }
 
-/// Workers, a bit for each.
+/// A set of workers, with a bit for each.
 #[derive(Debug)]
 struct Set {
     words: Box<[AtomicU64]>,
@@ -132,7 +136,7 @@ impl Set {
         (&self.words[nth / 64], 1 << (nth % 64))
     }
 
-    /// Those from a number on.
+    /// Returns the workers from a number on.
     fn from(&self, first: u32) -> impl Iterator<Item = WorkerId> {
         let (begin, skipped) = (first / 64, (1_u64 << (first % 64)) - 1);
         let is_empty = self.len.load(Ordering::SeqCst) == 0;
@@ -149,18 +153,18 @@ impl Set {
     }
 }
 
-/// What the keeper remembers of its looks.
+/// The observations of the keeper.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
     in_polls: Round,
     in_sections: Round,
     looked_at_sections: Time,
-    /// What all in sections used since they were last looked at.
+    /// The CPU time that all workers in sections used since the check before.
     used_in_sections: Nanos,
 }
 
 impl Looks {
-    /// Looks at those of which it is time.
+    /// Checks the workers whose check is due.
     pub(crate) fn look(&mut self, shared: &Shared, now: Time) {
         self.in_polls.look(shared, &shared.crew.slotless.in_polls, |worker| {
             if worker.use_without_slot(now).ran > NEXT_TO_NOTHING {
@@ -183,7 +187,7 @@ impl Looks {
     }
 }
 
-/// Where a look goes on that did not come to the end.
+/// The worker at which an unfinished check goes on.
 #[derive(Debug, Default)]
 struct Round(u32);
 
@@ -202,19 +206,19 @@ impl Round {
     }
 }
 
-/// What a thread without a slot used since the last look, and whether its group has no budget left.
+/// The CPU time that a thread without a slot used since the last check, and whether its group has no budget left.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     ran: Nanos,
     is_exhausted: bool,
 }
 
-/// What is known of a worker without a slot.
+/// The charges of a worker without a slot.
 #[derive(Debug)]
 pub(crate) struct WithoutSlot {
     /// The group of its task.
     group: AtomicU32,
-    /// Up to which of its CPU time that group has paid.
+    /// The worker's CPU time up to which the group has paid.
     paid: AtomicU64,
 }
 
@@ -229,13 +233,14 @@ impl WithoutSlot {
 }
 
 impl Worker {
-    /// This thread has lost its slot, and its task is in `group`. Before the task can be queued again.
+    /// Notes that this thread has lost its slot, and that its task is in `group`. Called before the task can be queued
+    /// again.
     pub(crate) fn lose_slot(&self, group: GroupId) {
         let used = if !self.waits_in_section() || self.shared.machine.groups().is_limited(group) {
             self.reading.runs_without_slot();
             os::thread::cpu_time(self.tid()).unwrap_or_default()
         } else {
-            // It has read the clock itself, and nobody pays.
+            // The thread has read the clock itself, and no group pays.
             self.used_as_it_began_to_wait()
         };
         self.without_slot.paid.store(used.0, Ordering::SeqCst);
@@ -243,8 +248,8 @@ impl Worker {
         self.shared.crew.slotless.add(self.id, self.is_in_section());
     }
 
-    /// This thread is about to be given a slot: its group pays for what it used without one. Nothing, if it did
-    /// not lose one.
+    /// Charges this thread's group for the time that it used without a slot, as the thread is about to be given one.
+    /// Does nothing if it did not lose one.
     pub(crate) fn get_slot_back(&self) {
         let lost = self.shared.crew.slotless.remove(self.id);
         if lost && self.shared.machine.groups().is_limited(self.without_slot.group()) {
@@ -252,8 +257,8 @@ impl Worker {
         }
     }
 
-    /// This thread owns a slot, and has used so much CPU time since the keeper's last look. If it is in a section that
-    /// could not give its slot away, and computes, it is told.
+    /// Notifies this thread if it is in a section that could not give its slot away, and computes. `ran` is the CPU
+    /// time that it, as the owner of a slot, has used since the keeper's last check.
     pub(crate) fn look_at_owner(&self, ran: Nanos) {
         if ran > A_WAIT && self.waits_in_section() {
             self.hear_in_section();
@@ -261,15 +266,15 @@ impl Worker {
         }
     }
 
-    /// Charges what this thread used without a slot since this was last asked.
+    /// Charges the time that this thread used without a slot since the last call.
     fn use_without_slot(&self, now: Time) -> Used {
         let Some(used) = os::thread::cpu_time(self.tid()) else {
             return Used { ran: Nanos::ZERO, is_exhausted: false };
         };
-        // Whoever is picked next on this thread does not pay for it again.
+        // The task that is picked next on this thread does not pay for this time again.
         self.reading.renew(used);
         let paid = self.without_slot.paid.fetch_max(used.0, Ordering::SeqCst);
-        // Time on the clock says nothing of a thread that is to wait.
+        // Time on the clock does not measure a thread that is supposed to wait.
         let ran = if os::thread::KNOWS_CPU_TIME { used.0.saturating_sub(paid) } else { 0 };
         let ran = Nanos(ran);
         let (machine, group) = (&self.shared.machine, self.without_slot.group());
@@ -278,7 +283,7 @@ impl Worker {
 
     /// Rings this thread, which runs without a slot, unless it waits by now.
     fn stop_if_it_runs(&self) {
-        // Without /proc nobody knows, and the timer on the CPU clock has to do.
+        // Without /proc the state is not known, and the timer on the CPU clock has to suffice.
         let waits = || os::thread::is_blocked(self.tid()).unwrap_or(true);
         if !self.wants_slot() && !waits() {
             self.hear_in_section();
@@ -304,7 +309,7 @@ mod tests {
             assert_eq!(found, ids.into_iter().filter(|&id| id >= first).collect::<Vec<_>>());
         }
         assert!(ids.into_iter().all(|id| set.remove(WorkerId(id))));
-        assert!(!set.remove(WorkerId(0)), "it is in none");
+        assert!(!set.remove(WorkerId(0)), "the worker is in no set");
         assert_eq!(set.len.load(Ordering::SeqCst), 0);
     }
 }

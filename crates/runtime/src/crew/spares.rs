@@ -1,5 +1,5 @@
-//! How workers come to slots: their threads are started, they wait there as spares, and tasks that might
-//! need one wait for them. When that happens is for the [maker](crate::crew::maker).
+//! The ways in which workers come to slots: their threads are started, they wait as spares, and tasks that might need a
+//! spare wait for them. The [maker](crate::crew::maker) decides when.
 
 use crate::crew::maker::Refusal;
 use crate::crew::threads;
@@ -15,8 +15,8 @@ use runyard_engine::cpu::CpuId;
 use runyard_smp::machine::TaskOf;
 use std::thread;
 
-/// Ends the process if the runtime's own code panics: its tasks would wait for ever for a worker
-/// that is gone. Panics of tasks are caught before.
+/// Ends the process if the runtime's own code panics: its tasks would wait for ever for a worker that is gone. Panics
+/// of tasks are caught before.
 struct Fatal;
 
 impl Drop for Fatal {
@@ -28,8 +28,8 @@ impl Drop for Fatal {
 }
 
 impl Shared {
-    /// Brings a slot a worker that waits there until it is needed: one of the pool, one of a slot that has
-    /// more than `kept`, or one with a new thread, unless that was `refused`. Only for the maker.
+    /// Gives a slot a spare worker: one of the pool, one of a slot that has more than `kept`, or one with a new thread,
+    /// unless that was `refused`. Only the maker calls this.
     pub(crate) fn add_spare(
         self: &Arc<Shared>,
         cpu: CpuId,
@@ -46,13 +46,13 @@ impl Shared {
         Ok(())
     }
 
-    /// A worker that is needed at no slot, or of which a slot has more than `kept`.
+    /// Takes a worker of the pool, or of a slot that has more than `kept`.
     pub(crate) fn take_spare_beyond(&self, kept: usize) -> Option<WorkerId> {
         let pooled = self.crew.threads.take_from_pool();
         pooled.or_else(|| self.slots.iter().find_map(|slot| slot.take_spare_beyond(kept)))
     }
 
-    /// Leaves a worker that has nothing to do among the spares of a slot, or in the pool.
+    /// Adds a worker without work to the spares of a slot, or to the pool.
     pub(crate) fn keep_spare(&self, cpu: CpuId, id: WorkerId) {
         if !self.slot(cpu).put_spare(id) {
             self.crew.threads.put_into_pool(id);
@@ -100,18 +100,18 @@ impl Shared {
         }
     }
 
-    /// Whether the owner of a slot may not poll a task: the task might block, and there is no spare that
-    /// could take the slot over.
+    /// Returns whether the owner of a slot must not poll a task: the task might block, and there is no spare that could
+    /// take the slot over.
     pub(crate) fn must_wait(&self, cpu: CpuId, cell: &Cell) -> bool {
         !self.slot(cpu).has_spares(1) && !cell.is_light() && !self.registry.is_closed()
     }
 
-    /// How many spares wait at the slots.
+    /// Returns how many spares wait at the slots.
     pub(crate) fn nr_spares(&self) -> usize {
         self.slots.iter().map(Slot::nr_spares).sum()
     }
 
-    /// A task that must wait for threads does.
+    /// Makes a task wait for threads, in the lobby.
     pub(crate) fn wait_for_threads(&self, task: TaskOf<Job>) {
         self.crew.maker.wait_in_lobby(task);
         self.crew.maker.order();
@@ -120,16 +120,16 @@ impl Shared {
         }
     }
 
-    /// A poll has ended on `cpu`: if its slot still has a spare, that is there for the next task of the lobby.
+    /// Lets the next task of the lobby in after a poll on `cpu`, if its slot still has a spare for it.
     pub(crate) fn let_in_next(&self, cpu: CpuId) {
         if self.crew.maker.nr_in_lobby() > 0 && self.slot(cpu).has_spares(1) {
             self.let_in(1);
         }
     }
 
-    /// There are threads for so many tasks of the lobby, or all tasks are to end.
+    /// Lets this many tasks of the lobby in: there are threads for them, or all tasks are to end.
     pub(crate) fn let_in(&self, many: usize) {
-        // Those that come back meanwhile wait for the next time.
+        // Tasks that return to the lobby meanwhile wait for the next call.
         for _ in 0..self.crew.maker.nr_in_lobby().min(many) {
             without_preemption(|| {
                 let first = self.crew.maker.leave_lobby();

@@ -1,29 +1,30 @@
-//! CPUs of ours that stand still because the kernel runs somebody else there, and what becomes of their tasks.
+//! CPUs of the runtime that stand still because the kernel runs another process there, and the moves of their tasks.
 //!
-//! A worker is a thread like any other to the kernel. Beside other processes it stands still for as long as the
-//! kernel's slices are, with all tasks that wait in the queue of its CPU. Two see that:
+//! To the kernel, a worker is a thread like any other. Beside other processes it stands still for as long as the
+//! kernel's slices last, with all tasks in the queue of its CPU. Two kinds of threads detect that:
 //!
-//! - **An idle worker**, as it is about to sleep: of a slot whose owner was called for as long as this worker looked
-//!   for work, it takes a task. That is at once, and costs two looks at a few words.
-//! - **The keeper**, at a look: an owner that has used hardly any CPU time since the last one, and does not block, or
-//!   one that was called before it and sleeps since. It brings what waits there to a worker that sleeps, or to one
-//!   that runs.
+//! - **An idle worker**, when it is about to sleep: it takes a task of a slot whose owner was called during all the
+//!   time that this worker looked for work. This is immediate, and costs two reads of a few words.
+//! - **The keeper**, at a check: it detects an owner that has used hardly any CPU time since the last check and does
+//!   not block. It also detects an owner that was called before the last check and still sleeps. It moves the tasks
+//!   that wait there to a worker that sleeps, or to one that runs.
 //!
-//! A task in the middle of a poll stays: its thread is what stands still.
+//! A task in the middle of a poll stays: its thread is the one that stands still.
 
 use crate::os;
 use crate::os::sync::Ordering;
 use crate::shared::{KickNow, Shared};
 use runyard_engine::cpu::CpuId;
 
-/// At how many slots after its own an idle worker looks: what that costs is not to grow with the machine. Those
-/// that are further away are left to the keeper.
+/// The number of slots after its own that an idle worker checks: the cost should not grow with the machine. Slots that
+/// are further away are left to the keeper.
 const SLOTS_LOOKED_AT: usize = 16;
 
-/// How many tasks the keeper brings from a CPU to those that are busy, at a look: as balance does in a pass.
+/// The most tasks that the keeper moves from a CPU to busy ones at a check: as many as a pass of balancing.
 const MAX_MOVED: usize = 32;
 
-/// Slots whose owners were called, of those that an idle worker looks at: a bit for each, from the one after its own.
+/// The slots whose owners were called, among those that an idle worker checks: a bit for each, from the slot after its
+/// own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Called(u16);
 
@@ -32,20 +33,20 @@ impl Called {
         self.0 == 0
     }
 
-    /// Those that were called by then, too.
+    /// Returns those that had been called in `before`, too.
     pub(crate) fn since(self, before: Called) -> Called {
         Called(self.0 & before.0)
     }
 }
 
 impl Shared {
-    /// The slots near that of `own` whose owners were called, and do not know it yet.
+    /// Returns the slots near that of `own` whose owners were called, and have not seen it yet.
     pub(crate) fn called_beside(&self, own: CpuId) -> Called {
         let called = self.near(own).enumerate().filter(|&(_, cpu)| self.slot(cpu).is_called());
         Called(called.fold(0, |all, (nth, _)| all | 1 << nth))
     }
 
-    /// Takes a task that waits on one of these CPUs for `own`. Whether there is one.
+    /// Takes a task that waits on one of these CPUs for `own`. Returns whether there was one.
     pub(crate) fn take_from(&self, called: Called, own: CpuId) -> bool {
         let from = self.near(own).enumerate().filter(|(nth, _)| called.0 >> nth & 1 == 1);
         let mut standing = from.filter(|&(_, cpu)| self.machine.has_tasks(cpu));
@@ -63,7 +64,7 @@ impl Shared {
     }
 }
 
-/// What the keeper knows of all slots.
+/// The keeper's observations of all slots.
 #[derive(Debug)]
 pub(crate) struct Standing(Box<[State]>);
 
@@ -72,7 +73,7 @@ enum State {
     #[default]
     Runs,
     Sleeps,
-    /// It was called for the nth time, and sleeps.
+    /// The owner was called and sleeps; the number is that of its bed.
     Called(u32),
     Stands,
 }
@@ -82,9 +83,10 @@ impl Standing {
         Standing(vec![State::Runs; cpus].into())
     }
 
-    /// At a look: the owner of this slot sleeps. Whether it was called, and somebody has to look again.
+    /// Notes at a check that the owner of this slot sleeps. Returns whether it was called, so that another check has to
+    /// follow.
     pub(crate) fn sleeps(&mut self, shared: &Shared, cpu: CpuId) -> bool {
-        // In this order: it is called still that many times.
+        // The bed is read first: so the owner is still called for the same sleep.
         let nth = shared.slot(cpu).bed.load(Ordering::SeqCst);
         let called = shared.slot(cpu).is_called();
         let state = &mut self.0[cpu.index()];
@@ -101,13 +103,13 @@ impl Standing {
         called
     }
 
-    /// At a look: the owner of this slot is awake. It stands still since the last one, or not.
+    /// Notes at a check that the owner of this slot is awake, and whether it has stood still since the last check.
     pub(crate) fn is_awake(&mut self, cpu: CpuId, stands: bool) {
         self.0[cpu.index()] = if stands { State::Stands } else { State::Runs };
     }
 
-    /// After a look: brings what waits where a worker stands still to where one sleeps, a task for each. They come
-    /// for more when they have nothing to do. If nobody sleeps, to where one runs.
+    /// Moves, after a check, tasks of workers that stand still to workers that sleep, one task to each. These come for
+    /// more when they have no other work. If no worker sleeps, the tasks go to a worker that runs.
     pub(crate) fn relieve(&self, shared: &Shared) {
         for from in self.all(State::Stands).filter(|&cpu| shared.machine.has_tasks(cpu)) {
             let woken = self.all(State::Sleeps).filter(|&to| shared.relieve(from, to)).count();

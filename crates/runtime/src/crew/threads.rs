@@ -1,12 +1,12 @@
-//! The kernel threads of a runtime, and the table of workers that they are.
+//! The kernel threads of a runtime, and the table of its workers.
 //!
-//! A worker has a place in the table, which is its [`WorkerId`], for as long as the runtime lives. Its thread
-//! comes and goes: a thread that could not be started, that got no timer, or that was given back leaves its
-//! worker among the *vacant* ones, from which the next thread is served first. So a refusal costs no place.
+//! A worker has a place in the table, its [`WorkerId`], for as long as the runtime lives. Its thread comes and goes. If
+//! the thread could not be started, got no timer, or was ended, its worker is *vacant*. The next thread takes a vacant
+//! worker first. So a refusal costs no place.
 //!
-//! The table grows in segments, which stay where they are: signal handlers read it without a lock.
+//! The table grows in segments that never move: signal handlers read it without a lock.
 //!
-//! Invariant: a worker has a thread, or is vacant, or is with the caller that is about to start its thread.
+//! Invariant: a worker has a thread, or is vacant, or is held by the caller that is about to start its thread.
 
 use crate::os::sync::{Arc, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
 use crate::protocol::handoff::WorkerId;
@@ -15,32 +15,32 @@ use crate::worker::Worker;
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle, ThreadId};
 
-/// How many workers a segment of the table has.
+/// The number of workers in a segment of the table.
 const SEGMENT: usize = 256;
 
-/// Alive as long as the worker has a thread or is vacant.
+/// A segment of the table. A worker is alive as long as it has a thread or is vacant.
 type Segment = Box<[OnceLock<Weak<Worker>>]>;
 
-/// The workers, their threads, and those of them that wait for nothing.
+/// The workers, their threads, and the workers that wait at no slot.
 #[derive(Debug)]
 pub(crate) struct Threads {
     /// The most workers that there may be.
     most: usize,
-    /// What is asked of them.
+    /// The program's settings for the threads.
     pub(crate) hooks: Hooks,
     segments: Box<[OnceLock<Segment>]>,
-    /// How many places of the table were ever used.
+    /// The number of places of the table that were ever used.
     nr_used: AtomicUsize,
     running: Mutex<BTreeMap<u32, JoinHandle<()>>>,
-    /// How many of these there are.
+    /// The number of running threads.
     nr_running: AtomicUsize,
     vacant: Mutex<Vec<Arc<Worker>>>,
-    /// Workers that were spares of some slot and are needed at none.
+    /// Workers that were spares of a slot and are needed at none.
     pool: Mutex<Vec<WorkerId>>,
 }
 
 impl Threads {
-    /// No worker yet, of so many at the most.
+    /// Makes the table, without a worker, for at most this many.
     pub(crate) fn new(most: usize, hooks: Hooks) -> Threads {
         Threads {
             most,
@@ -58,7 +58,7 @@ impl Threads {
         self.most
     }
 
-    /// A worker for a thread to come: a vacant one, or `new`. `None` if there are as many as there may be.
+    /// Returns a worker for a new thread: a vacant one, or `new`. `None` if there are as many as there may be.
     /// Allocates.
     pub(crate) fn take_vacant(
         &self,
@@ -75,23 +75,23 @@ impl Threads {
         let segment = self.segments[nth / SEGMENT]
             .get_or_init(|| (0..SEGMENT).map(|_| OnceLock::new()).collect());
         let set = segment[nth % SEGMENT].set(Arc::downgrade(&worker));
-        assert!(set.is_ok(), "a place is used once");
+        assert!(set.is_ok(), "a place of the table is used once");
         self.nr_used.store(nth + 1, Ordering::Release);
         Some(worker)
     }
 
-    /// A worker has no thread, or its thread is over.
+    /// Notes that a worker has no thread, or that its thread has ended.
     pub(crate) fn vacate(&self, worker: Arc<Worker>) {
         lock(&self.vacant).push(worker);
     }
 
-    /// A worker has a thread.
+    /// Notes that a worker has a thread.
     pub(crate) fn has_started(&self, id: WorkerId, thread: JoinHandle<()>) {
         lock(&self.running).insert(id.0, thread);
         self.nr_running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes as vacant those of `ending` that are over; the others stay in it.
+    /// Notes as vacant those workers of `ending` whose threads have ended; the others stay in it.
     pub(crate) fn reap(&self, ending: &mut Vec<Arc<Worker>>) {
         let over: Vec<_> = ending.extract_if(.., |worker| self.is_over(worker.id)).collect();
         for worker in over {
@@ -102,7 +102,7 @@ impl Threads {
         }
     }
 
-    /// How many threads there are.
+    /// Returns how many threads there are.
     pub(crate) fn nr_running(&self) -> usize {
         self.nr_running.load(Ordering::Relaxed)
     }
@@ -111,8 +111,8 @@ impl Threads {
         lock(&self.running).get(&id.0).is_some_and(JoinHandle::is_finished)
     }
 
-    /// The worker at a place of the table that was used. May be called in a signal handler: its thread keeps
-    /// it, or the list of the vacant, so nothing is freed here.
+    /// Returns the worker at a place of the table that was used. May be called in a signal handler: the thread or the
+    /// list of vacant workers keeps it, so nothing is freed here.
     pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
         self.place(id.0 as usize).expect("an id names a worker").upgrade()
     }
@@ -121,7 +121,7 @@ impl Threads {
         self.segments.get(nth / SEGMENT)?.get()?[nth % SEGMENT].get()
     }
 
-    /// Every worker, vacant ones too.
+    /// Returns every worker, also vacant ones.
     pub(crate) fn workers(&self) -> impl Iterator<Item = Arc<Worker>> {
         (0..self.most).map_while(|nth| self.place(nth)).filter_map(Weak::upgrade)
     }
@@ -131,12 +131,12 @@ impl Threads {
         lock(&self.pool).pop()
     }
 
-    /// A worker is needed at no slot.
+    /// Adds a worker that is needed at no slot.
     pub(crate) fn put_into_pool(&self, id: WorkerId) {
         lock(&self.pool).push(id);
     }
 
-    /// How many workers are needed at no slot.
+    /// Returns how many workers are needed at no slot.
     pub(crate) fn nr_pooled(&self) -> usize {
         lock(&self.pool).len()
     }
@@ -145,7 +145,7 @@ impl Threads {
     pub(crate) fn join(&self) {
         let threads = std::mem::take(&mut *lock(&self.running));
         threads.into_values().for_each(join);
-        // They know the runtime, which knows them.
+        // These workers own the runtime, which owns them: this breaks the cycle.
         lock(&self.vacant).clear();
     }
 }

@@ -6,7 +6,7 @@ use crate::runtime::Unpark;
 use crate::task::Cell;
 use std::task::{Wake, Waker};
 
-/// A foreign waker: a panic of it harms nobody.
+/// A foreign waker. A panic of it goes no further.
 #[derive(Debug)]
 pub(crate) struct Careful(Option<Waker>);
 
@@ -44,8 +44,8 @@ impl Drop for Careful {
     }
 }
 
-/// Whether it calls nothing foreign: the waker of the task in whose poll this is called, or of a thread that
-/// waits in the runtime's code.
+/// Returns whether the waker calls no foreign code: it is the waker of the task that this thread polls, or of a thread
+/// that waits in the runtime's code.
 pub(crate) fn is_harmless(waker: &Waker) -> bool {
     let is_own = |task: Option<&Arc<Cell>>| task.is_some_and(|cell| cell.is_woken_by(waker));
     crate::task::current::task(is_own) || Unpark::is_behind(waker)
@@ -56,7 +56,7 @@ pub(crate) fn is_harmless(waker: &Waker) -> bool {
 pub(crate) struct LastCareful(Option<(Waker, Waker)>);
 
 impl LastCareful {
-    /// A waker that harms nobody, for one that may.
+    /// Returns `waker` if it is harmless; otherwise a careful one that calls it.
     pub(crate) fn of<'a>(&'a mut self, waker: &'a Waker) -> &'a Waker {
         if is_harmless(waker) {
             return waker;
@@ -65,6 +65,6 @@ impl LastCareful {
         if !known {
             self.0 = Some((waker.clone(), Careful::wake_by(waker.clone())));
         }
-        &self.0.as_ref().expect("it was just set").1
+        &self.0.as_ref().expect("the careful waker was just set").1
     }
 }

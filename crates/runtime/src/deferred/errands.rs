@@ -1,29 +1,28 @@
-//! Errands: the calls of foreign wakers that the runtime's own code owes.
+//! Errands: calls of foreign wakers that the runtime's own code defers.
 //!
-//! A timer that expires and a mutex that is passed on wake somebody, in code of the runtime in which nobody is
-//! stopped. The own waker of a task is called there: it takes locks of the runtime only. Any other waker is
-//! foreign code: it may wait for the lock of a stopped task, compute for long, or panic. Such a call becomes an
-//! errand. Each CPU has a list of them, and a task of the runtime goes on them, at FIFO 99. That task is stopped,
-//! blocked and replaced like any other. An errand that lasts keeps later errands of its CPU waiting, and nobody
-//! else.
+//! An expired timer, or a mutex that is passed on, wakes a task or thread in code of the runtime in which no thread is
+//! stopped. A task's own waker is called there: it takes only locks of the runtime. Any other waker is foreign code: it
+//! may wait for the lock of a stopped task, compute for long, or panic. Such a call becomes an errand. Each CPU has a
+//! list of errands, and a task of the runtime, at FIFO 99, calls them. That task is stopped, blocked and replaced like
+//! any other. A long errand delays later errands of its CPU and nothing else.
 //!
 //! ```text
-//!  Bell::of     in foreign code: the waker is cloned, and has its place in the list from then on
-//!  provide_for  in foreign code, before the bell is armed: the tasks are there
-//!  ring         in own code: the errand is linked into the list of this CPU, and the task is woken
+//!  Bell::of     in foreign code: clones the waker and allocates its place in a list
+//!  provide_for  in foreign code, before the bell is armed: the tasks exist after it
+//!  ring         in own code: links the errand into the list of this CPU, and wakes its task
 //!  poll         takes the whole list, and calls each waker with `preempt_count` at zero
 //! ```
 //!
-//! A list is linked through its errands, so nothing is allocated when a bell rings.
+//! A list is linked through its errands, so a ring allocates nothing.
 //!
-//! The tasks end after all others: a task that is to end may wait in foreign code for a foreign waker. Errands
-//! that are in a list when no worker is left are called by the thread that ends the runtime.
+//! These tasks end after all others: a task that is to end may wait in foreign code for a foreign waker. Errands that
+//! are still in a list when no worker is left are called by the thread that ends the runtime.
 //!
-//! Rejected: a task for each bell. To arm a timer would cost a spawn. One task for all CPUs: it would be called to
-//! another CPU for most errands.
+//! Rejected: a task for each bell, since arming a timer would cost a spawn. One task for all CPUs, since most errands
+//! would call it to another CPU.
 //!
-//! Invariants: a foreign waker is called with no lock of the runtime held and nowhere in own code; a bell that has
-//! rung is called once; the errands of one CPU are called in the order in which their bells rang.
+//! Invariants: a foreign waker is called with no lock of the runtime held and nowhere in own code; a bell that has rung
+//! is called once; the errands of one CPU are called in the order in which their bells rang.
 
 use crate::deferred::careful::{Careful, is_harmless};
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
@@ -37,10 +36,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Wakes somebody, from the runtime's own code.
+/// A waker that the runtime's own code may ring.
 #[derive(Debug)]
 pub(crate) enum Bell {
-    /// A waker that calls nothing foreign.
+    /// A waker that calls no foreign code.
     Own(Waker),
     Foreign(Box<Errand>),
 }
@@ -49,7 +48,7 @@ pub(crate) enum Bell {
 #[derive(Debug)]
 pub(crate) struct Errand {
     waker: Careful,
-    /// Since when those could run whom it wakes; none for now.
+    /// The time since which the woken tasks could run; `None` for now.
     since: Option<Time>,
     /// The errand before it in the list.
     before: Option<Box<Errand>>,
@@ -59,7 +58,7 @@ pub(crate) struct Errand {
 #[derive(Debug, Default)]
 struct List {
     last: Option<Box<Errand>>,
-    /// Wakes the task that goes on them, while that sleeps.
+    /// Wakes the task that calls the errands, while that task sleeps.
     task: Option<Waker>,
 }
 
@@ -72,7 +71,8 @@ pub(crate) struct Errands {
 }
 
 impl Bell {
-    /// It clones a foreign waker and may allocate, so it is not called in the runtime's own code.
+    /// Makes a bell from a waker. It clones a foreign waker and may allocate, so it is not called in the runtime's own
+    /// code.
     pub(crate) fn of(waker: &Waker) -> Bell {
         let new = waker.clone();
         if is_harmless(waker) {
@@ -92,8 +92,8 @@ impl Bell {
         }
     }
 
-    /// Rings in the runtime's own code, for somebody who could run since `since`. Gives back what has to
-    /// be done when that code is over, by [`Bell::end`].
+    /// Rings in the runtime's own code, for a task that could run since `since`. Returns the rest of the work, to be
+    /// done by [`Bell::end`] when that code is over.
     #[must_use]
     pub(crate) fn ring(self, since: Option<Time>) -> Option<Bell> {
         match self {
@@ -115,7 +115,7 @@ impl Bell {
         }
     }
 
-    /// After it rang, in foreign code: drops an own waker, and calls a foreign one that no task is there to call.
+    /// Ends a bell that has rung, in foreign code: drops an own waker, and calls a foreign one if no task will call it.
     pub(crate) fn end(self) {
         if let Bell::Foreign(errand) = self {
             errand.call();
@@ -135,7 +135,7 @@ fn wake_since(since: Option<Time>, wake: impl FnOnce()) {
 }
 
 impl Errand {
-    /// Calls the waker, as from outside a poll: a task that it wakes does not wait for the end of this one.
+    /// Calls the waker as if outside a poll: a task that it wakes does not wait for the end of this one.
     fn call(self) {
         let Errand { waker, since, .. } = self;
         let call = || wake_since(since, || waker.call());
@@ -144,7 +144,7 @@ impl Errand {
 }
 
 impl List {
-    /// Takes all errands, the first of them in front.
+    /// Takes all errands, with the first of them in front.
     fn take(&mut self) -> Option<Box<Errand>> {
         let (mut first, mut rest) = (None, self.last.take());
         while let Some(mut errand) = rest {
@@ -174,7 +174,7 @@ impl Errands {
         self.are_served.load(Ordering::Acquire)
     }
 
-    /// One more, in the runtime's own code. Allocates nothing.
+    /// Adds an errand, in the runtime's own code. Allocates nothing.
     fn put(&self, cpu: CpuId, mut errand: Box<Errand>) {
         let mut list = lock(&self.lists[cpu.index()]);
         errand.before = list.last.take();
@@ -184,7 +184,7 @@ impl Errands {
         task.into_iter().for_each(Waker::wake);
     }
 
-    /// Goes on all errands of a CPU, until there are none; then the caller's task is woken by the next.
+    /// Calls the errands of a CPU until there are none. The next errand then wakes the caller's task.
     fn go(&self, cpu: CpuId, task: &Waker) {
         loop {
             let mut task = Some(task.clone());
@@ -203,7 +203,7 @@ impl Errands {
         }
     }
 
-    /// Calls what is left, when no worker is left. The tasks' wakers know the runtime, and go.
+    /// Calls the remaining errands, when no worker is left, and drops the tasks' wakers, which own the runtime.
     pub(crate) fn end(&self) {
         for list in &self.lists {
             let List { last, task } = std::mem::take(&mut *lock(list));
@@ -213,7 +213,7 @@ impl Errands {
     }
 }
 
-/// A task that goes on the errands of a CPU, for ever.
+/// The future of a task that calls the errands of a CPU, for ever.
 struct Goes {
     shared: Arc<Shared>,
     cpu: CpuId,
@@ -229,13 +229,13 @@ impl Future for Goes {
 }
 
 impl Shared {
-    /// Sees to it that somebody calls the waker of `bell`, if that is foreign; before it is armed. Allocates,
+    /// Provides the tasks that call the waker of `bell`, if it is foreign. Called before the bell is armed. Allocates,
     /// so it is not called in the runtime's own code.
     ///
-    /// Several threads may do this at a time. None waits for another, which may be stopped: a list may have several
-    /// tasks then, of which the one that slept last is woken.
+    /// Several threads may do this at the same time. None waits for another, which may be stopped. A list may then have
+    /// several tasks, of which the one that slept last is woken.
     pub(crate) fn provide_for(self: &Arc<Shared>, bell: &Bell) {
-        // In virtual time the wakers are called at once: nobody is stopped there.
+        // In virtual time the wakers are called at once: no thread is stopped there.
         if !bell.is_foreign() || self.errands.are_served() || self.paused.is_some() {
             return;
         }
@@ -248,7 +248,7 @@ impl Shared {
                 slack: Attr::DEFAULT_SLACK,
                 reset_on_fork: true,
                 group: None,
-                // Its thread is not to be bound: a thread that a foreign waker starts would inherit that.
+                // The task's thread must not be bound: a thread that a foreign waker starts would inherit that.
                 has_affinity: false,
                 name: Some("runyard-errands".to_owned()),
                 serves: true,

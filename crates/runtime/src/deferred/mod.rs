@@ -1,5 +1,5 @@
-//! Foreign code that the runtime's own code must not run itself: wakers, destructors and allocators of the program. It is
-//! noted in own code, and runs where a thread may wait and may panic.
+//! Foreign code that the runtime's own code must not run itself: wakers, destructors and allocators of the program. Own
+//! code notes the call, which runs later where a thread may wait and may panic.
 
 pub(crate) mod careful;
 pub(crate) mod errands;

@@ -1,11 +1,11 @@
-//! What the runtime's own code lets go of, until it is dropped where the program's allocator may be called.
+//! Values that the runtime's own code discards, until they are dropped where the program's allocator may be called.
 //!
 //! The last owner of a task's box or cell, of a waker, a group or a mutex frees it, and own code may be the last owner.
-//! So own code puts such things into the bin of its CPU. A worker empties the bin bit by bit: at the beginning of each
-//! poll, in the name of the task that is next, where it can be stopped. The maker empties all bins ten times a
-//! second. A thread that creates a group does so too, for the places of groups that are gone.
+//! So own code puts such values into the bin of its CPU. A worker empties the bin step by step: at the beginning of
+//! each poll, in the name of the next task, where it can be stopped. The maker empties all bins ten times a second. A
+//! thread that creates a group does so too, for the places of groups that are gone.
 //!
-//! A thread that is no worker is never stopped, and drops at once.
+//! A thread that is not a worker is never stopped, and drops at once.
 
 use crate::deferred::errands::Bell;
 use crate::group::Membership;
@@ -20,10 +20,10 @@ use crate::worker::current::without_preemption;
 use runyard_engine::cpu::CpuId;
 use runyard_smp::machine::TaskOf;
 
-/// How many things a poll drops at its beginning: more than the end of a poll leaves.
+/// The number of values that a poll drops at its beginning: more than the end of a poll discards.
 const A_FEW: usize = 4;
 
-/// Something of which the calling code may be the last owner.
+/// A value of which the calling code may be the last owner.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is kept to be dropped")]
 pub(crate) enum Rubbish {
@@ -31,12 +31,12 @@ pub(crate) enum Rubbish {
     Cell(Arc<Cell>),
     Groups(Membership),
     Core(Arc<Core>),
-    /// It has rung.
+    /// A bell that has rung.
     Bell(Bell),
 }
 
 impl Rubbish {
-    /// In foreign code.
+    /// Drops the value, in foreign code.
     fn end(self) {
         harmless(|| match self {
             Rubbish::Bell(bell) => bell.end(),
@@ -46,7 +46,7 @@ impl Rubbish {
     }
 }
 
-/// The rubbish of one CPU.
+/// The discarded values of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Bin {
     rubbish: Mutex<List<Rubbish>>,
@@ -60,7 +60,7 @@ impl Bin {
         self.len.store(all.len(), Ordering::Relaxed);
     }
 
-    /// Takes the last thing of those that were put here. In own code.
+    /// Takes the value that was discarded last. Called in own code.
     fn take(&self) -> Option<Rubbish> {
         let mut all = lock(&self.rubbish);
         let last = all.pop();
@@ -73,7 +73,7 @@ impl Bin {
         self.len.load(Ordering::Relaxed) == 0
     }
 
-    /// Drops so many things at the most of those that are here now, in foreign code.
+    /// Drops at most this many of the present values, in foreign code.
     fn empty(&self, most: usize) {
         for _ in 0..most.min(self.len.load(Ordering::Relaxed)) {
             if let Some(rubbish) = without_preemption(|| self.take()) {
@@ -83,7 +83,7 @@ impl Bin {
     }
 }
 
-/// Drops something, or leaves it to be dropped if the calling code is the runtime's own.
+/// Drops a value, or leaves it in the bin if the calling code is the runtime's own.
 pub(crate) fn discard(rubbish: Rubbish) {
     let mut left = Some(rubbish);
     crate::worker::current::worker(|worker: &Worker| {
@@ -96,7 +96,7 @@ pub(crate) fn discard(rubbish: Rubbish) {
 }
 
 impl Shared {
-    /// Drops a few things, in foreign code, at the beginning of a poll on `cpu`.
+    /// Drops a few values, in foreign code, at the beginning of a poll on `cpu`.
     #[inline]
     pub(crate) fn empty_bin_a_little(&self, cpu: CpuId) {
         let bin = &self.bins[cpu.index()];
@@ -105,7 +105,7 @@ impl Shared {
         }
     }
 
-    /// Drops whatever was discarded, in foreign code.
+    /// Drops all discarded values, in foreign code.
     pub(crate) fn empty_bins(&self) {
         self.bins.iter().for_each(|bin| bin.empty(usize::MAX));
     }

@@ -1,14 +1,14 @@
-//! An allocator in which nobody is stopped.
+//! An allocator inside which no task is stopped.
 
 use crate::os::above::{Above, Calls};
 use crate::os::local;
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// A global allocator inside which no task is stopped, so that none is stopped with its lock (H4).
+/// A global allocator inside which no task is stopped, so no task is stopped while it holds the allocator's lock (H4).
 ///
-/// Without it a task may be, though rarely: a thread that is found inside the C library is let go
-/// on for up to 10 ms. Then whoever allocates waits until the runtime sees that it blocks, and
-/// lets the holder run: a few milliseconds.
+/// With another allocator this happens, though rarely: a thread that is found inside the C library runs on for up to 10
+/// ms, and is then stopped there. Every thread that allocates then waits until the runtime sees that it blocks and lets
+/// the holder run, which takes a few milliseconds.
 ///
 /// ```
 /// #[global_allocator]
@@ -19,7 +19,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 pub struct Allocator<A = System>(A);
 
 impl Allocator<System> {
-    /// Over the system's allocator.
+    /// Wraps the system's allocator.
     #[must_use]
     pub const fn system() -> Allocator<System> {
         Allocator(System)
@@ -27,7 +27,7 @@ impl Allocator<System> {
 }
 
 impl<A> Allocator<A> {
-    /// Over another allocator.
+    /// Wraps another allocator.
     #[must_use]
     pub const fn new(inner: A) -> Allocator<A> {
         Allocator(inner)
@@ -41,10 +41,10 @@ impl<A> Allocator<A> {
     }
 }
 
-// SAFETY: every call goes to the inner allocator with the caller's own arguments, once.
+// SAFETY: every call is passed to the inner allocator once, with the caller's own arguments.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the inner allocator's contract, which is this one's.
+        // SAFETY: the caller keeps this allocator's contract, which is the inner allocator's.
         self.section(|inner| unsafe { inner.alloc(layout) })
     }
 

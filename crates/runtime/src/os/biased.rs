@@ -1,47 +1,48 @@
-//! A lock that one thread takes again and again: for that one, the *favourite*, it costs no locked instruction.
+//! A lock for a value that one thread takes again and again. For that thread, the *favourite*, it costs no locked
+//! instruction.
 //!
 //! ```text
-//!   favourite  marks that it holds; looks whether it is the favourite still. Else it does as a guest does
-//!   guest      takes the mutex; if there is a favourite: says that there is none, makes all threads pass a barrier, and
-//!              waits as long as the mark says that it holds
+//!   favourite  sets its mark; checks that it is still the favourite. If it is not, it acts as a guest
+//!   guest      takes the mutex. If there is a favourite: removes it, makes all threads pass a barrier, and waits
+//!              while the mark of the former favourite is set
 //! ```
 //!
-//! One of the two sees the other: the favourite's store and load are in this order for all threads, since the guest
-//! makes the favourite's thread pass a barrier between its own store and load (membarrier(2), some microseconds). A
-//! thread becomes the favourite when it has taken the lock so often in a row that this is little beside it. Where the
-//! kernel has no such barrier nobody becomes the favourite.
+//! At least one of the two sees the other. All threads see the favourite's store before its load: the guest makes the
+//! favourite's thread pass a barrier between its own store and load (membarrier(2), some microseconds). A thread
+//! becomes the favourite when it has taken the lock so often in a row that this cost is small in comparison. Where the
+//! kernel has no such barrier, no thread becomes the favourite.
 //!
-//! (Rejected: a mark in the lock. A thread that was the favourite, and does not know that it is not, would clear the mark
-//! of the next. So each thread has a mark of its own, for all such locks: it holds one of them at a time.)
+//! (Rejected: a mark in the lock. A former favourite that does not know yet that it lost the lock would clear the mark
+//! of the next favourite. So each thread has one mark of its own for all such locks, and holds one of them at a time.)
 //!
-//! Invariants, modelled in loom: one thread at a time has the value.
+//! Invariant, modelled in loom: one thread at a time has the value.
 
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering, UnsafeCell, lock};
 use crate::os::wait::{
     barrier_for_all, barrier_for_own, barrier_is_there, let_others_run, prepare_barrier,
 };
 
-/// How often a thread takes the lock in a row until it is the favourite.
+/// The number of times in a row that a thread takes the lock before it becomes the favourite.
 #[cfg(not(loom))]
 const COURTS: u32 = 64;
 #[cfg(loom)]
 const COURTS: u32 = 1;
 
-/// No favourite.
+/// The thread number that means "no favourite".
 const NOBODY: u32 = u32::MAX;
 
-/// Whether a thread holds a lock as its favourite: the marks of all threads that want to be one, by their numbers. A
-/// thread holds one such lock at a time.
+/// The marks of all threads that may become a favourite, by thread number. A mark is set while its thread holds a lock
+/// as the favourite. A thread holds one such lock at a time.
 #[derive(Debug)]
 pub(crate) struct Marks(Box<[Mark]>);
 
-/// Away from its neighbours' cache lines.
+/// The mark of one thread, alone on its cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Mark(AtomicBool);
 
 impl Marks {
-    /// For so many threads. Asks the kernel for the barrier, if there are any.
+    /// Makes the marks of this many threads. Registers for the kernel's barrier, if there are any.
     pub(crate) fn new(threads: usize) -> Arc<Marks> {
         if threads > 0 {
             prepare_barrier();
@@ -50,27 +51,27 @@ impl Marks {
     }
 }
 
-/// The lock of a value.
+/// A lock together with the value that it guards.
 #[derive(Debug)]
 pub(crate) struct Biased<T> {
     marks: Arc<Marks>,
-    /// The number of the favourite. Written with the mutex held.
+    /// The favourite's thread number. Written under the mutex.
     favourite: AtomicU32,
     guests: Mutex<Guests>,
     value: UnsafeCell<T>,
 }
 
-/// Which guest with a number came last, and how often in a row.
+/// The numbered guest that took the lock last, and how often it did so in a row.
 #[derive(Debug)]
 struct Guests {
     last: u32,
     times: u32,
 }
 
-// SAFETY: the value is touched by who holds the lock, which one thread does at a time; so `T` is sent at most.
+// SAFETY: only the holder of the lock touches the value, and one thread holds it at a time. So `T` is at most sent.
 unsafe impl<T: Send> Sync for Biased<T> {}
 
-/// Holds the lock as the favourite, also through a panic.
+/// A set mark: the thread holds a lock as its favourite. The mark is cleared on drop, also when a panic unwinds.
 struct Holds<'a>(&'a Mark);
 
 impl Drop for Holds<'_> {
@@ -90,8 +91,8 @@ impl<T> Biased<T> {
         }
     }
 
-    /// Has the lock while `section` runs, by the thread of that number, which is a guest always if there is no such mark.
-    /// The section takes no lock.
+    /// Holds the lock while `section` runs, for the thread of that number. A thread whose number has no mark is always
+    /// a guest. The section takes no lock.
     #[inline]
     pub(crate) fn with<R>(&self, thread: u32, section: impl FnOnce(&mut T) -> R) -> R {
         let Some(mark) = self.marks.0.get(thread as usize) else {
@@ -100,16 +101,17 @@ impl<T> Biased<T> {
         mark.0.store(true, Ordering::Relaxed);
         let holds = Holds(mark);
         barrier_for_own();
-        // Acquire: it sees what the guest did that was here before it was the favourite.
+        // Acquire: sees the writes of the guest that made this thread the favourite.
         if self.favourite.load(Ordering::Acquire) == thread {
-            // SAFETY: a guest that came since waits until the mark is gone; one that is there now is seen above.
+            // SAFETY: a guest that arrived after the mark was set waits until it is cleared. A guest that arrived
+            // before has removed the favourite, which the load above sees.
             return unsafe { touch(&self.value, section) };
         }
         drop(holds);
         self.as_guest(thread, section)
     }
 
-    /// The same, by any thread.
+    /// Holds the lock while `section` runs, for any thread.
     pub(crate) fn with_guest<R>(&self, section: impl FnOnce(&mut T) -> R) -> R {
         self.as_guest(NOBODY, section)
     }
@@ -120,12 +122,12 @@ impl<T> Biased<T> {
         if let Some(mark) = self.marks.0.get(self.favourite.load(Ordering::Relaxed) as usize) {
             self.favourite.store(NOBODY, Ordering::Relaxed);
             barrier_for_all();
-            // Acquire: it sees what the favourite did.
+            // Acquire: sees the favourite's writes.
             while mark.0.load(Ordering::Acquire) {
                 let_others_run();
             }
         }
-        // SAFETY: this thread has the mutex, and there is no favourite.
+        // SAFETY: this thread holds the mutex, and there is no favourite.
         let result = unsafe { touch(&self.value, section) };
         let in_a_row = if guests.last == thread { guests.times } else { 0 };
         (guests.last, guests.times) = (thread, in_a_row.saturating_add(1));
@@ -137,19 +139,19 @@ impl<T> Biased<T> {
 }
 
 /// # Safety
-/// Nobody else touches the value meanwhile.
+/// No other thread touches the value during the call.
 #[cfg(not(loom))]
 #[inline]
 unsafe fn touch<T, R>(value: &UnsafeCell<T>, section: impl FnOnce(&mut T) -> R) -> R {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller promises.
     section(unsafe { &mut *value.get() })
 }
 
 /// # Safety
-/// Nobody else touches the value meanwhile, which the model asserts.
+/// No other thread touches the value during the call; the model asserts it.
 #[cfg(loom)]
 unsafe fn touch<T, R>(value: &UnsafeCell<T>, section: impl FnOnce(&mut T) -> R) -> R {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller promises.
     value.with_mut(|value| section(unsafe { &mut *value }))
 }
 
@@ -162,15 +164,15 @@ mod models {
         lock.with(thread, |value| *value += 1);
     }
 
-    /// Each thread is the favourite, or wants to be, and one has no number. Seen failing: without a barrier of either
-    /// side, and with a mark that is not waited for.
+    /// Two threads are favourites or about to become one, and a third has no number. Seen failing without the barrier
+    /// on either side, and with a guest that does not wait for the mark.
     #[test]
     fn one_at_a_time_has_it() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
             let lock = Arc::new(Biased::new(&Marks::new(2), 0));
-            // It is the favourite from here on.
+            // This call makes the thread the favourite.
             add_as(&lock, 0);
             let (guests, other) = (lock.clone(), lock.clone());
             let guest = thread::spawn(move || guests.with_guest(|value| *value += 1));
@@ -182,7 +184,7 @@ mod models {
         });
     }
 
-    /// Two threads take the favour from each other.
+    /// Two threads take the favourite's place from each other.
     #[test]
     fn a_favour_changes_hands() {
         loom::model(|| {

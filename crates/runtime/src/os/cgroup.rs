@@ -1,9 +1,9 @@
-//! The control groups that the process is in, where their files are mounted.
+//! The control groups of the process, and the folders where their files are mounted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A kind of limits.
+/// A kind of limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Controller {
     /// CPU time.
@@ -13,7 +13,7 @@ pub(crate) enum Controller {
 }
 
 impl Controller {
-    /// Its name in the first version of control groups.
+    /// Returns the controller's name in control groups v1.
     fn name(self) -> &'static str {
         match self {
             Controller::Cpu => "cpu",
@@ -22,13 +22,13 @@ impl Controller {
     }
 }
 
-/// What `/proc` says of the control groups of this process, and of mounts.
+/// Reads the control groups and the mounts of this process from `/proc`.
 pub(crate) fn of_this_process() -> Option<(String, String)> {
     let read = |name| fs::read_to_string(name).ok();
     Some((read("/proc/self/cgroup")?, read("/proc/self/mountinfo")?))
 }
 
-/// The folders of the control groups that the process is in, and of those above them.
+/// Returns the folders of the process's control groups and of all their ancestors.
 pub(crate) fn levels(
     controller: Controller,
     groups: &str,
@@ -38,17 +38,17 @@ pub(crate) fn levels(
     places.flat_map(move |place| place.levels(mounts))
 }
 
-/// Where the process is in one hierarchy of control groups.
+/// The process's group in one hierarchy of control groups.
 #[derive(Clone, Copy, Debug)]
 struct Membership<'a> {
-    /// Of the second version.
+    /// Whether the hierarchy is of control groups v2.
     unified: bool,
     controller: Controller,
     path: &'a Path,
 }
 
 impl<'a> Membership<'a> {
-    /// From a line of `/proc/self/cgroup`, `ID:CONTROLLERS:PATH`, if such limits are there.
+    /// Parses a line of `/proc/self/cgroup`, `ID:CONTROLLERS:PATH`, if its hierarchy may have such limits.
     fn parse(line: &'a str, controller: Controller) -> Option<Membership<'a>> {
         let mut parts = line.splitn(3, ':');
         let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -57,19 +57,19 @@ impl<'a> Membership<'a> {
         is_it.then_some(Membership { unified, controller, path: Path::new(path) })
     }
 
-    /// The folders of the group and of those above it, as far as they are mounted here.
+    /// Returns the folders of the group and of its ancestors, as far as they are mounted here.
     fn levels(self, mounts: &str) -> Vec<PathBuf> {
         let Some((root, point)) = mounts.lines().find_map(|line| self.mounted(line)) else {
             return Vec::new();
         };
-        // In a name space of its own, or in a container, a group may be told by a path that is not
-        // below what is mounted; then what is mounted is all that can be read.
+        // In a cgroup name space, or in a container, the group's path may lie outside the mounted part. Then only the
+        // mounted root can be read.
         let below = self.path.strip_prefix(root).unwrap_or(Path::new(""));
         below.ancestors().map(|level| point.join(level)).collect()
     }
 
-    /// The root and the mount point of this hierarchy, if this line of `/proc/self/mountinfo` is its:
-    /// `ID PARENT DEVICE ROOT POINT OPTIONS [FIELD..] - TYPE SOURCE SUPER_OPTIONS`.
+    /// Returns the root and the mount point of this hierarchy, if the line of `/proc/self/mountinfo` belongs to it: `ID
+    /// PARENT DEVICE ROOT POINT OPTIONS [FIELD..] - TYPE SOURCE SUPER_OPTIONS`.
     fn mounted(self, line: &str) -> Option<(&Path, PathBuf)> {
         let (mount, kind) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);

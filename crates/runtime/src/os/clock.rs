@@ -1,79 +1,84 @@
-//! CLOCK_MONOTONIC from the processor's counter, for less than half of what the vDSO takes.
+//! CLOCK_MONOTONIC computed from the processor's counter, for less than half of the cost of the vDSO.
 //!
-//! Where the kernel's own clock source is the time-stamp counter, the kernel's clock is a multiple of the counter. A
-//! thread measures that multiple, and reads the counter only. Every 100 us it reads the kernel's clock as well: the pair
-//! of both is its *anchor*, from which it counts on. Everywhere else, and until the multiple is known, the vDSO is read.
+//! Where the kernel's clock source is the time-stamp counter, the kernel's clock is a multiple of the counter. A thread
+//! measures that multiple, and then reads only the counter. Every 100 us it also reads the kernel's clock: this pair of
+//! readings is its *anchor*, to which later readings add. On every other machine, and until the multiple is known, the
+//! vDSO is read.
 //!
-//! * *Never ahead.* Timers and futexes are given instants of the kernel's clock, so no timer may seem due before it is.
-//!   The multiple is taken 1/1024 too small, and the anchor's counter is read after the kernel's clock.
-//! * *At most some 1 us behind.* The kernel's NTP changes the pace of its clock by up to 500 ppm. That, the 1/1024 and
-//!   the measurement are 0.16 us in 100 us, and the two readings of an anchor are 1,000 counts apart at most. Usual are
-//!   0.1 us. A program that sets `adjtimex`'s tick changes the pace by up to a tenth: once for each such change
-//!   a thread may be 10 us off, to either side, for 100 us.
-//! * *Never backwards* on one thread: no reading is before the last. Two threads differ by the bound, so a span between
-//!   instants of two threads is taken by `Time::since`, which is zero then; and where the order of instants is to be that
-//!   of events, [`thread::monotonic`] is read.
-//! * *After its deadline.* Who has waited in the kernel for an instant, or was interrupted by a timer, reads the kernel's
-//!   clock ([`forget`]): a timer whose signal has come is never thought to be set.
+//! * *Never ahead.* Timers and futexes take instants of the kernel's clock, so no timer may seem due before it is. So
+//!   the multiple is taken 1/1024 too small, and the anchor's counter is read after the kernel's clock.
+//! * *At most about 1 us behind.* NTP changes the pace of the kernel's clock by up to 500 ppm. Together with the 1/1024
+//!   and the error of the measurement this is 0.16 us in 100 us. The two counter readings of an anchor are at most
+//!   1,000 counts apart. Usual is 0.1 us in all. A program that sets `adjtimex`'s tick changes the pace by up to a
+//!   tenth: after each such change, a thread may once be 10 us off, to either side, for 100 us.
+//! * *Never backwards* on one thread: no reading is before the last one. Two threads differ by at most the bound. So a
+//!   span between instants of two threads is taken by `Time::since`, which saturates at zero. Where the order of
+//!   instants has to be the order of events, [`thread::monotonic`] is read.
+//! * *Never before a deadline that has passed.* A thread that waited in the kernel for an instant, or was interrupted
+//!   by a timer, next reads the kernel's clock ([`forget`]). So a timer whose signal has come never seems to be pending
+//!   still.
 //!
-//! The words are the thread's own, without a destructor. A signal handler may interrupt a reading and a change of
-//! the anchor at any instruction, and read the time itself: the version is odd during a change, and a handler that
-//! finds it so takes the kernel's clock and changes nothing. A reading that a change has interrupted finds
-//! another version, and begins again. Nobody waits for anybody.
+//! The words are thread-local and have no destructor. A signal handler may interrupt a reading or a change of the
+//! anchor at any instruction, and may read the time itself. The version is odd during a change: a handler that finds it
+//! odd reads the kernel's clock and changes nothing. A reading that was interrupted by a change finds another version,
+//! and starts again. No thread or handler waits for another.
 //!
-//! A counter that jumps, as it may when the machine sleeps or is moved, is found out at the next anchor: the multiple is
-//! measured again. After [`MOST_FAULTS`] without a good second between them the thread keeps to the vDSO.
+//! The next anchor detects a counter that has jumped, as it may when the machine sleeps or is moved; the multiple is
+//! then measured again. After [`MOST_FAULTS`] jumps without a good second between them, the thread stays with the vDSO.
 //!
-//! Rejected: one anchor for all threads, whose reader would wait for ever for a writer that it has interrupted; the
-//! kernel's own multiple, in pages whose layout is no interface.
+//! Rejected: one anchor for all threads, since a reader that has interrupted the writer would wait for ever; the
+//! kernel's own multiple, since it is in pages whose layout is no interface.
 
 use crate::os::sync::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 use crate::os::thread;
 use runyard_engine::time::{Nanos, Time};
 use std::cell::Cell;
 
-/// Whether there is a counter that we know how to read.
+/// Whether this code can read a counter of this processor.
 const COUNTS: bool = cfg!(target_arch = "x86_64");
 
-/// Where the kernel says which clock source it has.
+/// The file in which the kernel names its clock source.
 const KERNELS_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// The variable of the environment, and the value of it, by which the vDSO is kept.
+/// The environment variable, and its value, that keep the vDSO.
 const VARIABLE: &str = "RUNYARD_CLOCK";
 const VDSO: &str = "vdso";
 
-/// For how long an anchor is good. A reading of the vDSO in 100 us is nothing, and the error grows with it.
+/// The time for which an anchor is good. One reading of the vDSO in 100 us costs almost nothing, and the error grows
+/// with this time.
 const WINDOW: Nanos = Nanos::from_micros(100);
 
-/// The multiple is first measured over this time: an error of 1,000 counts is 50 ppm of it at 2 GHz.
+/// The time over which the multiple is first measured: an error of 1,000 counts is 50 ppm of it at 2 GHz.
 const FIRST_SPAN: Nanos = Nanos::from_millis(10);
 
-/// And again each time that so much has passed. After twice that, a measurement is begun anew: the machine may have
-/// slept meanwhile.
+/// The time after which the multiple is measured again, each time. If twice this time has passed, the measurement
+/// restarts, since the machine may have slept meanwhile.
 const NEXT_SPAN: Nanos = Nanos::from_secs(1);
 
-/// The two readings of a pair are at most so many counts apart, 0.2 to 0.5 us on machines of today; usual are 130. More
-/// are those of a thread that was interrupted between them.
+/// The most counts between the two counter readings of a pair: 0.2 to 0.5 us on present machines, where 130 counts are
+/// usual. A larger distance means that the thread was interrupted between the readings.
 const CLOSE: u64 = 1_000;
 
-/// So much of the multiple is left away, 1/1024: more than NTP changes and the error of the measurement together.
+/// The shift by which the multiple is reduced, 1/1024: more than NTP's change and the error of the measurement
+/// together.
 const SLOWER_SHIFT: u32 = 10;
 
-/// So much of the time between two anchors, 1/500, and 2 us may be between what the multiple says and what the kernel
-/// says. More is a jump.
+/// The largest difference between the multiple and the kernel's clock: 1/500 of the time between two anchors, plus 2
+/// us. A larger difference is a jump.
 const STEADY: (u64, Nanos) = (500, Nanos::from_micros(2));
 
-/// After so many jumps without a good second, or pairs in a row that are not close, a counter is no use here.
+/// The number of jumps without a good second between them, or of pairs in a row that are not close, after which a
+/// thread gives up the counter.
 const MOST_FAULTS: u32 = 16;
 
-/// Whether the kernel's clock source is the counter, and nobody wants the vDSO.
+/// Whether the counter is read: it is the kernel's clock source, and the environment does not ask for the vDSO.
 static BY_COUNTER: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static CLOCK: Clock = const { Clock::new() };
 }
 
-/// Decides, the first time, how this process reads the clock. Not for signal handlers: it reads the environment.
+/// Decides, at the first call, how this process reads the clock. Not for signal handlers: it reads the environment.
 pub(crate) fn choose() {
     static CHOSEN: AtomicBool = AtomicBool::new(false);
     if COUNTS && !CHOSEN.swap(true, Ordering::Relaxed) {
@@ -83,7 +88,7 @@ pub(crate) fn choose() {
     }
 }
 
-/// The monotonic clock. May be called in a signal handler.
+/// Returns the time on the monotonic clock. May be called in a signal handler.
 #[inline]
 pub(crate) fn now() -> Time {
     if !COUNTS {
@@ -92,7 +97,7 @@ pub(crate) fn now() -> Time {
     Time(CLOCK.with(|clock| clock.by_counter(|| Machine.count()).unwrap_or_else(by_kernel)))
 }
 
-/// The next reading of the calling thread is the kernel's. May be called in a signal handler.
+/// Makes the calling thread's next reading come from the kernel's clock. May be called in a signal handler.
 pub(crate) fn forget() {
     CLOCK.with(Clock::forget);
 }
@@ -106,35 +111,35 @@ fn by_kernel() -> u64 {
     CLOCK.with(|clock| clock.by_kernel(&Machine))
 }
 
-/// The counter and the kernel's clock: of this machine, or of a test.
+/// The counter and the kernel's clock, of this machine or of a test.
 trait Source {
-    /// The counter.
+    /// Reads the counter.
     fn count(&self) -> u64;
 
-    /// The counter, read after everything that the program does before.
+    /// Reads the counter after all earlier instructions have completed.
     fn count_after(&self) -> u64;
 
-    /// The kernel's clock.
+    /// Reads the kernel's clock.
     fn time(&self) -> u64;
 }
 
 struct Machine;
 
 impl Source for Machine {
-    /// Without a fence: the processor may read the counter while it still waits for earlier instructions. So a
-    /// reading is early by some 0.1 us at most, and is never late, as what uses it needs it. That is less than
-    /// threads differ by anyhow.
+    /// Reads without a fence: the processor may read the counter before earlier instructions complete. So a reading is
+    /// at most about 0.1 us early and never late, as the callers require. This is less than the difference between
+    /// threads.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     fn count(&self) -> u64 {
-        // SAFETY: every processor of this kind has the instruction, and the kernel lets programs use it: the vDSO
-        // does where this is called.
+        // SAFETY: every processor of this architecture has the instruction. The kernel lets programs use it: where this
+        // is called, the vDSO uses it too.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
 
     #[cfg(target_arch = "x86_64")]
     fn count_after(&self) -> u64 {
-        // SAFETY: every processor of this kind has the fence as well.
+        // SAFETY: every processor of this architecture has the fence.
         unsafe { std::arch::x86_64::_mm_lfence() };
         self.count()
     }
@@ -155,7 +160,7 @@ impl Source for Machine {
     }
 }
 
-/// The answers of both clocks at one moment.
+/// The readings of both clocks at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pair {
     count: u64,
@@ -163,18 +168,19 @@ struct Pair {
 }
 
 impl Pair {
-    /// The counter when the kernel's clock had shown `time` for a moment; `None` if the moment was long.
+    /// Returns the pair of a reading of the kernel's clock between two readings of the counter, with the later count.
+    /// `None` if the two are too far apart.
     fn between(before: u64, time: u64, after: u64) -> Option<Pair> {
         (after.wrapping_sub(before) <= CLOSE).then_some(Pair { count: after, time })
     }
 }
 
-/// The multiple: nanoseconds for a count, in units of 2^-32 ns.
+/// The multiple: nanoseconds per count, in units of 2^-32 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate(u64);
 
 impl Rate {
-    /// Of counters of 50 MHz to 20 GHz. Beyond that it is none that kernels go by.
+    /// The rates of counters of 50 MHz to 20 GHz. No kernel uses a counter outside this range as its clock source.
     const SANE: std::ops::RangeInclusive<u64> = (1 << 32) / 20..=20 << 32;
 
     fn between(earlier: Pair, later: Pair) -> Option<Rate> {
@@ -185,30 +191,30 @@ impl Rate {
         Rate::SANE.contains(&rate).then_some(Rate(rate))
     }
 
-    /// Behind the kernel's, whatever NTP does.
+    /// Returns the rate reduced by 1/1024, which stays behind the kernel's clock whatever NTP does.
     fn slower(self) -> Rate {
         Rate(self.0 - (self.0 >> SLOWER_SHIFT))
     }
 
-    /// The time of so many counts.
+    /// Returns the nanoseconds of this many counts.
     fn nanos(self, counts: u64) -> u128 {
         (u128::from(counts) * u128::from(self.0)) >> 32
     }
 
-    /// How many counts a span has.
+    /// Returns the number of counts in a span.
     fn counts(self, span: Nanos) -> u64 {
         (span.0 << 32) / self.0
     }
 }
 
-/// The measurements of a thread so far.
+/// The state of a thread's measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measure {
-    /// The beginning of the measurement.
+    /// The pair at which the measurement began.
     base: Option<Pair>,
     last: Pair,
     rate: Option<Rate>,
-    /// Jumps since a measurement over [`NEXT_SPAN`].
+    /// Jumps since the last complete measurement over [`NEXT_SPAN`].
     jumps: u32,
     /// Pairs in a row that were not close.
     misses: u32,
@@ -222,7 +228,7 @@ impl Measure {
         self.jumps >= MOST_FAULTS || self.misses >= MOST_FAULTS
     }
 
-    /// Whether a pair at this time is of any use.
+    /// Returns whether the measurement needs a pair at this time.
     fn wants_pair(&self, time: u64) -> bool {
         let Some(base) = self.base else { return true };
         self.rate.is_some() || time.saturating_sub(base.time) >= FIRST_SPAN.0
@@ -256,7 +262,7 @@ impl Measure {
     }
 }
 
-/// Whether the counter, or the kernel's clock, has jumped between two pairs.
+/// Returns whether the counter or the kernel's clock has jumped between two pairs.
 fn has_jumped(earlier: Pair, rate: Rate, later: Pair) -> bool {
     let said = later.time.saturating_sub(earlier.time);
     let counted = rate.nanos(later.count.wrapping_sub(earlier.count));
@@ -264,19 +270,19 @@ fn has_jumped(earlier: Pair, rate: Rate, later: Pair) -> bool {
     counted.abs_diff(said.into()) > u128::from(said / part + least.0)
 }
 
-/// The clock of one thread. Only that thread uses it, and its signal handlers.
+/// The clock of one thread. Only that thread and its signal handlers use it.
 ///
 /// | field | written | read |
 /// |---|---|---|
-/// | `version` | around a change | by everybody |
-/// | the anchor: `count`, `time`, `rate` | while the version is odd | the result is used if the version stays, and is even |
-/// | `window` | as these; to 0 at any time | first |
-/// | `is_forgotten` | to true at any time; to false while the version is odd | at the end of a change |
+/// | `version` | before and after a change | by every reading |
+/// | the anchor: `count`, `time`, `rate` | while the version is odd | at any time; the result counts if the version is even and stays the same |
+/// | `window` | while the version is odd; set to 0 at any time | before the anchor |
+/// | `is_forgotten` | set at any time; cleared while the version is odd | at the end of a change |
 /// | `last` | by each reading | by each reading |
-/// | `measure` | while the version is odd | while it is odd, by who made it so |
+/// | `measure` | while the version is odd | while it is odd, by the code that made it odd |
 struct Clock {
     version: AtomicU64,
-    /// For how many counts the anchor is good; 0 if there is none.
+    /// The number of counts for which the anchor is good; 0 if there is no anchor.
     window: AtomicU64,
     count: AtomicU64,
     time: AtomicU64,
@@ -303,7 +309,7 @@ impl Clock {
         }
     }
 
-    /// The time by the anchor, if it is good.
+    /// Returns the time by the anchor, if the anchor is good.
     #[inline]
     fn by_counter(&self, count: impl FnOnce() -> u64) -> Option<u64> {
         let version = self.version.load(Ordering::Relaxed);
@@ -313,7 +319,7 @@ impl Clock {
             return None;
         }
         let start = self.count.load(Ordering::Relaxed);
-        // A test has its handler here, between two words of the anchor.
+        // A test runs its handler here, between two words of the anchor.
         let since = count().wrapping_sub(start);
         let time = self.time.load(Ordering::Relaxed);
         let rate = self.rate.load(Ordering::Relaxed);
@@ -322,22 +328,23 @@ impl Clock {
         if since >= window || !is_one {
             return None;
         }
-        // No overflow: the product is at most the window in units of 2^-32 ns, which is below 2^49.
+        // This does not overflow: the product is at most the window in units of 2^-32 ns, which is below 2^49.
         Some(self.not_before_last(time + ((since * rate) >> 32)))
     }
 
-    /// A handler may come between the two steps. This reading is then before that of the handler, as it began before it.
+    /// Returns `time`, or the last reading if that is later. A handler may run between the two steps. Then this reading
+    /// is before the handler's, as it began before it.
     fn not_before_last(&self, time: u64) -> u64 {
         let time = time.max(self.last.load(Ordering::Relaxed));
         self.last.store(time, Ordering::Relaxed);
         time
     }
 
-    /// The time by the kernel, and a new anchor.
+    /// Reads the kernel's clock and sets a new anchor.
     fn by_kernel(&self, source: &impl Source) -> u64 {
         let version = self.version.load(Ordering::Relaxed);
         if !version.is_multiple_of(2) {
-            // A handler has interrupted a change.
+            // This is a handler that has interrupted a change.
             return source.time();
         }
         self.version.store(version + 1, Ordering::Relaxed);
@@ -350,13 +357,13 @@ impl Clock {
         self.version.store(version + 2, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         if self.is_forgotten.load(Ordering::Relaxed) {
-            // By a handler, after the kernel's clock was read.
+            // A handler called `forget` after the kernel's clock was read above.
             self.window.store(0, Ordering::Relaxed);
         }
         self.not_before_last(time)
     }
 
-    /// The next reading is the kernel's.
+    /// Makes the next reading come from the kernel's clock.
     fn forget(&self) {
         self.is_forgotten.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
@@ -374,7 +381,7 @@ impl Clock {
                 return time;
             }
         }
-        // The first may be read too early, and the pair seems less close than it is.
+        // The processor may read the first count too early; then the pair only seems less close than it is.
         let before = source.count();
         let time = source.time();
         let after = source.count_after();
@@ -402,16 +409,16 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// Counts in a microsecond.
+    /// Counts per microsecond.
     const PACE: u64 = 2_600;
 
     const MICRO: u64 = 1_000;
 
-    /// A machine whose counter and whose kernel go as the test says.
+    /// A machine whose counter and kernel's clock advance as the test says.
     struct Model<'a> {
         count: Cell<u64>,
         time: Cell<u64>,
-        /// Interrupts who reads the kernel's clock, once.
+        /// A handler that interrupts one reading of the kernel's clock.
         handler: Cell<Option<&'a dyn Fn()>>,
     }
 
@@ -421,7 +428,7 @@ mod tests {
             Model { count, time, handler: Cell::new(None) }
         }
 
-        /// So much later. The kernel's clock has gone `ppm` faster than usual.
+        /// Advances the machine by this time, with the kernel's clock `ppm` faster than usual.
         fn pass(&self, micros: u64, ppm: i64) {
             self.count.update(|count| count + micros * PACE);
             let more = (micros * MICRO).cast_signed() * ppm / 1_000_000;
@@ -437,7 +444,7 @@ mod tests {
             self.read(clock);
             self.pass(FIRST_SPAN.0 / MICRO, 0);
             assert_eq!(self.read(clock), self.time.get());
-            assert!(clock.by_counter(|| self.count.get()).is_some(), "it is measured");
+            assert!(clock.by_counter(|| self.count.get()).is_some(), "the rate is measured");
         }
     }
 
@@ -577,7 +584,7 @@ mod tests {
     fn a_thread_that_has_slept_for_long_measures_from_then_on() {
         let (model, clock) = (Model::new(), Clock::new());
         model.read(&clock);
-        // The machine slept: its counter went on, and the clock did not.
+        // The machine slept: its counter advanced and its clock did not.
         model.pass(10_000_000, -500_000);
         model.read(&clock);
         assert!(clock.by_counter(|| model.count.get()).is_none());
@@ -611,7 +618,7 @@ mod tests {
         };
         model.handler.set(Some(&handler));
         assert_eq!(clock.by_kernel(&model), model.time.get());
-        assert!(model.handler.get().is_none(), "it was interrupted");
+        assert!(model.handler.get().is_none(), "the handler interrupted the reading");
         assert!(clock.by_counter(|| model.count.get()).is_some());
     }
 
@@ -621,7 +628,7 @@ mod tests {
         model.measure(&clock);
         let reads_none = || assert_eq!(clock.by_counter(|| model.count.get()), None);
         clock.version.fetch_add(1, Ordering::Relaxed);
-        // The last write of a change but that of the version is the window, as here.
+        // The window is the last word that a change writes before the version, as here.
         reads_none();
         clock.window.store(0, Ordering::Relaxed);
         reads_none();
@@ -639,7 +646,7 @@ mod tests {
         clock.forget();
         assert_eq!(model.read(&clock), model.time.get());
         model.pass(50, 0);
-        assert!(model.read(&clock) < model.time.get(), "it counts again");
+        assert!(model.read(&clock) < model.time.get(), "the counter is read again");
         let handler = || clock.forget();
         model.handler.set(Some(&handler));
         clock.by_kernel(&model);
@@ -647,7 +654,8 @@ mod tests {
         assert_eq!(model.read(&clock), model.time.get());
     }
 
-    /// Holds on a busy machine: each reading is between two of the kernel's, however long these are apart.
+    /// This holds on a busy machine: each reading is between two readings of the kernel's clock, however long these are
+    /// apart.
     #[test]
     fn it_goes_with_the_kernels_clock_on_two_threads() {
         const BOUND: Nanos = Nanos::from_micros(50);
@@ -675,7 +683,7 @@ mod tests {
         if now.0.is_multiple_of(64) {
             forget();
             let kernel = thread::monotonic();
-            assert!(kernel <= super::now(), "who has forgotten is not behind");
+            assert!(kernel <= super::now(), "after forget() a reading is not behind the kernel's");
         }
     }
 }

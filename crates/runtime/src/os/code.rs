@@ -1,54 +1,54 @@
-//! Where the code lies that may hold a lock which everybody needs: the allocator's and the loader's, which
+//! The places of code that may hold a lock which every thread needs: the allocator's and the loader's locks, which
 //! unwinding takes too (H4, H5).
 //!
-//! Found by addresses, as files have any names: of an object that has one of [`marks`], or is the loader,
-//! all that can be executed is noted. Never of the program itself: a thread that is stopped in it is stopped,
-//! and goes on when the keeper sees that somebody waits. So is one of a static program, which has the C
-//! library inside itself. A system call is another such point, wherever it is.
+//! The code is found by addresses, since file names vary. All executable parts of an object are recorded if the object
+//! contains one of [`marks`] or is the loader. The program itself is never recorded: a thread that is stopped inside it
+//! stays stopped, and goes on when the keeper sees that another thread waits for its lock. This includes the C library
+//! inside a static program. Wherever it is, a system call is also such a place.
 //!
-//! In some functions of the libraries nobody holds such a lock who was called by the program ([`quiet`]).
+//! Some functions of the libraries hold no such lock if the program called them ([`quiet`]).
 
 use crate::os::quiet::{self, Frame, Object};
 use crate::os::sync::{AtomicUsize, OnceLock, Ordering};
 use std::ops::Range;
 
-/// As many stretches of code as there may be: the C library, of which old ones have threads and the loader's
-/// calls apart, the loader, and the unwinder have one each.
+/// The most stretches of code that are recorded. The C library, the loader and the unwinder have one each; old C
+/// libraries keep their threads and the loader's calls in objects of their own.
 const STRETCHES: usize = 16;
 
-/// Where each begins and ends in memory.
+/// The begin and the end of each stretch in memory.
 static CODE: [[AtomicUsize; 2]; STRETCHES] =
     [const { [const { AtomicUsize::new(0) }; 2] }; STRETCHES];
 
-/// Whether a thread that was interrupted there had better not be stopped at once: it may hold such a lock, or it
-/// waited in the kernel and is about to wait again. May be called in a signal handler.
+/// Returns whether a thread that was interrupted at this place should not be stopped at once: it may hold such a lock,
+/// or it waited in the kernel and is about to wait again. May be called in a signal handler.
 pub(super) fn is_unsafe(at: Frame) -> bool {
     is_at_system_call(at.pc)
         || is_in_library(at.pc) && !quiet::is_called_from_outside(at, is_in_library)
 }
 
-/// Whether the next instruction is a system call. That is where a thread goes on which was interrupted as it
-/// waited in the kernel, and waits again.
+/// Returns whether the next instruction is a system call. A thread whose wait in the kernel was interrupted goes on
+/// there, and waits again.
 fn is_at_system_call(pc: usize) -> bool {
     let code: &[u8] = match () {
         () if cfg!(target_arch = "x86_64") => &[0x0f, 0x05],
         () if cfg!(target_arch = "aarch64") => &0xd400_0001_u32.to_le_bytes(),
         () => return false,
     };
-    // SAFETY: each byte is of an instruction that the thread is about to execute: a first byte that is the call's
-    // has the others behind it.
+    // SAFETY: each byte that is read belongs to an instruction that the thread is about to execute. The later bytes are
+    // read only if the first byte is that of the system call instruction.
     let byte = |nth: usize| unsafe { ((pc + nth) as *const u8).read() };
     pc > 0 && code.iter().enumerate().all(|(nth, &expected)| byte(nth) == expected)
 }
 
-/// Whether that is code of the libraries. May be called in a signal handler.
+/// Returns whether the address is in code of the libraries. May be called in a signal handler.
 pub(super) fn is_in_library(at: usize) -> bool {
     CODE.iter().any(|[begin, end]| {
         (begin.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&at)
     })
 }
 
-/// Looks where the libraries are, once for the process. Not in a signal handler: it takes the loader's lock.
+/// Finds the libraries, once for the process. Not for signal handlers: it takes the loader's lock.
 pub(super) fn find_libraries() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -58,7 +58,7 @@ pub(super) fn find_libraries() {
     });
 }
 
-/// What is looked for, how many stretches were found, and of which objects.
+/// The search for libraries: the addresses that identify them, the number of stretches found, and the objects found.
 struct Found {
     marks: [usize; 5],
     loader: Option<usize>,
@@ -67,12 +67,12 @@ struct Found {
 }
 
 unsafe extern "C" {
-    /// The unwinder's entry. Only its address is taken.
+    /// The unwinder's entry. Only its address is used.
     fn _Unwind_RaiseException();
 }
 
-/// Addresses in the libraries that matter. In a program that is not independent of its position those of
-/// functions may be in the program.
+/// Returns the addresses that identify the libraries. In a program that is not position-independent, the addresses of
+/// functions may lie in the program itself.
 fn marks() -> [usize; 5] {
     [
         text_of_the_c_library(),
@@ -83,10 +83,10 @@ fn marks() -> [usize; 5] {
     ]
 }
 
-/// A constant of the GNU C library.
+/// Returns the address of a constant of the GNU C library.
 #[cfg(target_env = "gnu")]
 fn text_of_the_c_library() -> usize {
-    // SAFETY: the call has no arguments and gives the address of a constant.
+    // SAFETY: the call has no arguments and returns the address of a constant.
     unsafe { libc::gnu_get_libc_version() as usize }
 }
 
@@ -95,9 +95,9 @@ fn text_of_the_c_library() -> usize {
     libc::malloc as *const () as usize
 }
 
-/// Where the loader begins; nowhere, if the program has none.
+/// Returns the loader's base address; `None` if the program has no loader.
 fn loader() -> Option<usize> {
-    // SAFETY: the call takes a number, and reads what the kernel left for the program.
+    // SAFETY: the call takes a number, and reads the words that the kernel left for the program.
     let base = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
     (base > 0).then_some(base)
 }
@@ -120,7 +120,7 @@ impl Found {
     }
 }
 
-/// An object of the process, as the loader tells of it.
+/// An object of the process, as the loader describes it.
 #[derive(Clone, Copy)]
 pub(super) struct Loaded<'a> {
     base: usize,
@@ -128,12 +128,12 @@ pub(super) struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    /// Whether that address is in it.
+    /// Returns whether the address is inside the object.
     pub(super) fn has(&self, at: usize) -> bool {
         self.stretches().any(|(stretch, _)| stretch.contains(&at))
     }
 
-    /// What is loaded of it, and whether that is code.
+    /// Returns the loaded parts of the object, each with whether it is code.
     fn stretches(&self) -> impl Iterator<Item = (Range<usize>, bool)> {
         let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         loaded.map(|header| (self.part(header), header.p_flags & libc::PF_X != 0))
@@ -144,7 +144,7 @@ impl Loaded<'_> {
         begin..begin + header.p_memsz as usize
     }
 
-    /// How it is unwound, if it says so.
+    /// Returns the object's unwinding data, if it has any.
     pub(super) fn unwinding(&self) -> Option<Object> {
         let is_it = |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_GNU_EH_FRAME;
         let header = self.part(self.headers.iter().find(is_it)?);
@@ -152,22 +152,23 @@ impl Loaded<'_> {
     }
 }
 
-/// Looks at all objects. The loader has its lock meanwhile, so what is looked at stays. Not in a signal handler.
+/// Calls `look` with each object. The loader holds its lock meanwhile, so each object stays loaded. Not for signal
+/// handlers.
 pub(super) fn each_object<F: FnMut(&Loaded<'_>)>(mut look: F) {
     unsafe extern "C" fn call<F: FnMut(&Loaded<'_>)>(
         object: *mut libc::dl_phdr_info,
         _: libc::size_t,
         look: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: the C library passes one object, and what `each_object` gave it.
+        // SAFETY: the C library passes one object, and the pointer that `each_object` gave it.
         let (object, look) = unsafe { (&*object, &mut *look.cast::<F>()) };
         let nr = object.dlpi_phnum.into();
-        // SAFETY: it says where its headers are, and how many.
+        // SAFETY: the object says where its headers are and how many there are.
         let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, nr) };
         look(&Loaded { base: object.dlpi_addr as usize, headers });
         0
     }
-    // SAFETY: the call lends `look` to `call` for as long as it takes, and to nobody else.
+    // SAFETY: the call lends `look` only to `call`, and only until it returns.
     unsafe {
         libc::dl_iterate_phdr(Some(call::<F>), (&raw mut look).cast());
     }

@@ -1,41 +1,41 @@
-//! How long an idle CPU may take to come back: a request to the kernel's CPU latency QoS, of PM QoS.
+//! The longest time that an idle CPU may take to wake up: a request to the kernel's CPU latency QoS, a part of PM QoS.
 //!
-//! An idle CPU enters an idle state, the deeper the less energy it takes and the longer it needs to come
-//! back; in a virtual machine, even the first is an exit to the host, which may have given the CPU to
-//! somebody else. The kernel heeds the least latency that anybody asks for, on all CPUs of the machine, as
-//! long as the file in which it was asked for is open: so a request is that file, and ends with the
-//! process at the latest.
+//! A deeper idle state saves more energy and takes longer to leave. In a virtual machine even the first idle state is
+//! an exit to the host, which may have given the CPU to another guest. The kernel obeys the lowest latency requested by
+//! any process, on all CPUs of the machine, while the file of the request is open. So a request is that file, and ends
+//! with the process at the latest.
 //!
-//! (Rejected: `pm_qos_resume_latency_us` in `/sys`, a file for each CPU. It would spare the other CPUs, and
-//! stays as it is when a process is killed.)
+//! (Rejected: `pm_qos_resume_latency_us` in `/sys`, one file per CPU. It would spare the other CPUs, but keeps its
+//! value when a process is killed.)
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where a request is made.
+/// The device that takes requests.
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// Asks that no CPU, while the file is open, enters an idle state from which it needs longer than that.
-/// Says so where it is refused.
+/// Requests that, while the file is open, no CPU enters an idle state that takes longer than this to leave. Reports a
+/// refusal on standard error.
 pub(crate) fn ask(latency: Duration) -> Option<File> {
     let asked = ask_in(Path::new(DEVICE), latency);
     let refused = |error: &io::Error| {
-        eprintln!("runyard: {DEVICE}: {error}: idle CPUs come back as late as they do");
+        eprintln!("runyard: {DEVICE}: {error}: idle CPUs keep their usual wake-up latency");
     };
     asked.inspect_err(refused).ok()
 }
 
-/// Nothing is created: a file that is not there already is no device.
+/// Creates no file: a missing file means that there is no such device.
 fn ask_in(device: &Path, latency: Duration) -> io::Result<File> {
     let mut file = OpenOptions::new().write(true).open(device)?;
-    // Four bytes at once are a number; of any other length they would be digits.
+    // The device reads a write of exactly four bytes as a number, and any other length as digits.
     file.write_all(&micros(latency).to_ne_bytes())?;
     Ok(file)
 }
 
-/// As the kernel counts. Who is stricter than was asked for keeps to it too, so parts are dropped.
+/// Returns the latency in the kernel's unit, microseconds. It is rounded down: a stricter request also keeps to the
+/// latency.
 fn micros(latency: Duration) -> i32 {
     i32::try_from(latency.as_micros()).unwrap_or(i32::MAX)
 }
@@ -48,7 +48,7 @@ mod tests {
     use std::path::PathBuf;
     use std::process;
 
-    /// Somewhere nobody else writes.
+    /// Returns a path that no other test uses.
     fn place(name: &str) -> PathBuf {
         temp_dir().join(format!("runyard-{name}-{}", process::id()))
     }

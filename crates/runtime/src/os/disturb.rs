@@ -1,5 +1,5 @@
-//! For tests: signal handlers, as those of crates may be, a call into a library that comes and goes, forks, and
-//! the vector registers.
+//! Disturbances for tests: slow signal handlers like those of other crates, a library that is loaded and unloaded,
+//! forks, and checks of the vector registers.
 
 use crate::os::signal;
 use crate::os::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -9,24 +9,24 @@ use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Whether somebody is in the handler, which is not to be entered twice.
+/// Whether a thread is in the handler, which is not to be entered twice.
 static IS_HANDLING: AtomicBool = AtomicBool::new(false);
 
-/// How much the handler computes: some hundred microseconds, long beside the time between two ticks.
+/// The steps that the handler computes: some hundred microseconds, long compared with the time between two ticks.
 const STEPS: u32 = 1_000_000;
 
-/// Handles a signal by a long computation under a lock, outside of the C library.
+/// Installs a handler for a signal that computes for long under a lock, outside the C library.
 pub fn handle_slowly(signal: i32) {
-    // SAFETY: a sigaction of zeros is one, with an empty mask.
+    // SAFETY: a zeroed sigaction is valid, with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the kernel reads one sigaction; the handler uses atomics only.
+    // SAFETY: the kernel reads one sigaction; the handler uses only atomics.
     let installed = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-    assert_eq!(installed, 0, "the signal may be handled");
+    assert_eq!(installed, 0, "the kernel accepts the handler");
 }
 
-/// Whether the lock is held that the handler of [`handle_slowly`] takes.
+/// Returns whether the lock of [`handle_slowly`]'s handler is held.
 pub fn is_handling() -> bool {
     IS_HANDLING.load(Ordering::SeqCst)
 }
@@ -39,16 +39,17 @@ extern "C" fn handler(_: i32) {
     IS_HANDLING.store(false, Ordering::SeqCst);
 }
 
-/// Loads a library, calls its function `double name(double)`, and lets the library go; `None` if there is
-/// none. What it takes is `unsafe`, which tests have no other place for.
+/// Loads a library, calls its function `double name(double)`, and unloads the library; `None` if there is none. It is
+/// here because it needs `unsafe`, which is allowed nowhere else.
 ///
 /// # Panics
-/// If a name has a zero in it.
+/// If a name contains a zero byte.
 #[must_use]
 pub fn call_in_library(library: &str, name: &str, argument: f64) -> Option<f64> {
-    let [library, name] = [library, name].map(|it| CString::new(it).expect("a name has no zero"));
-    // SAFETY: the names end in zero. The caller says that the function takes and returns a double, and the
-    // library is there until it has returned.
+    let [library, name] =
+        [library, name].map(|it| CString::new(it).expect("a name has no zero byte"));
+    // SAFETY: the names end in zero. The caller says that the function takes and returns a double, and the library
+    // stays loaded until it has returned.
     unsafe {
         let handle = libc::dlopen(library.as_ptr(), libc::RTLD_NOW);
         if handle.is_null() {
@@ -63,43 +64,43 @@ pub fn call_in_library(library: &str, name: &str, argument: f64) -> Option<f64> 
     }
 }
 
-/// Sends a signal to a thread of this process, by the kernel's number of it.
+/// Sends a signal to a thread of this process, by the kernel's number of the thread.
 pub fn ring(thread: i32, signal: i32) {
     signal::ring(Tid(thread), signal);
 }
 
-/// How often the handler of [`interrupt_by`] ran.
+/// The number of times that the handler of [`interrupt_by`] ran.
 static INTERRUPTIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// Handles a signal by nothing, so that it ends system calls early.
+/// Installs an empty handler for a signal, so that the signal ends system calls early.
 ///
 /// # Panics
-/// If the signal cannot be handled.
+/// If the kernel refuses the handler.
 pub fn interrupt_by(signal: i32) {
     extern "C" fn count(_: i32) {
         INTERRUPTIONS.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: a sigaction of zeros is one, with an empty mask and without SA_RESTART.
+    // SAFETY: a zeroed sigaction is valid, with an empty mask and without SA_RESTART.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = count as *const () as usize;
-    // SAFETY: the kernel reads one sigaction; the handler uses atomics only.
+    // SAFETY: the kernel reads one sigaction; the handler uses only atomics.
     let installed = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-    assert_eq!(installed, 0, "the signal may be handled");
+    assert_eq!(installed, 0, "the kernel accepts the handler");
 }
 
-/// How often the signal of [`interrupt_by`] came so far, to any thread.
+/// Returns how often the signal of [`interrupt_by`] has come so far, to any thread.
 pub fn interruptions() -> usize {
     INTERRUPTIONS.load(Ordering::Relaxed)
 }
 
-/// How many bytes of the calling thread's stack are left.
+/// Returns the bytes left of the calling thread's stack.
 ///
 /// # Panics
 /// If the C library does not know the stack.
 pub fn stack_left() -> usize {
     let here = 0_u8;
     let mut lowest = std::ptr::null_mut();
-    // SAFETY: the attributes are made by the first call, read by the second, and ended by the third.
+    // SAFETY: the first call makes the attributes, the second reads them, and the third destroys them.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         let known = libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes);
@@ -111,15 +112,15 @@ pub fn stack_left() -> usize {
     std::ptr::from_ref(&here).addr() - lowest.addr()
 }
 
-/// What the child of [`fork_and_compute`] ends with.
+/// The exit code of [`fork_and_compute`]'s child.
 pub const COMPUTED: i32 = 42;
 
-/// Makes a child by fork(2), which computes a little, calls nothing and ends. How it ended, as its parent
-/// is told: its exit code, or none.
+/// Makes a child by fork(2) that computes a little, calls nothing and exits. Returns the child's exit code as its
+/// parent sees it, if it has one.
 pub fn fork_and_compute() -> Option<i32> {
     let mut status = 0;
-    // SAFETY: the child calls nothing that a child of a process with threads must not call: it computes, and
-    // ends. The parent waits for its own child, and the kernel writes the status to where one is.
+    // SAFETY: the child calls nothing that is forbidden in the child of a multi-threaded process: it computes and
+    // exits. The parent waits for its own child, and the kernel writes the status to a valid place.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -138,9 +139,9 @@ fn compute() -> u32 {
     (0..STEPS).fold(0, |sum, _| black_box(sum) + 1)
 }
 
-/// Lets a command compute a little between fork(2) and execve(2), which is unsafe to ask for.
+/// Makes a command compute a little between fork(2) and execve(2). The hook for this is unsafe.
 pub fn compute_before_exec(command: &mut Command) -> &mut Command {
-    // SAFETY: what the child does is to compute: it calls nothing, and takes no lock.
+    // SAFETY: the hook only computes: it calls nothing and takes no lock.
     unsafe {
         command.pre_exec(|| {
             black_box(compute());
@@ -149,19 +150,19 @@ pub fn compute_before_exec(command: &mut Command) -> &mut Command {
     }
 }
 
-/// All vector registers of the machine, or as much as they may have.
+/// The vector registers: room for the largest set of any supported machine.
 pub type Vectors = [u64; 32 * 8];
 
-/// Fills the vector registers, computes for so many rounds without touching them, and gives what they have
-/// then: for those words that no register of this machine holds, what was given.
+/// Fills the vector registers, computes for this many rounds without touching them, and returns their content after
+/// that. Words that no register of this machine holds are returned as they were given.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn hold_in_vectors(before: &Vectors, rounds: u64) -> Vectors {
-    /// One round trip: `$move` is the instruction, `$kind` the kind of register, `$size` its bytes.
+    /// Makes one round trip: `$move` is the instruction, `$kind` the kind of register, `$size` its bytes.
     macro_rules! hold {
         ($move:literal, $kind:literal, $size:literal, $after:ident, $($nth:literal)*) => {
             // SAFETY: each register is read from and written to its own part of an array that has room for all
-            // of the largest kind; the clobbers name all vector registers.
+            // registers of the largest kind. The clobbers name all vector registers.
             unsafe {
                 std::arch::asm!(
                     $(concat!($move, " ", $kind, $nth, ", [{from} + ", $nth, " * ", $size, "]"),)*
@@ -190,7 +191,7 @@ pub fn hold_in_vectors(before: &Vectors, rounds: u64) -> Vectors {
     after
 }
 
-/// As on the other machines, but in registers of the compiler's choice.
+/// Does the same on other machines, in registers of the compiler's choice.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn hold_in_vectors(before: &Vectors, rounds: u64) -> Vectors {

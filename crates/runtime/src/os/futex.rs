@@ -1,14 +1,14 @@
-//! Waiting for a word to change, as futex(2) has it. All of it may be called in a signal handler.
+//! Waits for a change of a word (futex(2)). All functions may be called in a signal handler.
 
 use crate::os::clock;
 use crate::os::sync::AtomicU32;
 use runyard_engine::time::Time;
 
-/// The bit set of a wait of ours, by which it is told from others in `/proc`. To wake means any bit.
+/// The bit set of the runtime's own waits, by which `/proc` shows them apart from others. A wake uses any bit.
 pub(crate) const OURS: u32 = 0x5275_6e79;
 
-/// Waits until somebody wakes this word, unless it is not `expected` any more; until `deadline` on
-/// the monotonic clock at the latest. May return for no reason: callers look and wait again.
+/// Waits until another thread wakes this word, while the word is `expected`, and until `deadline` on the monotonic
+/// clock at the latest. May return spuriously: callers check and wait again.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
     let spec = deadline.map(|at| libc::timespec {
         tv_sec: (at.0 / 1_000_000_000).cast_signed(),
@@ -29,7 +29,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
         );
     }
     if deadline.is_some() {
-        // After the deadline no clock is before it.
+        // Discards the clock's anchor: after the deadline no reading may lie before it.
         clock::forget();
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn wake_all(word: &AtomicU32) {
 
 fn wake_up_to(word: &AtomicU32, many: libc::c_int) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word outlives the call, and the kernel uses its address only.
+    // SAFETY: the word outlives the call, and the kernel uses only its address.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), operation, many);
     }

@@ -1,11 +1,11 @@
-//! The future of a task, and its result, in the cell of the task: one allocation has all of it.
+//! The future of a task and its result, inside the task's cell: one allocation holds all of it.
 //!
-//! A cell is made for a type of future, and used without that type, by the trait [`Body`]. Who has the turn of the
-//! task touches its future ([`Seat`]); after the last poll the result belongs to the task's [`Joined`] handle, or to the
-//! thread of that poll if the handle is gone by then.
+//! A cell is made for a type of future, and used without that type through the trait [`Body`]. The holder of the task's
+//! turn touches its future ([`Seat`]). After the last poll, the result belongs to the task's [`Joined`] handle, or to
+//! the thread of that poll if the handle is gone by then.
 //!
-//! (Rejected: the crate async-task. It has a word, a waker and a reference count of its own beside those of the cell, and
-//! an allocation more for each task; and a task that is woken in its poll comes back through it.)
+//! (Rejected: the crate async-task. It has a word, a waker and a reference count of its own beside those of the cell,
+//! and one more allocation per task. A task that is woken during its poll comes back through it.)
 
 use crate::os::above::{Above, Calls};
 use crate::os::harmless::Outcome;
@@ -23,35 +23,35 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The part of a cell that the rooms above know.
+/// The part of a cell that the modules above define.
 pub(crate) trait Head: fmt::Debug + Send + Sync + Sized + 'static {
     /// The reason why a task has no result.
     type Error: Send;
-    /// What running the task means now.
+    /// The kind of work that running the task means now.
     type Todo: fmt::Debug + Send;
 
-    /// Makes the error of a task that is cancelled. In foreign code.
+    /// Makes the error of a task that is cancelled. Called in foreign code.
     fn cancelled(&self) -> Self::Error;
 
-    /// Makes the error of a task that panicked. In foreign code.
+    /// Makes the error of a task that panicked. Called in foreign code.
     fn panicked(&self, payload: Box<dyn Any + Send>) -> Self::Error;
 
     /// Wakes the task of this cell, unless it is awake or over.
     fn wake(cell: &Cell<Self>);
 }
 
-/// The cell of a task, whatever its future is.
+/// The cell of a task, with the type of its future erased.
 pub(crate) type Cell<H> = TaskCell<H, dyn Body<H>>;
 
 /// A task's cell, with its future.
 ///
-/// In the order of the source: what every wake-up and poll looks at lies together behind the reference
-/// counts. With thousands of tasks each line is a miss.
+/// The fields are laid out in the order of the source: those that every wake-up and poll reads lie together behind the
+/// reference counts. With thousands of tasks each cache line is a miss.
 #[repr(C)]
 pub(crate) struct TaskCell<H: Head, B: ?Sized> {
     pub(crate) seat: Seat<TaskOf<Job<H>>>,
     join: Join,
-    /// The future is gone.
+    /// Whether the future is gone.
     done: AtomicBool,
     aborted: AtomicBool,
     head: H,
@@ -74,51 +74,51 @@ impl<H: Head, B: ?Sized> fmt::Debug for TaskCell<H, B> {
 }
 
 impl<H: Head, B: ?Sized> TaskCell<H, B> {
-    /// Whether the future is gone, by its end or by being dropped.
+    /// Returns whether the future is gone, by its end or by being dropped.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }
 
-    /// Whether somebody asked for the task's end.
+    /// Returns whether the task was asked to end.
     pub(crate) fn is_aborted(&self) -> bool {
         self.aborted.load(Ordering::Acquire)
     }
 
-    /// It is to end at its next poll.
+    /// Makes the task end at its next poll.
     pub(crate) fn note_aborted(&self) {
         self.aborted.store(true, Ordering::Release);
     }
 
-    /// Whether the result of the task is there: it is some time after the future is gone.
+    /// Returns whether the result of the task is stored, some time after the future is gone.
     pub(crate) fn is_over(&self) -> bool {
         self.join.is_over()
     }
 }
 
-/// What the engine lends a worker to run a task.
+/// The payload that the engine hands a worker to run a task.
 #[derive(Debug)]
 pub(crate) struct Job<H: Head> {
     pub(crate) cell: Arc<Cell<H>>,
     pub(crate) todo: H::Todo,
 }
 
-/// The future in a cell, whatever its type is.
+/// The future inside a cell, with its type erased.
 pub(crate) trait Body<H: Head>: Send + Sync {
-    /// Polls the future. Whether its result is there, and the future gone.
+    /// Polls the future. Returns whether it has completed: then its result is stored and the future is gone.
     ///
     /// # Safety
-    /// The caller has the turn of `task`, which is not over, and of which this is the body.
+    /// The caller has the turn of `task`, the turn is not over, and this is the body of `task`.
     unsafe fn poll(&self, task: &Arc<Cell<H>>) -> bool;
 
-    /// Takes the result to where `into` points, or drops it if that is null.
+    /// Moves the result to the place that `into` points to, or drops it if `into` is null.
     ///
     /// # Safety
-    /// The result is there, and it is the caller's. `into` is null, or leads to an `Option<Outcome<T, H::Error>>` with the type of
-    /// the future's output.
+    /// The result is stored and belongs to the caller. `into` is null or points to an `Option<Outcome<T, H::Error>>`,
+    /// where `T` is the future's output.
     unsafe fn take(&self, into: *mut ());
 }
 
-/// The future of a type, or its result.
+/// A future of a known type, or its result.
 pub(crate) struct FutureBody<H: Head, F: Future> {
     stage: UnsafeCell<Stage<H, F>>,
 }
@@ -129,8 +129,8 @@ enum Stage<H: Head, F: Future> {
     Gone,
 }
 
-// SAFETY: the stage is touched by who has the turn of the task, or the result: by one thread at a time. So both are
-// sent at most.
+// SAFETY: only the holder of the task's turn or of the result touches the stage, one thread at a time. So both are at
+// most sent.
 unsafe impl<H: Head, F: Future<Output: Send> + Send> Sync for FutureBody<H, F> {}
 
 impl<H, F> Body<H> for FutureBody<H, F>
@@ -141,7 +141,9 @@ where
     unsafe fn poll(&self, task: &Arc<Cell<H>>) -> bool {
         // SAFETY: the caller has the turn.
         let stage = unsafe { &mut *self.stage.get() };
-        let Stage::Future(future) = stage else { unreachable!("it is polled until it is ready") };
+        let Stage::Future(future) = stage else {
+            unreachable!("a future is polled only until it is ready")
+        };
         let ready = if task.is_aborted() {
             Err(task.cancelled())
         } else {
@@ -149,7 +151,7 @@ where
             // waker stands for is the caller's: the waker is not dropped.
             let waker = unsafe { Arc::from_raw(Arc::as_ptr(task).cast::<TaskCell<H, Self>>()) };
             let waker = ManuallyDrop::new(Waker::from(waker));
-            // SAFETY: the future is in an allocation that is counted, and stays there until it is dropped.
+            // SAFETY: the future is in a reference-counted allocation, and stays there until it is dropped.
             let future = unsafe { Pin::new_unchecked(future) };
             let mut cx = Context::from_waker(&waker);
             match catch_unwind(AssertUnwindSafe(|| future.poll(&mut cx))) {
@@ -158,7 +160,7 @@ where
                 Err(payload) => Err(task.panicked(payload)),
             }
         };
-        // What the future has may panic as well when it is dropped.
+        // Dropping the future may panic as well.
         let dropped = catch_unwind(AssertUnwindSafe(|| *stage = Stage::Gone));
         *stage = Stage::Result(Outcome::new(match dropped {
             Ok(()) => ready,
@@ -175,12 +177,12 @@ where
         let stage = unsafe { &mut *self.stage.get() };
         let Stage::Result(outcome) = stage else { unreachable!("a result is taken once") };
         let into = into.cast::<Option<Outcome<F::Output, H::Error>>>();
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller promises.
         let Some(into) = (unsafe { into.as_mut() }) else { return *stage = Stage::Gone };
-        // The stage is as large as the future. Of that the outcome is moved only.
-        // SAFETY: the outcome is read once, as nothing drops the stage that had it.
+        // The stage is as large as the future; only the outcome is moved out of it. SAFETY: the outcome is read once,
+        // as nothing drops the stage that held it.
         *into = Some(unsafe { std::ptr::read(outcome) });
-        // SAFETY: the place is valid, and what is there was moved.
+        // SAFETY: the place is valid, and its content was moved out.
         unsafe { std::ptr::write(stage, Stage::Gone) };
     }
 }
@@ -200,30 +202,30 @@ where
     }
 }
 
-/// Whose the result is, and whether somebody waits for it.
+/// The owner of the result, and whether a waiter may be registered for it.
 #[derive(Debug, Default)]
 struct Join {
     word: AtomicU32,
 }
 
-/// Who waits for the result.
+/// The waker of the task or thread that waits for the result.
 type Waiter = Mutex<Option<Waker>>;
 
 /// A handle wants the result.
 const WANTED: u32 = 1;
-/// The result is there.
+/// The result is stored.
 const THERE: u32 = 2;
-/// There may be a waiter.
+/// A waiter may be registered.
 const WAITS: u32 = 4;
 
 impl Join {
-    /// Whether the result is there, or was.
+    /// Returns whether the result has been stored, even if it was taken since.
     fn is_over(&self) -> bool {
         self.word.load(Ordering::Acquire) & THERE != 0
     }
 }
 
-/// A new task, and the one handle for its result.
+/// Makes a new task, and the only handle for its result.
 pub(crate) fn task<H, F>(head: H, future: F) -> (Arc<Cell<H>>, Joined<H, F::Output>)
 where
     H: Head,
@@ -241,7 +243,7 @@ where
     (cell.clone(), Joined { cell, is_taken: false, result: PhantomData })
 }
 
-/// Polls a task that was scheduled. In foreign code.
+/// Polls a task that was scheduled. Called in foreign code.
 pub(crate) fn run<H: Head>(task: &Arc<Cell<H>>) {
     let in_poll = task.seat.begin();
     // SAFETY: the turn has just begun.
@@ -253,7 +255,7 @@ pub(crate) fn run<H: Head>(task: &Arc<Cell<H>>) {
     let join = &task.join;
     let before = join.word.fetch_or(THERE, Ordering::AcqRel);
     if before & WANTED == 0 {
-        // SAFETY: no handle is left, so the result is of whoever polled the task.
+        // SAFETY: no handle is left, so the result belongs to the thread that polled the task.
         unsafe { task.body.take(std::ptr::null_mut()) };
     } else if before & WAITS != 0 {
         let waiter = Above::without_preemption(|| lock(&task.waiter).take());
@@ -262,12 +264,12 @@ pub(crate) fn run<H: Head>(task: &Arc<Cell<H>>) {
     drop(in_poll);
 }
 
-/// The poll of a task is over, and it blocks: its box goes to its seat, or is given back if it was woken meanwhile.
+/// Ends the poll of a task that blocks: puts its box into its seat, or returns it if the task was woken meanwhile.
 #[inline]
 pub(crate) fn block<H: Head>(task: TaskOf<Job<H>>) -> Option<TaskOf<Job<H>>> {
     let job = task.payload.as_ref().expect("a blocked task has its payload");
     let seat = &raw const job.cell.seat;
-    // SAFETY: the box keeps the cell, in an allocation of its own, and the caller has the box.
+    // SAFETY: the box keeps the cell, which is an allocation of its own, and the caller has the box.
     unsafe { Seat::block(seat, task) }
 }
 
@@ -276,7 +278,7 @@ pub(crate) fn block<H: Head>(task: TaskOf<Job<H>>) -> Option<TaskOf<Job<H>>> {
 pub(crate) struct Joined<H: Head, T> {
     cell: Arc<Cell<H>>,
     is_taken: bool,
-    /// The type with which [`task`] made the cell.
+    /// The type for which [`task`] made the cell.
     result: PhantomData<fn() -> T>,
 }
 
@@ -289,7 +291,8 @@ impl<H: Head, T> Joined<H, T> {
         self.is_taken
     }
 
-    /// The result, if it is there; else `waker`, which harms nobody, is woken when it is.
+    /// Returns the result if it is stored. Otherwise registers `waker`, which must be safe to wake anywhere, for that
+    /// moment.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Outcome<T, H::Error>> {
         assert!(!self.is_taken, "a handle is polled until it is ready");
         let join = &self.cell.join;
@@ -303,9 +306,9 @@ impl<H: Head, T> Joined<H, T> {
         }
         self.is_taken = true;
         let mut outcome: Option<Outcome<T, H::Error>> = None;
-        // SAFETY: the result is there and the handle's, and the cell was made with its type.
+        // SAFETY: the result is stored and belongs to the handle, and the cell was made for this type.
         unsafe { self.cell.body.take((&raw mut outcome).cast()) };
-        Poll::Ready(outcome.expect("it was taken"))
+        Poll::Ready(outcome.expect("the result was moved into the outcome"))
     }
 }
 
@@ -320,7 +323,7 @@ impl<H: Head, T> Drop for Joined<H, T> {
             drop(Above::without_preemption(|| lock(&cell.waiter).take()));
         }
         if before & THERE != 0 {
-            // SAFETY: the result is there, and its handle's.
+            // SAFETY: the result is stored and belongs to the handle.
             unsafe { cell.body.take(std::ptr::null_mut()) };
         }
     }

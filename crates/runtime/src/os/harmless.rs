@@ -1,20 +1,20 @@
-//! Foreign code that may panic while the runtime calls it: the destructor of a result that nobody takes, a
-//! waker, an observer. The panic hook reports the panic, as every panic, and the panic goes no further.
+//! Foreign code that may panic while the runtime calls it: the destructor of a result that is never taken, a waker, an
+//! observer. The panic hook reports the panic, as every panic, and the panic goes no further.
 
 use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Calls what may panic.
+/// Calls code that may panic.
 pub(crate) fn harmless(foreign: impl FnOnce()) {
     let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) else { return };
-    // The payload is foreign as well. One that panics again is left where it is.
+    // The payload is foreign as well. If dropping it panics, the second payload is leaked.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         mem::forget(another);
     }
 }
 
-/// The result of a task. A panic of its destructor harms nobody.
+/// The result of a task. A panic of its destructor goes no further.
 pub(crate) struct Outcome<T, E>(Option<Result<T, E>>);
 
 impl<T, E> Outcome<T, E> {

@@ -1,4 +1,4 @@
-//! Lists that grow in the runtime's own code.
+//! Growing lists for the runtime's own code.
 
 #[cfg(not(loom))]
 use crate::os::memory::Own;
@@ -9,11 +9,11 @@ use std::ops::{Deref, DerefMut};
 
 #[cfg(not(loom))]
 type Memory<T> = Vec<T, Own>;
-/// The model checker stops nobody in the allocator.
+/// The model checker stops no thread in the allocator.
 #[cfg(loom)]
 type Memory<T> = Vec<T>;
 
-/// A vector in memory of the runtime: whoever takes or frees it waits for no task.
+/// A vector in the runtime's own memory: a thread that allocates or frees it waits for no task.
 pub(crate) struct List<T>(Memory<T>);
 
 impl<T> List<T> {

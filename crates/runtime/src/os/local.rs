@@ -1,30 +1,30 @@
 //! Words of the calling thread: a value that is lent to it for a time, whether it serves workers, and whether it is in
 //! the signal handler.
 //!
-//! The words are initialised at compile time and have no destructor, so reading one is one load
-//! relative to the thread pointer, in a signal handler too, and never registers anything (H2).
+//! The words are initialised at compile time and have no destructor. So to read one is one load relative to the thread
+//! pointer, in a signal handler too, and never registers anything (H2).
 
 use std::cell::Cell;
 use std::ptr;
 
 thread_local! {
-    /// Whether the thread is one of a runtime's that serve its workers.
+    /// Whether this is a thread of a runtime that serves its workers.
     static SERVANT: Cell<bool> = const { Cell::new(false) };
     /// Whether the thread is in the signal handler.
     static HANDLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is one of a runtime's that serve its workers: a keeper, a maker, a teller.
+/// Returns whether the calling thread serves a runtime's workers: a keeper, a maker or a teller.
 pub(crate) fn is_servant() -> bool {
     SERVANT.get()
 }
 
-/// The calling thread is one of those from now on.
+/// Marks the calling thread as one that serves workers.
 pub(crate) fn be_servant() {
     SERVANT.set(true);
 }
 
-/// Whether the calling thread is in the signal handler, where much is forbidden (H1).
+/// Returns whether the calling thread is in the signal handler, where much is forbidden (H1).
 pub(crate) fn is_handling() -> bool {
     HANDLING.get()
 }
@@ -36,16 +36,16 @@ pub(crate) fn handling(body: impl FnOnce()) {
     HANDLING.set(false);
 }
 
-/// A word of a thread that points to a value for as long as that is lent. It has no destructor.
+/// A thread's word that points to a value while the value is lent. It has no destructor.
 pub(crate) struct Lent<T>(Cell<*const T>);
 
 impl<T> Lent<T> {
-    /// A word that points nowhere.
+    /// Makes a word that points nowhere.
     pub(crate) const fn none() -> Lent<T> {
         Lent(Cell::new(ptr::null()))
     }
 
-    /// Makes the word point to `value` while `body` runs, and no longer if that panics.
+    /// Makes the word point to `value` while `body` runs, and resets it if `body` panics.
     pub(crate) fn lend<R>(&self, value: &T, body: impl FnOnce() -> R) -> R {
         struct End<'a, T>(&'a Cell<*const T>);
         impl<T> Drop for End<'_, T> {
@@ -61,8 +61,8 @@ impl<T> Lent<T> {
     /// Calls `body` with the value, if one is lent. May be called in a signal handler.
     pub(crate) fn with<R>(&self, body: impl FnOnce(Option<&T>) -> R) -> R {
         let value = self.0.get();
-        // SAFETY: the pointer is set only while `lend` borrows the value, also if that panics. Only the thread that
-        // has the word reads it, so the value is alive for as long as `body` runs.
+        // SAFETY: the pointer is set only while `lend` borrows the value, and is reset if that panics. Only the thread
+        // of the word reads it, so the value lives as long as `body` runs.
         body(unsafe { value.as_ref() })
     }
 }

@@ -1,4 +1,5 @@
-//! A value that one at a time may touch: what a lock guards, apart from who gets it when.
+//! A value that one holder at a time may touch: the part of a lock that guards the value, without the part that decides
+//! the order.
 
 use crate::os::sync::{Arc, AtomicBool, Ordering};
 use std::cell::UnsafeCell;
@@ -8,20 +9,20 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
-/// A value, and whether somebody has it. Sound by itself: whoever decides whose turn it is can be wrong
-/// without harm, as who comes too early gets nothing.
+/// A value with a flag for "taken". It is sound by itself: code that decides the order may be wrong without harm, since
+/// a thread that comes too early gets nothing.
 pub(crate) struct Locked<T: ?Sized> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: of all who share it one has the value at a time, by `taken`, and may take it to its thread.
+// SAFETY: because of `taken`, one of the threads that share it has the value at a time, and may take it to its thread.
 unsafe impl<T: ?Sized + Send> Sync for Locked<T> {}
 
-/// The value, by whoever has it.
+/// Exclusive access to the value, until it is dropped.
 pub(crate) struct Held<'a, T: ?Sized> {
     locked: &'a Locked<T>,
-    /// Who has the value may do with it what the owner of a `&mut T` may.
+    /// The holder may do with the value all that the owner of a `&mut T` may.
     value: PhantomData<&'a mut T>,
 }
 
@@ -44,9 +45,9 @@ impl<T: ?Sized> Locked<T> {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// The value, unless somebody has it.
+    /// Takes the value, unless it is taken.
     pub(crate) fn take(&self) -> Option<Held<'_, T>> {
-        // Not before it is taken: a `Held` that goes gives the value back.
+        // The `Held` is made only after the value is taken: dropping a `Held` gives the value back.
         self.is_taken_now().then(|| Held { locked: self, value: PhantomData })
     }
 
@@ -59,15 +60,15 @@ impl<T: ?Sized> Deref for Held<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: a `Held` is made by who found `taken` unset and set it, and unsets it when it goes, so
-        // there is one at a time; the borrows that it gives out end before it goes.
+        // SAFETY: a `Held` is made only by a thread that found `taken` unset and set it, and unsets it when it is
+        // dropped. So there is one at a time, and the borrows that it gives out end before it is dropped.
         unsafe { &*self.locked.value.get() }
     }
 }
 
 impl<T: ?Sized> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and `self` is borrowed as the only one.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { &mut *self.locked.value.get() }
     }
 }
@@ -78,25 +79,25 @@ impl<T: ?Sized> Drop for Held<'_, T> {
     }
 }
 
-/// The value, by whoever has it and shares its owner, which has the [`Locked`].
+/// Exclusive access to the value, together with a share in the owner that contains the [`Locked`].
 pub(crate) struct OwnedHeld<M: ?Sized, T: ?Sized> {
     owner: Arc<M>,
-    /// A part of what `owner` shares, or of what that borrows: there as long as the owner is.
+    /// A part of the data that `owner` shares or borrows; it lives as long as the owner.
     locked: NonNull<Locked<T>>,
 }
 
-// SAFETY: it is an `Arc<M>`, which may be sent if `M` may be sent and shared, and a `Held`, which may be sent if
-// `T` may.
+// SAFETY: it consists of an `Arc<M>`, which may be sent if `M` may be sent and shared, and of a `Held`, which may be
+// sent if `T` may.
 unsafe impl<M: ?Sized + Send + Sync, T: ?Sized + Send> Send for OwnedHeld<M, T> {}
 
-// SAFETY: as above; who shares it has a `&T`, and may have a clone of the `Arc<M>`.
+// SAFETY: as above. A thread that shares it has a `&T`, and may get a clone of the `Arc<M>`.
 unsafe impl<M: ?Sized + Send + Sync, T: ?Sized + Send + Sync> Sync for OwnedHeld<M, T> {}
 
 impl<M: ?Sized, T: ?Sized> OwnedHeld<M, T> {
-    /// The value that `of` finds in the owner, unless somebody has it.
+    /// Takes the value that `of` finds in the owner, unless it is taken.
     pub(crate) fn take(owner: Arc<M>, of: fn(&M) -> &Locked<T>) -> Option<OwnedHeld<M, T>> {
         let locked = NonNull::from(of(&owner));
-        // SAFETY: `of` gave it for a borrow of `owner` of any length, and `owner` is there.
+        // SAFETY: `of` returned the reference for a borrow of `owner` of any length, and `owner` is alive.
         let is_taken_now = unsafe { locked.as_ref() }.is_taken_now();
         is_taken_now.then(|| OwnedHeld { owner, locked })
     }
@@ -105,7 +106,7 @@ impl<M: ?Sized, T: ?Sized> OwnedHeld<M, T> {
         &self.owner
     }
 
-    /// Gives the value back; who owned it.
+    /// Gives the value back, and returns the owner.
     pub(crate) fn end(self) -> Arc<M> {
         self.locked().give_back();
         let this = ManuallyDrop::new(self);
@@ -114,9 +115,9 @@ impl<M: ?Sized, T: ?Sized> OwnedHeld<M, T> {
     }
 
     fn locked(&self) -> &Locked<T> {
-        // SAFETY: `take` had it for a borrow of `owner` of any length. `owner` is shared as long as `self` is
-        // there, and while it is, nobody has it exclusively: that takes the only `Arc`, and `self` gives no `&mut`
-        // of this one.
+        // SAFETY: `of` returned the reference to `take` for a borrow of `owner` of any length. `owner` is shared as
+        // long as `self` lives. No code has it exclusively meanwhile: that needs the only `Arc`, and `self` gives out
+        // no `&mut` of its own.
         unsafe { self.locked.as_ref() }
     }
 }
@@ -125,15 +126,15 @@ impl<M: ?Sized, T: ?Sized> Deref for OwnedHeld<M, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: an `OwnedHeld` is made by who found `taken` unset and set it, and unsets it when it goes, so there
-        // is one at a time; the borrows that it gives out end before it goes.
+        // SAFETY: an `OwnedHeld` is made only by a thread that found `taken` unset and set it, and unsets it when it is
+        // dropped. So there is one at a time, and the borrows that it gives out end before it is dropped.
         unsafe { &*self.locked().value.get() }
     }
 }
 
 impl<M: ?Sized, T: ?Sized> DerefMut for OwnedHeld<M, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and `self` is borrowed as the only one.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { &mut *self.locked().value.get() }
     }
 }
@@ -160,7 +161,7 @@ mod tests {
         let mut held = locked.take().unwrap();
         *held += 1;
         assert!(locked.take().is_none());
-        assert!(locked.take().is_none(), "who got nothing gives nothing back");
+        assert!(locked.take().is_none(), "a thread that did not take the value gives nothing back");
         drop(held);
         assert_eq!(*locked.take().unwrap(), 2);
     }

@@ -1,13 +1,13 @@
-//! Memory for the runtime's own code, beside the program's allocator.
+//! Memory for the runtime's own code, apart from the program's allocator.
 //!
-//! A task is stopped anywhere, in the program's allocator too, and the runtime's own code is not to wait for
-//! it. So what that code keeps in lists comes from here: pages of the kernel, cut into blocks of some sizes.
-//! Nobody is stopped with the lock, and nothing is called with it but `mmap`. A block that is freed waits for
-//! the next one of its size, and goes back to the kernel only if it is larger than [`LARGEST`]. What is left of a chunk
-//! that is too small for the next block is given up.
+//! A task may be stopped anywhere, also inside the program's allocator, and the runtime's own code must not wait for
+//! it. So the lists of that code live here: in pages of the kernel, cut into blocks of a few sizes. No thread is
+//! stopped with the lock, and the only call under it is `mmap`. A freed block is kept for the next allocation of its
+//! size. It goes back to the kernel only if it is larger than [`LARGEST`]. If the rest of a chunk is too small for the
+//! next block, it is abandoned.
 //!
-//! Rejected: to bring the memory along from outside of the section. A waiter needs some for three lists of two tasks
-//! and for the queue of a mutex. It would have to ask for each, and again after each try.
+//! Rejected: to allocate before the section begins. A waiter needs memory for three lists of two tasks and for the
+//! queue of a mutex. It would have to ask for each, and again after each try.
 
 use crate::os::above::{Above, Calls};
 use crate::os::local;
@@ -25,24 +25,24 @@ const SMALLEST: usize = 16;
 const LARGEST: usize = 32 << 10;
 const CLASSES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
 
-/// How much is asked of the kernel for blocks. It takes pages for what is used.
+/// The bytes that are mapped at a time for blocks. The kernel provides a page only when it is touched.
 const CHUNK: usize = 256 << 10;
 
 static ARENA: Mutex<Arena> =
     Mutex::new(Arena { free: [ptr::null_mut(); CLASSES], next: ptr::null_mut(), left: 0 });
 
-/// A block that is free: the next one of its size.
+/// A free block, which holds the pointer to the next free block of its size.
 struct Free(*mut Free);
 
 struct Arena {
-    /// The free blocks of each size.
+    /// The lists of free blocks, one for each size.
     free: [*mut Free; CLASSES],
-    /// What is left of the last chunk.
+    /// The unused rest of the last chunk.
     next: *mut u8,
     left: usize,
 }
 
-// SAFETY: the pointers lead to memory that is in no thread's hands: a thread that has the arena has that as well.
+// SAFETY: the pointers lead to memory that no other thread owns: a thread that has the arena owns that memory too.
 unsafe impl Send for Arena {}
 
 impl Arena {
@@ -51,26 +51,26 @@ impl Arena {
         if first.is_null() {
             return self.cut(SMALLEST << class);
         }
-        // SAFETY: it was written when the block was freed, which nobody has used since.
+        // SAFETY: the word was written when the block was freed, and no thread has used the block since.
         self.free[class] = unsafe { (*first).0 };
         NonNull::new(first.cast())
     }
 
-    /// A block of the last chunk, or of a new one: at a multiple of its size, up to that of a page.
+    /// Cuts a block from the last chunk, or from a new one. It is aligned to its size, at most to a page.
     fn cut(&mut self, size: usize) -> Option<NonNull<u8>> {
         let skipped = self.next.align_offset(size.min(PAGE));
         if self.left < size + skipped {
             (self.next, self.left) = (map(CHUNK)?.as_ptr(), CHUNK);
             return self.cut(size);
         }
-        // SAFETY: that much is left of the chunk.
+        // SAFETY: that many bytes are left of the chunk.
         let (block, next) = unsafe { (self.next.add(skipped), self.next.add(skipped + size)) };
         (self.next, self.left) = (next, self.left - skipped - size);
         NonNull::new(block)
     }
 
     /// # Safety
-    /// The block is of this class, and nobody's any more.
+    /// The block is of this class, and no thread uses it any more.
     unsafe fn give_back(&mut self, class: usize, block: NonNull<u8>) {
         let first = block.cast::<Free>();
         // SAFETY: a block is at least as large as a pointer, and aligned to its size.
@@ -79,20 +79,20 @@ impl Arena {
     }
 }
 
-/// The class of the blocks that are large enough; none for what has pages of its own.
+/// Returns the class of the smallest blocks that are large enough; `None` if the memory gets pages of its own.
 fn class(layout: Layout) -> Option<usize> {
     let size = layout.size().max(layout.align()).max(SMALLEST).next_power_of_two();
     (size <= LARGEST).then(|| (size / SMALLEST).ilog2() as usize)
 }
 
-/// Nobody is stopped with the lock, wherever the caller is.
+/// Runs `act` with the arena locked. No thread is stopped with the lock, wherever the caller is.
 fn with_arena<R>(act: impl FnOnce(&mut Arena) -> R) -> R {
     debug_assert!(!local::is_handling(), "the signal handler allocates nothing (H1)");
     Above::without_preemption(|| act(&mut lock(&ARENA)))
 }
 
-// SAFETY: a block is in one pair of hands from `allocate` to `deallocate`: it is cut from a chunk once, and is in
-// the list of free blocks otherwise. All that is known of it is in its layout, so copies of `Own` are the same.
+// SAFETY: a block has one owner from `allocate` to `deallocate`: it is cut from a chunk once, and is in the list of
+// free blocks otherwise. Its layout says all that is known of it, so all copies of `Own` are the same allocator.
 unsafe impl Allocator for Own {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.align() > PAGE {
@@ -108,10 +108,10 @@ unsafe impl Allocator for Own {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         match class(layout) {
-            // SAFETY: the caller gives back what it had with this layout.
+            // SAFETY: the caller got the block with this layout.
             Some(class) => with_arena(|arena| unsafe { arena.give_back(class, block) }),
             None => {
-                // SAFETY: as above; these pages were mapped for it alone.
+                // SAFETY: as above; these pages were mapped for this memory alone.
                 unsafe { unmap(block, layout.size()) };
             }
         }
@@ -132,7 +132,7 @@ mod tests {
                 let at = (round.wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ seed) >> 61) as usize;
                 let whole =
                     |list: &Vec<u64, Own>| list.iter().all(|&word| word == seed << 8 | at as u64);
-                assert!(whole(&kept[at]), "somebody else wrote here");
+                assert!(whole(&kept[at]), "another thread wrote here");
                 match round % 7 {
                     0 => kept[at] = Vec::new_in(Own),
                     more => {

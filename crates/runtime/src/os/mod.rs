@@ -1,10 +1,10 @@
-//! Everything that only the operating system can do, behind safe functions: the only `unsafe` of Runyard.
+//! The operations that only the operating system provides, behind safe functions. Runyard has `unsafe` code only here.
 //!
-//! Linux has all of it. Other systems have [`portable`], with the same verbs, which cannot stop a thread: tasks
-//! cooperate there. This file is the only one that says which it is; no other asks for the system.
+//! Linux has all of them. Other systems have [`portable`], with the same functions; it cannot stop a thread, so tasks
+//! cooperate there. Only this file chooses between the two; no other file checks the system.
 //!
-//! What may be called from a signal handler says so; it is atomics and raw system calls, never the allocator, never a
-//! lock, and it keeps errno.
+//! A function that may be called in a signal handler says so. It uses only atomics and raw system calls, no allocator
+//! and no lock, and it keeps errno.
 
 pub(crate) mod above;
 pub(crate) mod alloc;
@@ -63,5 +63,5 @@ pub(crate) use portable::{
     barrier, disturb, futex, pages, signal, stack, symbols, tasks, thread, timer,
 };
 
-/// Whether threads can be stopped at all on this system.
+/// Whether threads can be stopped on this system at all.
 pub(crate) const PREEMPTS: bool = cfg!(all(target_os = "linux", not(runyard_portable)));

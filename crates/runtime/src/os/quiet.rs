@@ -1,18 +1,18 @@
-//! Functions of the C library that hold no lock, and who called them.
+//! Functions of the C library that hold no lock, and the check of their callers.
 //!
-//! A thread that is stopped in such a function holds what its caller holds. Called by the program it may be
-//! stopped there as in the program itself; called by the library (`malloc` calls `mmap`, `fwrite` calls `write`)
-//! it may hold a lock that everybody needs. So the handler unwinds: each frame in the library has to be one of
-//! these functions, up to a caller outside.
+//! A thread that is stopped in such a function holds the locks of its caller. If the program called the function, the
+//! thread may be stopped there as in the program itself. If the library called it (`malloc` calls `mmap`, `fwrite`
+//! calls `write`), the thread may hold a lock that every thread needs. So the handler unwinds: each frame in the
+//! library has to be one of these functions, up to a caller outside.
 //!
-//! A table says for each instruction of these functions where their caller is. It is made once, outside of
-//! handlers, from what the library says for its own unwinding. In the handler a frame is a binary search and
-//! one or two reads of the stack.
+//! A table gives, for each instruction of these functions, the place of the caller's frame. It is made once, outside of
+//! handlers, from the library's own unwinding data. In the handler, a frame costs a binary search and one or two reads
+//! of the stack.
 //!
-//! Not here is a function that only might hold something, nor one that is not known: names are chosen, not
-//! guessed. Neither are those that look harmless and are not: `fork`, `posix_spawn`, `pthread_create`, `raise`,
-//! `abort` and the `setuid` family make system calls of their own while they hold locks; `readdir` has the
-//! lock of its directory; `getrandom` has memory of its own in new libraries; `sbrk` is the allocator's.
+//! The list contains no function that might hold a lock, and no unknown one: each name is chosen, not guessed. These
+//! functions look harmless but are left out: `fork`, `posix_spawn`, `pthread_create`, `raise`, `abort` and the `setuid`
+//! family make system calls of their own while they hold locks; `readdir` has the lock of its directory; `getrandom`
+//! has memory of its own in new libraries; `sbrk` belongs to the allocator.
 
 use crate::os::sync::OnceLock;
 use gimli::{
@@ -22,46 +22,46 @@ use gimli::{
 use std::ffi::CStr;
 use std::ops::Range;
 
-/// How many frames of these functions one upon another are followed. `stat` has two.
+/// The most frames of these functions in a row that are followed. `stat` has two.
 const FRAMES: usize = 8;
 
-/// No frame of these functions is as large; what is said to be is not followed.
+/// More than the largest frame of these functions, in bytes; a larger one is not followed.
 const LARGEST_FRAME: usize = 1 << 16;
 
-/// Where a thread is: its registers that unwinding takes.
+/// The registers of a thread that unwinding needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) pc: usize,
     pub(super) sp: usize,
-    /// The frame pointer, or what the register is used for instead.
+    /// The frame pointer, or another value if the code uses the register otherwise.
     pub(super) fp: usize,
 }
 
-/// An object of the library that says how it is unwound.
+/// An object of the library that has unwinding data.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
-    /// All that is loaded of it.
+    /// All loaded parts of the object.
     pub(super) loaded: Vec<Range<usize>>,
-    /// Its `.eh_frame_hdr`.
+    /// The object's `.eh_frame_hdr`.
     pub(super) header: Range<usize>,
 }
 
-/// For some instructions of a function: where its caller is.
+/// The place of the caller's frame, for a range of instructions of a function.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     begin: usize,
     end: usize,
-    /// Whether the frame ends so many bytes above the frame pointer; if not, above the stack pointer.
+    /// Whether the frame ends `size` bytes above the frame pointer; otherwise it ends that far above the stack pointer.
     by_fp: bool,
     size: usize,
-    /// How far below the end of the frame the caller's frame pointer is, if it is saved.
+    /// The distance of the caller's saved frame pointer below the end of the frame, if it is saved.
     saved_fp: Option<usize>,
 }
 
-/// In the order of their addresses.
+/// The rows, in the order of their addresses.
 static ROWS: OnceLock<Box<[Row]>> = OnceLock::new();
 
-/// Makes the table, once for the process. Not in a signal handler: it asks the loader, and allocates.
+/// Makes the table, once for the process. Not for signal handlers: it asks the loader, and allocates.
 pub(super) fn find(objects: &[Object]) {
     ROWS.get_or_init(|| {
         if !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
@@ -69,20 +69,20 @@ pub(super) fn find(objects: &[Object]) {
         }
         let mut rows: Vec<_> = NAMES.iter().flat_map(|name| rows_of(name, objects)).collect();
         rows.sort_unstable_by_key(|row| (row.begin, row.end));
-        // One function has several names.
+        // A function may have several names.
         rows.dedup_by_key(|row| row.begin);
         rows.into()
     });
-    // SAFETY: the call gives a pointer, which nobody follows. What it also does is to forget that a name was
-    // not found.
+    // SAFETY: the call returns a pointer, which is not followed. Its other effect is to clear the loader's error that a
+    // name was not found.
     unsafe { libc::dlerror() };
 }
 
-/// Whether a thread that is in the library was called from outside of it, and holds nothing of it. May be called in
-/// a signal handler.
+/// Returns whether a thread in the library was called from outside it and holds none of its locks. May be called in a
+/// signal handler.
 pub(super) fn is_called_from_outside(mut at: Frame, is_in_library: fn(usize) -> bool) -> bool {
     let Some(rows) = ROWS.get() else { return false };
-    // A return address is behind the call, and so may be behind the function.
+    // Later, this is one byte before the return address: that is behind the call, and so may be behind the function.
     let mut inside = at.pc;
     for _ in 0..FRAMES {
         let Some(row) = row_of(rows, inside) else { return false };
@@ -104,8 +104,8 @@ impl Row {
     fn caller(&self, at: Frame) -> Option<Frame> {
         let end = if self.by_fp { at.fp } else { at.sp }.checked_add(self.size)?;
         let is_sane = end % WORD == 0 && end > at.sp && end - at.sp <= LARGEST_FRAME;
-        // SAFETY: the words lie between the stack pointer of a frame and the end of that, as the function says
-        // itself, and the thread to which the stack belongs is the calling one.
+        // SAFETY: the words lie between the stack pointer of a frame and the end of the frame, as the function's own
+        // data says. The stack belongs to the calling thread.
         let word = |below: usize| unsafe { ((end - below) as *const usize).read() };
         let is_in_frame = |below: usize| below >= WORD && below <= end - at.sp;
         if !is_sane || !self.saved_fp.is_none_or(is_in_frame) {
@@ -121,9 +121,10 @@ const WORD: usize = size_of::<usize>();
 
 pub(super) type Bytes = EndianSlice<'static, NativeEndian>;
 
-/// What unwinding a function takes; nothing if it is none of these objects', or strange.
+/// Returns the rows of the named function. Returns none if it is in none of these objects, or has unusual unwinding
+/// data.
 fn rows_of(name: &CStr, objects: &[Object]) -> Vec<Row> {
-    // SAFETY: the name ends in zero; what comes back is an address, or null.
+    // SAFETY: the name ends in zero; the result is an address or null.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.addr();
     let has = |object: &&Object| object.loaded.iter().any(|part| part.contains(&address));
     let object = objects.iter().find(has);
@@ -131,9 +132,9 @@ fn rows_of(name: &CStr, objects: &[Object]) -> Vec<Row> {
 }
 
 impl Object {
-    /// The rows of the function that begins there; none if one of them is strange.
+    /// Returns the rows of the function that begins at this address; none if one of its rows is unusual.
     fn rows(&self, function: usize) -> gimli::Result<Option<Vec<Row>>> {
-        // SAFETY: the C library and the unwinder are there for as long as the process is.
+        // SAFETY: the C library and the unwinder stay loaded as long as the process lives.
         let Some(Tables { header, frames, bases }) = unsafe { self.tables() }? else {
             return Ok(None);
         };
@@ -155,13 +156,13 @@ impl Object {
         Ok(rows)
     }
 
-    /// Its tables, if they are as usual.
+    /// Returns the object's unwinding tables, if they have the usual form.
     ///
     /// # Safety
-    /// The object stays loaded for as long as they are used.
+    /// The object stays loaded as long as the tables are used.
     pub(super) unsafe fn tables(&self) -> gimli::Result<Option<Tables>> {
         let bases = BaseAddresses::default().set_eh_frame_hdr(self.header.start as u64);
-        // SAFETY: this is loaded, and the caller promises that it stays.
+        // SAFETY: the header is loaded, and the caller promises that it stays.
         let header = unsafe { bytes(self.header.clone()) };
         let header = EhFrameHdr::from(header).parse(&bases, WORD as u8)?;
         let Pointer::Direct(frames_at) = header.eh_frame_ptr() else { return Ok(None) };
@@ -173,14 +174,14 @@ impl Object {
     }
 }
 
-/// How the functions of an object are unwound.
+/// The unwinding tables of an object.
 pub(super) struct Tables {
     pub(super) header: ParsedEhFrameHdr<Bytes>,
     pub(super) frames: EhFrame<Bytes>,
     pub(super) bases: BaseAddresses,
 }
 
-/// The row in our words, if it has what all ordinary functions have.
+/// Converts a row, if it has the form that all ordinary functions have.
 fn row(step: &UnwindTableRow<usize>) -> Option<Row> {
     let &CfaRule::RegisterAndOffset { register, offset } = step.cfa() else { return None };
     let below = |rule| match rule {
@@ -202,20 +203,20 @@ fn row(step: &UnwindTableRow<usize>) -> Option<Row> {
     })
 }
 
-/// What is loaded there.
+/// Returns the bytes at these addresses.
 ///
 /// # Safety
-/// It is loaded for reading, for as long as the bytes are used, and nobody writes to it.
+/// They are loaded for reading as long as the result is used, and no code writes to them.
 unsafe fn bytes(at: Range<usize>) -> Bytes {
-    // SAFETY: the caller promises it.
+    // SAFETY: as the caller promises.
     let bytes = unsafe { std::slice::from_raw_parts(at.start as *const u8, at.len()) };
     EndianSlice::new(bytes, NativeEndian)
 }
 
-/// Computations on memory that take no lock, and bare system calls. A name that a library does not have, or not as
-/// a function of its own, is not found.
+/// Functions that compute on memory without a lock, and bare system calls. A name is skipped if the library lacks it,
+/// or has it only as a part of another function.
 const NAMES: &[&CStr] = &[
-    // Of memory and strings.
+    // Functions for memory and strings.
     c"memcpy",
     c"memmove",
     c"memset",
@@ -265,7 +266,7 @@ const NAMES: &[&CStr] = &[
     c"wmemcmp",
     c"wmemchr",
     c"__errno_location",
-    // Of the kernel.
+    // System calls.
     c"syscall",
     c"read",
     c"write",

@@ -1,22 +1,22 @@
-//! Whose turn it is to touch a task, and where the engine's box of a blocked task waits.
+//! The turn to touch a task, and the place of the engine's box while the task is blocked.
 //!
 //! ```text
-//!   RUNNING    begin: it is polled, and until it blocks after that; or somebody looks at it
+//!   RUNNING    it is polled, and until it blocks after that; or another thread looks at it
 //!   SCHEDULED  it is in a queue or on its way there; or it was woken while it was RUNNING
 //!   IDLE       it is blocked, and its box is in the seat
 //!   OVER       it is never polled again
 //!
-//!   wake   IDLE -> SCHEDULED: takes the box       RUNNING -> SCHEDULED: who has the box sees it
+//!   wake   IDLE -> SCHEDULED: takes the box       RUNNING -> SCHEDULED: the holder of the box sees it
 //!   begin  SCHEDULED -> RUNNING
 //!   block  RUNNING -> IDLE, with the box in the seat; if it is SCHEDULED the box is given back
 //!   look   IDLE -> RUNNING, then as `block`
 //! ```
 //!
-//! So each wake-up takes the box out of the seat, or is seen by whoever has the box. The word is the lock: no other is
-//! taken to wake or to block.
+//! So each wake-up either takes the box out of the seat, or is seen by the thread that has the box. The word is the
+//! lock: to wake or to block takes no other lock.
 //!
-//! Invariants, modelled in loom: the box has one owner; no wake-up is lost; whoever gives up the turn touches nothing
-//! of the task after that.
+//! Invariants, modelled in loom: the box has one owner; no wake-up is lost; a thread that gives up the turn touches
+//! nothing of the task after that.
 
 use crate::os::sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell};
 
@@ -25,19 +25,19 @@ const SCHEDULED: u32 = 1;
 const RUNNING: u32 = 2;
 const OVER: u32 = 3;
 
-/// The turns of one task, and the seat of its box `T`.
+/// The turn of one task, and the seat of its box `T`.
 #[derive(Debug)]
 pub(crate) struct Seat<T> {
     turn: AtomicU32,
-    /// Whether it is in a poll. Written by who has the turn.
+    /// Whether the task is in a poll. Written by the holder of the turn.
     in_poll: AtomicBool,
     seat: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: `seat` is touched only by who has the turn, which one thread has at a time; so `T` is sent at most.
+// SAFETY: only the holder of the turn touches `seat`, and one thread has the turn at a time. So `T` is at most sent.
 unsafe impl<T: Send> Sync for Seat<T> {}
 
-/// A poll, until it is dropped.
+/// A poll, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct InPoll<'a>(&'a AtomicBool);
 
@@ -48,7 +48,7 @@ impl Drop for InPoll<'_> {
 }
 
 impl<T> Seat<T> {
-    /// Of a task that is scheduled.
+    /// Makes the seat of a task that is scheduled.
     pub(crate) fn new() -> Seat<T> {
         Seat {
             turn: AtomicU32::new(SCHEDULED),
@@ -57,15 +57,15 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The task is woken. Its box, if it is blocked: the caller is to queue it.
+    /// Wakes the task. Returns its box if it was blocked: the caller has to queue it.
     #[inline]
     pub(crate) fn wake(&self) -> Option<T> {
         let mut turn = self.turn.load(Ordering::Relaxed);
         loop {
-            // Also where nothing changes: the poll that comes sees what the waker did before.
+            // The word is written even if it does not change: so the next poll sees the waker's earlier writes.
             let next = if turn == OVER { OVER } else { SCHEDULED };
             match self.turn.compare_exchange_weak(turn, next, Ordering::AcqRel, Ordering::Relaxed) {
-                // SAFETY: of all who wake a task that is idle one has the turn.
+                // SAFETY: of all threads that wake an idle task, one gets the turn.
                 Ok(IDLE) => return unsafe { self.take() },
                 Ok(_) => return None,
                 Err(now) => turn = now,
@@ -73,64 +73,65 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The task is woken by its own poll, on the calling thread.
+    /// Wakes the task from its own poll, on the calling thread.
     #[inline]
     pub(crate) fn wake_in_poll(&self) {
         self.turn.store(SCHEDULED, Ordering::Release);
     }
 
-    /// Whether it was woken, asked by who polled it.
+    /// Returns whether the task was woken. Called by the thread that polled it.
     #[inline]
     pub(crate) fn is_scheduled(&self) -> bool {
         self.turn.load(Ordering::Acquire) == SCHEDULED
     }
 
-    /// Its poll begins.
+    /// Begins a poll.
     ///
     /// # Panics
-    /// If it is not scheduled, or is in a poll.
+    /// If the task is not scheduled, or is in a poll.
     #[inline]
     pub(crate) fn begin(&self) -> InPoll<'_> {
         let turn = self.turn.swap(RUNNING, Ordering::AcqRel);
-        assert!(turn == SCHEDULED, "a task is polled when it was scheduled");
-        assert!(!self.in_poll.load(Ordering::Acquire), "a task is polled by one at a time");
+        assert!(turn == SCHEDULED, "only a scheduled task is polled");
+        assert!(!self.in_poll.load(Ordering::Acquire), "one thread polls a task at a time");
         self.in_poll.store(true, Ordering::Relaxed);
         InPoll(&self.in_poll)
     }
 
-    /// It was polled for the last time, by the caller.
+    /// Marks that the caller has polled the task for the last time.
     pub(crate) fn end(&self) {
         self.turn.store(OVER, Ordering::Release);
     }
 
-    /// Its poll is over, and it blocks. The box, if it was woken meanwhile.
+    /// Blocks the task after a poll. Returns its box if it was woken meanwhile.
     ///
     /// # Safety
-    /// `seat` leads to a seat that lives for as long as `task` does, and as long as its task is RUNNING; `task` is the
-    /// box of that task.
+    /// `seat` points to a seat that lives as long as `task` does, and as long as its task is RUNNING. `task` is the box
+    /// of that task.
     #[inline]
     pub(crate) unsafe fn block(seat: *const Seat<T>, task: T) -> Option<T> {
-        // SAFETY: as the caller says, the seat lives until the turn is given up below; nothing is touched after that.
+        // SAFETY: as the caller promises, the seat lives until the turn is given up below. Nothing is touched after
+        // that.
         let (turn, in_poll, place) = unsafe { (&(*seat).turn, &(*seat).in_poll, &(*seat).seat) };
-        assert!(!in_poll.load(Ordering::Acquire), "its poll is over");
+        assert!(!in_poll.load(Ordering::Acquire), "a task blocks after its poll");
         // SAFETY: the caller has the turn, since it has the box.
         unsafe { put(place, Some(task)) };
         match turn.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => None,
-            // SAFETY: whoever woke the task left the turn to who has the box.
+            // SAFETY: the thread that woke the task left the turn to the thread that has the box.
             Err(_) => unsafe { put(place, None) },
         }
     }
 
-    /// Looks at the box of a task that is blocked. What `look` said, and the box, if the task was woken
-    /// meanwhile: the caller is to queue it.
+    /// Calls `look` with the box of a blocked task. Returns the result of `look`, and the box if the task was woken
+    /// meanwhile: the caller has to queue it.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> (Option<R>, Option<T>) {
         if self.turn.compare_exchange(IDLE, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return (None, None);
         }
         // SAFETY: the caller has the turn.
         let Some(mut task) = (unsafe { self.take() }) else {
-            unreachable!("a task that is idle has its box here")
+            unreachable!("the box of an idle task is in its seat")
         };
         let said = look(&mut task);
         // SAFETY: the seat is borrowed, so it lives.
@@ -141,24 +142,24 @@ impl<T> Seat<T> {
     /// # Safety
     /// The caller has the turn.
     unsafe fn take(&self) -> Option<T> {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller promises.
         unsafe { put(&self.seat, None) }
     }
 }
 
 /// # Safety
-/// Nobody else touches the cell.
+/// No other thread touches the cell during the call.
 #[cfg(not(loom))]
 unsafe fn put<T>(cell: &UnsafeCell<Option<T>>, new: Option<T>) -> Option<T> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller promises.
     std::mem::replace(unsafe { &mut *cell.get() }, new)
 }
 
 /// # Safety
-/// Nobody else touches the cell, which the model asserts.
+/// No other thread touches the cell during the call; the model asserts it.
 #[cfg(loom)]
 unsafe fn put<T>(cell: &UnsafeCell<Option<T>>, new: Option<T>) -> Option<T> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller promises.
     cell.with_mut(|cell| std::mem::replace(unsafe { &mut *cell }, new))
 }
 
@@ -172,7 +173,7 @@ mod models {
 
     struct World {
         seat: Seat<Task>,
-        /// What wakers say before they wake.
+        /// A word that wakers write before they wake.
         said: AtomicU32,
         polls: AtomicU32,
         seen: AtomicU32,
@@ -193,7 +194,7 @@ mod models {
                 drop(poll);
                 *task += 1;
                 if !self.seat.is_scheduled() {
-                    // SAFETY: the model holds the world.
+                    // SAFETY: the model keeps the world alive.
                     match unsafe { Seat::block(&raw const self.seat, task) } {
                         None => return,
                         Some(woken) => task = woken,
@@ -207,10 +208,10 @@ mod models {
             self.seat.wake().into_iter().for_each(|task| self.run(task));
         }
 
-        /// Nobody runs any more.
+        /// Checks the end of the model: no thread runs any more.
         fn is_settled(&self) {
             assert_eq!(self.seen.load(Ordering::Relaxed), self.said.load(Ordering::Relaxed));
-            let task = self.seat.wake().expect("it is blocked");
+            let task = self.seat.wake().expect("the task is blocked");
             assert_eq!(*task, self.polls.load(Ordering::Relaxed));
         }
     }

@@ -1,12 +1,11 @@
-//! The doorbell: a signal that says "look", and nothing else.
+//! The doorbell: a signal that only tells a thread to check its words.
 //!
-//! The handler keeps errno, and calls [`Calls::rung`],
-//! which does atomics and futex calls only (H1). While it runs every signal waits but those of
-//! faults (`sa_mask`, H9). The signal may come late, twice, or from somebody else: the handler looks at words that
-//! say what is wanted (H8).
+//! The handler keeps errno and calls [`Calls::rung`], which uses only atomics and futex calls (H1). While it runs, all
+//! signals except those of faults are blocked (`sa_mask`, H9). The signal may come late, twice, or from another sender:
+//! the words say which actions are wanted (H8).
 //!
-//! Workers hear every signal that the thread hears which built the runtime: the threads and programs that
-//! tasks start inherit that. So our signal may interrupt another handler.
+//! A worker's signal mask is that of the thread that built the runtime: threads and programs that tasks start inherit
+//! it. So our signal may interrupt another handler.
 
 use crate::os::above::{Above, Calls};
 use crate::os::quiet::Frame;
@@ -18,20 +17,20 @@ use std::ops::Range;
 
 pub(crate) use crate::os::above::Signals;
 
-/// The signal of a runtime, if not said.
+/// A runtime's signal if the program sets none.
 pub(crate) const USUAL: i32 = libc::SIGURG;
 
-/// Installs the handler for `signal`, once for the process; `false` if somebody else has one.
+/// Installs the handler for `signal`, once for the process. Returns `false` if the signal has another handler.
 pub(crate) fn install(signal: i32) -> bool {
     code::find_libraries();
-    // SAFETY: a sigaction of zeros is one, and every field that is read is set.
+    // SAFETY: a zeroed sigaction is valid, and every field that is read is set.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
     // SAFETY: as above.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: the mask is ours; both structures are where the kernel is told they are. The handler
-    // does only what a handler may.
+    // SAFETY: the mask is ours, and the pointers given to the kernel lead to valid structures. The handler takes
+    // only actions that a handler may take.
     unsafe {
         action.sa_mask = all_but_faults();
         libc::sigaction(signal, std::ptr::null(), &raw mut old);
@@ -41,28 +40,28 @@ pub(crate) fn install(signal: i32) -> bool {
     }
 }
 
-/// Whether `signal` still has our handler: other code of the process may install its own (H16).
+/// Returns whether `signal` still has our handler: other code of the process may install its own (H16).
 pub(crate) fn is_ours(signal: i32) -> bool {
-    // SAFETY: a sigaction of zeros is one.
+    // SAFETY: a zeroed sigaction is valid.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one sigaction to where one is.
+    // SAFETY: the kernel writes one sigaction into a valid one.
     let known = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) } == 0;
     known && now.sa_sigaction == handler as *const () as usize
 }
 
-/// Rings the bell of a thread of this process. A thread that is gone is not missed: the signal is
-/// ignored by default (H17). May be called in a signal handler.
+/// Rings the bell of a thread of this process. If the thread has ended, nothing happens: the default action of the
+/// signal is to ignore it (H17). May be called in a signal handler.
 pub(crate) fn ring(thread: Tid, signal: i32) {
-    // SAFETY: the call takes numbers only.
+    // SAFETY: the call takes only numbers.
     unsafe {
         libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal);
     }
 }
 
-/// Lets the calling thread hear `signal`. To which it is deaf then: to those that the thread was deaf to
-/// which made it.
+/// Unblocks `signal` on the calling thread. Returns the signals that it then blocks: those that its creator blocked,
+/// without `signal`.
 pub(crate) fn listen_to(signal: i32) -> Signals {
-    // SAFETY: a set of zeros is one; the kernel reads ours, and writes one to where one is.
+    // SAFETY: a zeroed set is valid. The kernel reads our set, and writes one into a valid set.
     unsafe {
         let mut heard: libc::sigset_t = std::mem::zeroed();
         let mut deaf_to: libc::sigset_t = std::mem::zeroed();
@@ -74,7 +73,7 @@ pub(crate) fn listen_to(signal: i32) -> Signals {
     }
 }
 
-/// Makes the calling thread deaf to all signals but those that its own mistakes raise.
+/// Blocks all signals on the calling thread except those that its own faults raise.
 pub(crate) fn listen_to_nothing() {
     let deaf_to = all_but_faults();
     // SAFETY: the set is ours and initialised; the kernel only reads it.
@@ -83,19 +82,19 @@ pub(crate) fn listen_to_nothing() {
     }
 }
 
-/// What the kernel knows of a set, which the C library has more room for.
+/// Returns the part of a set that the kernel uses; the C library's set has room for more.
 ///
 /// # Safety
-/// The pointer is to a set that has at least this word.
+/// The pointer leads to a set that has at least this word.
 unsafe fn first_word(set: *const libc::sigset_t) -> Signals {
-    // SAFETY: the caller promises it; the set is aligned for words.
+    // SAFETY: as the caller promises; the set is aligned for words.
     unsafe { set.cast::<Signals>().read() }
 }
 
-/// Every signal but those that a thread's own mistakes raise.
+/// Returns every signal except those that a thread's own faults raise.
 fn all_but_faults() -> libc::sigset_t {
     let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
-    // SAFETY: the set is initialised by the first call.
+    // SAFETY: the first call initialises the set.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut set);
@@ -111,13 +110,13 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let saved = unsafe { *errno };
-    // After the instant of a timer no clock is before it.
+    // Discards the clock's anchor: after the instant of a timer no reading may lie before it.
     clock::forget();
-    // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
+    // A thread that unwinds may hold the lock of standard error, or the loader's (H5). The check only reads words.
     let unsafe_point = code::is_unsafe(interrupted(context)) || std::thread::panicking();
     let deaf_to = deaf_to(context);
     let copy = |place: &Copied, worker: u32, poll: u64, stack: Range<usize>| {
-        // SAFETY: the stack is this thread's, as the C library said when the thread began; it is mapped from below the
+        // SAFETY: the stack is this thread's, as the C library said when the thread began. It is mapped from below the
         // stack pointer, which is in it, up to the beginning of the poll.
         unsafe { place.answer(worker, poll, stack, || registers(context)) };
     };
@@ -128,15 +127,15 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     }
 }
 
-/// To which signals the interrupted code was deaf.
+/// Returns the signals that the interrupted code blocked.
 fn deaf_to(context: *mut libc::c_void) -> Signals {
     let context: *const libc::ucontext_t = context.cast();
-    // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO, and writes
-    // the first word of this set.
+    // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO, and writes the first
+    // word of this set.
     unsafe { first_word(&raw const (*context).uc_sigmask) }
 }
 
-/// Where the thread was interrupted.
+/// Returns the frame in which the thread was interrupted.
 #[cfg(target_arch = "x86_64")]
 fn interrupted(context: *mut libc::c_void) -> Frame {
     let context: *const libc::ucontext_t = context.cast();
@@ -147,7 +146,7 @@ fn interrupted(context: *mut libc::c_void) -> Frame {
     Frame { pc, sp, fp }
 }
 
-/// Where the thread was interrupted.
+/// Returns the frame in which the thread was interrupted.
 #[cfg(target_arch = "aarch64")]
 fn interrupted(context: *mut libc::c_void) -> Frame {
     let context: *const libc::ucontext_t = context.cast();
@@ -157,7 +156,7 @@ fn interrupted(context: *mut libc::c_void) -> Frame {
     Frame { pc, sp, fp }
 }
 
-/// All registers with which the thread was interrupted.
+/// Returns all registers with which the thread was interrupted.
 #[cfg(target_arch = "x86_64")]
 fn registers(context: *mut libc::c_void) -> Registers {
     use libc::{REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
@@ -165,20 +164,20 @@ fn registers(context: *mut libc::c_void) -> Registers {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
     let registers = unsafe { &(*context).uc_mcontext.gregs };
-    // In the order in which tables of unwinding number them.
+    // The order is the numbering of unwinding tables.
     let first = [REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP];
     let others = [REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15];
     let mut all = first.into_iter().chain(others).chain([REG_RIP]);
     std::array::from_fn(|_| all.next().map_or(0, |nth| registers[nth as usize] as usize))
 }
 
-/// All registers with which the thread was interrupted.
+/// Returns all registers with which the thread was interrupted.
 #[cfg(target_arch = "aarch64")]
 fn registers(context: *mut libc::c_void) -> Registers {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
     let registers = unsafe { &(*context).uc_mcontext };
-    // In the order in which tables of unwinding number them.
+    // The order is the numbering of unwinding tables.
     let mut all = registers.regs.into_iter().chain([registers.sp, registers.pc]);
     std::array::from_fn(|_| all.next().map_or(0, |word| word as usize))
 }
@@ -191,13 +190,13 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// How often a thread was interrupted in the library where it may hold a lock, and where it does not.
+    /// How often a thread was interrupted in the library where it holds no lock, and where it may hold one.
     static VERDICTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-    /// How often is enough: sampled code is at some places much more often than at others.
+    /// The number of samples that is enough: some places of the code are sampled much more often than others.
     const ENOUGH: usize = 200;
 
-    /// For how long at the most, on a busy machine.
+    /// The time limit, for a busy machine.
     const LIMIT: Duration = Duration::from_secs(20);
 
     extern "C" fn judge(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -208,15 +207,15 @@ mod tests {
         }
     }
 
-    /// Interrupts a thread that makes `call` all the time. How often it was found in the library without a lock, and
-    /// where it may hold one.
+    /// Interrupts a thread that repeats `call`. Returns how often it was found in the library without a lock, and how
+    /// often where it may hold one.
     fn interrupted_in(mut call: impl FnMut() + Send) -> [usize; 2] {
-        /// The handler and its counters are the process's.
+        /// Serialises the tests: the handler and its counters belong to the process.
         static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         code::find_libraries();
         VERDICTS.iter().for_each(|count| count.store(0, Ordering::Relaxed));
-        // SAFETY: a sigaction of zeros is one; the handler reads words only, and counts.
+        // SAFETY: a zeroed sigaction is valid; the handler only reads words, and counts.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = judge as *const () as usize;
@@ -234,7 +233,7 @@ mod tests {
             });
             let began = Instant::now();
             while counts().iter().sum::<usize>() < ENOUGH && began.elapsed() < LIMIT {
-                // At moments that have nothing to do with what the thread does.
+                // The moments of the interruptions do not depend on the thread's progress.
                 thread::sleep(Duration::from_micros(
                     50 + began.elapsed().subsec_nanos() as u64 % 97,
                 ));
@@ -248,9 +247,9 @@ mod tests {
         counts()
     }
 
-    /// Fails unless by far the most interruptions in the library were where no lock is held. The rest is between the
-    /// program and the function: the loader, and the moment before a system call. That is 3 % of a short call on a
-    /// machine with nothing else to do, and was 10 and 17 % beside compilers. A wrong verdict would be wrong each time.
+    /// Fails unless most interruptions in the library were at places without a lock. The others hit code between the
+    /// program and the function: the loader, and the moment before a system call. They are 3 % of a short call on an
+    /// idle machine, and were 10 and 17 % beside compilers. A wrong verdict would be wrong each time.
     fn holds_nothing(what: &str, call: impl FnMut() + Send) {
         let [free, held] = interrupted_in(call);
         assert!(free > 2 * held && free > 0, "{what}: {free} free, {held} may hold a lock");
@@ -288,27 +287,27 @@ mod tests {
         let mut null = std::fs::File::create("/dev/null").unwrap();
         holds_nothing("write", || null.write_all(b"a line").unwrap());
         holds_nothing("stat", || assert!(!std::fs::metadata("/dev/null").unwrap().is_dir()));
-        // SAFETY: the calls take numbers only.
+        // SAFETY: the calls take only numbers.
         holds_nothing("syscall", || unsafe {
             black_box(libc::syscall(libc::SYS_gettid));
         });
-        // The library itself sorts and allocates between two calls of it.
+        // The library itself sorts and allocates between two calls of the callback.
         let [free, held] = interrupted_in(|| {
             let mut numbers = [[3_u8; 512], [2; 512], [1; 512]];
-            // SAFETY: there are three, of that size, and the function compares two of them.
+            // SAFETY: there are three elements of that size, and the function compares two of them.
             unsafe { libc::qsort(numbers.as_mut_ptr().cast(), 3, 512, Some(compare)) };
         });
         assert!(free > held, "a callback: {free} free, {held} may hold a lock");
     }
 
     extern "C" fn compare(a: *const libc::c_void, b: *const libc::c_void) -> libc::c_int {
-        // SAFETY: `qsort` gives two of what it sorts. Called often: it is to be interrupted here.
+        // SAFETY: `qsort` passes two of its elements. The comparison is repeated so that most interruptions hit it.
         (0..50).map(|_| unsafe { libc::memcmp(black_box(a), black_box(b), 512) }).sum()
     }
 
     #[test]
     fn who_waits_in_the_kernel_is_let_go_on_as_before() {
-        // It begins its call again, and so is before it.
+        // An interrupted read begins its system call again, so the thread is found just before the call.
         let (mut here, there) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut there = Some(there);
         let [free, held] = interrupted_in(|| {
@@ -335,21 +334,21 @@ mod tests {
                 libc::fwrite(c"text".as_ptr().cast(), 1, 4, stream as *mut libc::FILE);
             });
             libc::fclose(null);
-            // Copies from its buffer.
+            // This one copies from its buffer.
             let zero = libc::fopen(c"/dev/zero".as_ptr(), c"r".as_ptr()).addr();
             let mut bytes = vec![0_u8; 3_000];
             may_hold("fread", move || {
                 libc::fread(bytes.as_mut_ptr().cast(), 1, bytes.len(), zero as *mut libc::FILE);
             });
             libc::fclose(zero as *mut libc::FILE);
-            // Too large for its heap: mapped, and unmapped.
+            // The size is too large for the heap, so the memory is mapped and unmapped.
             may_hold("malloc", || libc::free(black_box(libc::malloc(64 << 20))));
             may_hold("fork", || {
                 let child = libc::fork();
                 if child == 0 {
                     libc::_exit(0);
                 }
-                // Not by the library's function, which would be free.
+                // The library's own `waitpid` would count as a place without a lock.
                 let raw = rustix::process::Pid::from_raw(child);
                 let _ = rustix::process::waitpid(raw, rustix::process::WaitOptions::empty());
             });

@@ -1,7 +1,7 @@
 //! A copy of a thread's stack and registers, taken by that thread in the signal handler.
 //!
-//! The handler may have interrupted the allocator or the loader, so it must not follow the stack itself: the tables that
-//! say how are found under the loader's lock. It copies words, which takes some microseconds; another thread
+//! The handler may have interrupted the allocator or the loader, so it must not follow the stack itself: the tables for
+//! that are found under the loader's lock. It copies words, which takes some microseconds; another thread
 //! [follows](super::unwind) the copy.
 //!
 //! ```text
@@ -10,7 +10,8 @@
 //!  asker    TAKEN -> IDLE and reads; or gives up: WANTED -> IDLE
 //! ```
 //!
-//! Invariant: the copy is written by who made TAKING of WANTED, until TAKEN, and read by the asker after that.
+//! Invariant: from WANTED -> TAKING until TAKEN, only the thread that made this change writes the copy. After that, the
+//! asker reads it.
 
 use super::futex;
 use super::unwind::{self, Registers};
@@ -18,7 +19,7 @@ use crate::os::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use runyard_engine::time::Time;
 use std::ops::Range;
 
-/// How many words are copied at the most, which is 64 KiB: `perf` copies as much, and few polls are deeper.
+/// The most words that are copied, 64 KiB: `perf` copies as much, and few polls are deeper.
 const WORDS: usize = 8 << 10;
 
 const WORD: usize = size_of::<usize>();
@@ -27,7 +28,7 @@ const IDLE: u32 = 0;
 const TAKING: u32 = 1;
 const TAKEN: u32 = 2;
 
-/// As a worker's number, it is wanted by that one.
+/// Returns the state in which the copy is wanted of the worker with this number.
 fn wanted_by(worker: u32) -> u32 {
     worker + 3
 }
@@ -36,23 +37,23 @@ fn wanted_by(worker: u32) -> u32 {
 #[derive(Debug)]
 pub(crate) struct Copied {
     state: AtomicU32,
-    /// Of which poll it is.
+    /// The poll of the copy.
     poll: AtomicU64,
     registers: [AtomicUsize; unwind::REGISTERS],
-    /// From where the words were copied, and how many there are; none from a stack that is not the thread's.
+    /// The address from which the words were copied, and their number; no words if the stack is not the thread's own.
     base: AtomicUsize,
     len: AtomicUsize,
     words: Box<[AtomicUsize]>,
 }
 
-/// What the thread answered.
+/// The answer of a thread.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// The addresses of the functions in which it was.
+    /// The addresses in the functions that the thread was in.
     Taken(Vec<usize>),
-    /// It was in another poll, or in none.
+    /// The thread was in another poll, or in none.
     AnotherPoll,
-    /// It was on a stack that is not its own.
+    /// The thread was on a stack other than its own.
     AnotherStack,
 }
 
@@ -68,13 +69,13 @@ impl Copied {
         }
     }
 
-    /// A worker is to copy its stack when it hears its bell.
+    /// Asks a worker to copy its stack when its bell rings.
     pub(crate) fn ask(&self, worker: u32) {
         let was = self.state.swap(wanted_by(worker), Ordering::SeqCst);
         assert_eq!(was, IDLE, "one stack is copied at a time");
     }
 
-    /// Waits until then. Whether it was copied.
+    /// Waits for the copy until this instant. Returns whether it was made.
     pub(crate) fn wait(&self, until: Time) -> bool {
         match self.state.load(Ordering::SeqCst) {
             TAKEN => true,
@@ -85,7 +86,7 @@ impl Copied {
         }
     }
 
-    /// The stack is not to be copied any more. `false` if it is being copied, or was.
+    /// Withdraws the request. Returns `false` if the stack is being copied, or was.
     pub(crate) fn give_up(&self) -> bool {
         let state = self.state.load(Ordering::SeqCst);
         let is_wanted = state >= wanted_by(0);
@@ -94,9 +95,9 @@ impl Copied {
             && self.state.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// The copy, which was taken, if it is of this poll.
+    /// Takes the finished copy, if it is of this poll.
     pub(crate) fn take(&self, poll: u64) -> Answer {
-        assert_eq!(self.state.load(Ordering::SeqCst), TAKEN, "a copy is read when it is whole");
+        assert_eq!(self.state.load(Ordering::SeqCst), TAKEN, "a copy is read when it is complete");
         let answer = if self.poll.load(Ordering::Relaxed) != poll {
             Answer::AnotherPoll
         } else if self.len.load(Ordering::Relaxed) == 0 {
@@ -109,7 +110,7 @@ impl Copied {
         answer
     }
 
-    /// What was at an address of the stack.
+    /// Returns the word at an address of the stack.
     fn word_at(&self, address: usize) -> Option<usize> {
         let offset = address.checked_sub(self.base.load(Ordering::Relaxed))?;
         let nth = offset / WORD;
@@ -117,11 +118,11 @@ impl Copied {
         is_there.then(|| self.words[nth].load(Ordering::Relaxed))
     }
 
-    /// Copies the stack of the calling thread, if that is wanted of this worker, which is in `poll` and was interrupted
-    /// with these registers. Called in the signal handler.
+    /// Copies the stack of the calling thread, if the copy is wanted of this worker, which is in `poll` and was
+    /// interrupted with these registers. Called in the signal handler.
     ///
     /// # Safety
-    /// All of `stack` is the calling thread's, and mapped.
+    /// All of `stack` belongs to the calling thread and is mapped.
     pub(super) unsafe fn answer(
         &self,
         worker: u32,
@@ -141,8 +142,8 @@ impl Copied {
         let own = stack.contains(&base);
         let len = if own { ((stack.end - base) / WORD).min(WORDS) } else { 0 };
         for (nth, to) in self.words[..len].iter().enumerate() {
-            // SAFETY: the word lies between the stack pointer and the end of the thread's stack. Nobody else
-            // writes there; what the interrupted code has there is read as it is, and only compared.
+            // SAFETY: the word lies between the stack pointer and the end of the thread's stack. No other thread writes
+            // there. The value is read as the interrupted code left it, and is only compared.
             let word = unsafe { ((base + nth * WORD) as *const usize).read_volatile() };
             to.store(word, Ordering::Relaxed);
         }
@@ -154,10 +155,10 @@ impl Copied {
     }
 }
 
-/// The lowest address of the calling thread's stack, if the C library knows. Not in a signal handler.
+/// Returns the lowest address of the calling thread's stack, if the C library knows it. Not for signal handlers.
 pub(crate) fn lowest() -> Option<usize> {
-    // SAFETY: attributes of zeros may be written over. The calls write them, and two words to where those are;
-    // what was got is destroyed once.
+    // SAFETY: zeroed attributes may be overwritten. The calls write them and two words into valid places; the
+    // attributes are destroyed once if they were read.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {

@@ -1,9 +1,9 @@
-//! Which function is at an address, for people.
+//! The functions at given addresses, for readers of reports.
 
 use std::fmt;
 
 /// Writes a line for each function that was inlined at this return address, and one for the function itself, with their
-/// places as far as the debug information has them. Takes locks and allocates.
+/// places in the source if the debug information has them. Takes locks and allocates.
 pub(crate) fn describe(nth: usize, address: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (mut result, mut first) = (Ok(()), true);
     let mut number = |f: &mut fmt::Formatter<'_>| match std::mem::take(&mut first) {

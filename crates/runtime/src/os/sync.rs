@@ -1,4 +1,4 @@
-//! The only place that names a synchronisation primitive: std's, or a model checker's.
+//! The only place that names a synchronisation primitive: those of std, or those of a model checker.
 
 pub(crate) use std::sync::Arc;
 #[cfg(not(loom))]
@@ -28,7 +28,7 @@ pub(crate) use loom::thread::yield_now;
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
-/// Takes a lock. A panic under a lock of the runtime is a broken invariant of it.
+/// Takes a lock. The runtime never panics under one of its locks unless an invariant is broken.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panicked with this lock held")
+    mutex.lock().expect("no thread panicked with this lock held")
 }

@@ -1,5 +1,5 @@
-//! The threads of this process by `/proc`, and the system call in which one waits. Allocates nothing after it
-//! was opened: a thread that is looked at may hold the allocator's lock.
+//! The threads of this process by `/proc`, and the system call in which a thread waits. Allocates only in `open`: an
+//! inspected thread may hold the allocator's lock.
 
 use crate::os::futex;
 use crate::os::thread::Tid;
@@ -7,35 +7,35 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 
-/// What the kernel writes of a folder at a time.
+/// The bytes of a folder's listing that are read at a time.
 const ENTRIES: usize = 1 << 14;
 
 /// The folder of the threads.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     folder: File,
-    /// Eight bytes each, as entries are aligned.
+    /// The buffer of the listing, in words of eight bytes, since the entries are aligned to that.
     entries: Box<[u64]>,
 }
 
-/// What a thread waits for without a timeout: for a word in memory to be another than this.
+/// The wait of a thread, without a timeout, for a word to differ from `expected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FutexWait {
     pub(crate) expected: u32,
 }
 
 impl Tasks {
-    /// `None` where `/proc` does not say.
+    /// Opens the folder; `None` where `/proc` does not have it.
     pub(crate) fn open() -> Option<Tasks> {
         let folder = File::open("/proc/self/task").ok()?;
         Some(Tasks { folder, entries: vec![0; ENTRIES / 8].into() })
     }
 
-    /// A number that changes when a thread starts or ends, unless as many do the other.
+    /// Returns a number that changes when a thread starts or ends, unless as many start as end.
     pub(crate) fn links(&self) -> u64 {
-        // SAFETY: a stat of zeros is one.
+        // SAFETY: a zeroed stat is valid.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel writes one stat to where one is.
+        // SAFETY: the kernel writes one stat into a valid one.
         let known = unsafe { libc::fstat(self.folder.as_raw_fd(), &raw mut stat) } == 0;
         #[expect(clippy::useless_conversion, reason = "other targets have other types")]
         if known { stat.st_nlink.into() } else { 0 }
@@ -44,11 +44,11 @@ impl Tasks {
     /// Calls `each` with every thread.
     pub(crate) fn each(&mut self, mut each: impl FnMut(Tid)) {
         let folder = self.folder.as_raw_fd();
-        // SAFETY: the call takes numbers only.
+        // SAFETY: the call takes only numbers.
         unsafe { libc::lseek(folder, 0, libc::SEEK_SET) };
         loop {
             let (at, size) = (self.entries.as_mut_ptr(), size_of_val(&*self.entries));
-            // SAFETY: the kernel writes at most as many bytes as it is told that there are.
+            // SAFETY: the kernel writes at most the number of bytes that it is given.
             let written = unsafe { libc::syscall(libc::SYS_getdents64, folder, at, size) };
             let Ok(written @ 1..) = usize::try_from(written) else { return };
             let bytes = self.entries.iter().flat_map(|word| word.to_ne_bytes());
@@ -57,8 +57,8 @@ impl Tasks {
     }
 }
 
-/// The names that are numbers, of entries as `getdents64` writes them: number of the file (8 bytes), offset
-/// (8), length of the entry (2), kind (1), and the name up to a zero.
+/// Calls `each` with the names that are numbers, from entries as `getdents64` writes them: inode number (8 bytes),
+/// offset (8), length of the entry (2), type (1), and the name up to a zero.
 fn names(bytes: impl Iterator<Item = u8>, mut each: impl FnMut(i32)) {
     const LENGTH: usize = 16;
     const NAME: usize = 19;
@@ -85,8 +85,8 @@ fn names(bytes: impl Iterator<Item = u8>, mut each: impl FnMut(i32)) {
     }
 }
 
-/// What a thread of this process waits for, if it waits for a futex that is not the runtime's own, and has no
-/// timeout.
+/// Returns the wait of a thread of this process, if it waits without a timeout for a futex that is not the runtime's
+/// own.
 pub(crate) fn futex_wait_of(thread: Tid) -> Option<FutexWait> {
     let (mut path, mut text) = ([0; 64], [0; 256]);
     let mut rest = &mut path[..];
@@ -97,7 +97,7 @@ pub(crate) fn futex_wait_of(thread: Tid) -> Option<FutexWait> {
     futex_wait(std::str::from_utf8(&text[..read]).ok()?)
 }
 
-/// The same of a line of that file: `NUMBER ARGUMENT*6 STACK PROGRAM_COUNTER`, or a word if it runs.
+/// Parses a line of that file: `NUMBER ARGUMENT*6 STACK PROGRAM_COUNTER`, or a single word if the thread runs.
 fn futex_wait(line: &str) -> Option<FutexWait> {
     let mut fields = line.split(' ');
     let number: libc::c_long = fields.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Kernel threads: their names for the kernel, the CPUs they run on, and the time they used.
+//! Kernel threads: their ids, the CPUs that they run on, and the time that they used.
 
 use crate::os::clock;
 use crate::os::here;
@@ -6,17 +6,17 @@ use runyard_engine::time::{Nanos, Time};
 use std::fs::File;
 use std::io::{Read, Write};
 
-/// The kernel's name for a thread.
+/// The kernel's id of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tid(pub(crate) i32);
 
-/// The calling thread's.
+/// Returns the calling thread's id.
 pub(crate) fn current() -> Tid {
     // SAFETY: the call has no arguments and cannot fail.
     Tid(unsafe { libc::gettid() })
 }
 
-/// The CPUs on which the process may run, in order.
+/// Returns the CPUs on which the process may run, in order.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     let mut bits = [0_u64; MASK_WORDS];
     // SAFETY: the kernel writes at most as many bytes as the array has.
@@ -28,19 +28,20 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
     cpus.filter(|cpu| bits[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
 }
 
-/// Whether the kernel lets this process say where its threads run: tried on a thread of its own.
+/// Returns whether the kernel lets this process bind its threads, by a try on a thread of its own.
 pub(crate) fn may_pin(cpu: usize) -> bool {
     std::thread::spawn(move || bind(current(), [cpu])).join().unwrap_or(false)
 }
 
-/// Lets a thread run on these CPUs only; `false` if that is refused.
+/// Binds a thread to these CPUs. Returns `false` if the kernel refuses.
 pub(crate) fn bind(thread: Tid, cpus: impl IntoIterator<Item = usize>) -> bool {
     let mut bits = [0_u64; MASK_WORDS];
     cpus.into_iter().for_each(|cpu| bits[cpu / 64] |= 1 << (cpu % 64));
     set_affinity(thread, &bits)
 }
 
-/// Gives the kernel a set, a bit for each CPU; `false` if that is refused. May be called in a signal handler.
+/// Gives the kernel a set with a bit for each CPU. Returns `false` if the kernel refuses. May be called in a signal
+/// handler.
 fn set_affinity(thread: Tid, bits: &[u64]) -> bool {
     // SAFETY: the kernel reads at most as many bytes as the slice has.
     unsafe {
@@ -48,7 +49,7 @@ fn set_affinity(thread: Tid, bits: &[u64]) -> bool {
     }
 }
 
-/// A set of CPUs of this machine, ready for the kernel.
+/// A set of CPUs of this machine, in the kernel's form.
 #[derive(Debug)]
 pub(crate) struct Places(Box<[u64]>);
 
@@ -65,16 +66,17 @@ impl Places {
     }
 }
 
-/// Threads are steered where the kernel has at most so many CPUs: larger sets would take much of a signal handler's stack.
+/// The most CPUs that the kernel may have for threads to be steered: larger sets would take much of a signal handler's
+/// stack.
 const STEERED_CPUS: usize = 1_024;
 
-/// The CPU on which the calling thread runs at this moment. May be called in a signal handler.
+/// Returns the CPU on which the calling thread runs at this moment. May be called in a signal handler.
 pub(crate) fn current_cpu() -> u32 {
     // SAFETY: the call has no arguments.
     unsafe { libc::sched_getcpu() }.max(0) as u32
 }
 
-/// Whether these are the CPUs that the thread may use. May be called in a signal handler.
+/// Returns whether the thread may use exactly these CPUs. May be called in a signal handler.
 pub(crate) fn may_run_on(thread: Tid, Places(bits): &Places) -> bool {
     may_run_on_these(thread, bits)
 }
@@ -92,78 +94,78 @@ fn may_run_on_these(thread: Tid, places: &[u64]) -> bool {
         && bits[given..].iter().all(|&word| word == 0)
 }
 
-/// Whether the thread may use this CPU, and no other. May be called in a signal handler.
+/// Returns whether the thread may use this CPU and no other. May be called in a signal handler.
 pub(crate) fn runs_on_one(thread: Tid, cpu: u32) -> bool {
     one(cpu).is_some_and(|bits| may_run_on_these(thread, &bits))
 }
 
-/// As [`bind`]. May be called in a signal handler.
+/// Binds a thread as [`bind`] does. May be called in a signal handler.
 pub(crate) fn bind_to(thread: Tid, Places(bits): &Places) -> bool {
     set_affinity(thread, bits)
 }
 
-/// The same to one CPU.
+/// Binds a thread to one CPU. May be called in a signal handler.
 pub(crate) fn bind_to_one(thread: Tid, cpu: u32) -> bool {
     one(cpu).is_some_and(|bits| set_affinity(thread, &bits))
 }
 
-/// The set of one CPU, if the kernel has not too many.
+/// Returns the set of one CPU, if its number is not too large.
 fn one(cpu: u32) -> Option<[u64; STEERED_CPUS / 64]> {
     let mut bits = [0_u64; STEERED_CPUS / 64];
     *bits.get_mut(cpu as usize / 64)? = 1 << (cpu % 64);
     Some(bits)
 }
 
-/// As many CPUs as a machine of ours may have.
+/// The words of a mask that has room for the largest supported machine.
 const MASK_WORDS: usize = runyard_engine::cpu::MAX_CPUS / 64;
 
-/// Waits, by `wait`, as exactly as the kernel can: with a timer slack of 1 ns. After that the calling thread has
-/// the slack again that it began with.
+/// Waits, by `wait`, as exactly as the kernel can: with a timer slack of 1 ns. After that the calling thread has its
+/// initial slack again.
 pub(crate) fn exactly(wait: impl FnOnce()) {
     be_exact();
     wait();
-    // Zero is what the thread had from whoever made it.
+    // Zero restores the slack that the thread inherited from its creator.
     set_slack(0);
 }
 
-/// From now on each wait of the calling thread ends as exactly as the kernel can, with a timer slack of 1 ns.
+/// Makes every later wait of the calling thread end as exactly as the kernel can, with a timer slack of 1 ns.
 pub(crate) fn be_exact() {
     set_slack(1);
 }
 
 fn set_slack(nanos: libc::c_ulong) {
-    // SAFETY: the call takes numbers only.
+    // SAFETY: the call takes only numbers.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, nanos);
     }
 }
 
-/// The shortest slice that the kernel gives (`__setparam_fair` of Linux 6.18). A thread with that is given a CPU at once
-/// beside busy ones with longer slices, else when those end (`PREEMPT_SHORT`, since Linux 6.12).
+/// The shortest slice that the kernel gives (`__setparam_fair` of Linux 6.18). A thread with this slice gets a CPU at
+/// once beside busy threads with longer slices, otherwise when those end (`PREEMPT_SHORT`, since Linux 6.12).
 pub(crate) const SHORTEST_SLICE: Nanos = Nanos::from_micros(100);
 
-/// Asks the kernel for a slice of the calling thread, and says whether it has it now, as it has since
-/// Linux 6.12 if the thread is SCHED_OTHER or SCHED_BATCH. `None` gives it everybody's again.
+/// Asks the kernel for a slice of the calling thread, and returns whether it has it now. It has it since Linux 6.12 if
+/// the thread is SCHED_OTHER or SCHED_BATCH. `None` restores the default slice.
 pub fn set_slice(slice: Option<Nanos>) -> bool {
     let Some(old) = scheduling() else { return false };
     let wanted = slice.map_or(0, |slice| slice.0);
     let new = libc::sched_attr { sched_runtime: wanted, ..old };
     // SAFETY: the kernel reads as many bytes as the structure says that it has.
     let taken = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const new, 0) == 0 };
-    // A kernel without slices takes the call and ignores the slice.
+    // A kernel without slices accepts the call and ignores the slice.
     taken && slice.is_none_or(|_| scheduling().is_some_and(|now| now.sched_runtime == wanted))
 }
 
-/// Makes the calling thread SCHED_DEADLINE: so much CPU time in each period, within so long after its begin.
-/// The threads that it makes are not.
+/// Makes the calling thread SCHED_DEADLINE: this much CPU time in each period, before the deadline after the period's
+/// begin. Threads that it creates are not SCHED_DEADLINE.
 ///
 /// # Errors
-/// Those of the kernel.
+/// The errors of the kernel.
 pub fn set_deadline(runtime: Nanos, deadline: Nanos, period: Nanos) -> std::io::Result<()> {
     let new = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_DEADLINE.cast_unsigned(),
-        // Without that the kernel lets it make no thread.
+        // Without this flag the kernel lets the thread create no thread.
         sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
         sched_nice: 0,
         sched_priority: 0,
@@ -178,7 +180,7 @@ pub fn set_deadline(runtime: Nanos, deadline: Nanos, period: Nanos) -> std::io::
     }
 }
 
-/// How the calling thread is scheduled.
+/// Returns the calling thread's scheduling attributes.
 fn scheduling() -> Option<libc::sched_attr> {
     let mut attr = libc::sched_attr {
         size: 0,
@@ -191,41 +193,40 @@ fn scheduling() -> Option<libc::sched_attr> {
         sched_period: 0,
     };
     let size = size_of_val(&attr);
-    // SAFETY: the kernel writes at most as many bytes as it is told that there are.
+    // SAFETY: the kernel writes at most the number of bytes that it is given.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
     (got == 0).then_some(attr)
 }
 
-/// CPU time that a thread of this process has used. `None` if it is gone.
+/// Returns the CPU time that a thread of this process has used; `None` if the thread has ended.
 pub(crate) fn cpu_time(thread: Tid) -> Option<Nanos> {
     clock_time(cpu_clock(thread)).map(|at| Nanos(at.0))
 }
 
-/// The clock of a thread's CPU time, in the kernel's encoding: `CPUCLOCK_SCHED` of one thread.
+/// Returns the clock of a thread's CPU time, in the kernel's encoding: `CPUCLOCK_SCHED` of one thread.
 pub(crate) fn cpu_clock(thread: Tid) -> libc::clockid_t {
     !thread.0 << 3 | 6
 }
 
-/// Whether it is known what CPU time a thread has used.
+/// Whether the CPU time of a thread is known.
 pub(crate) const KNOWS_CPU_TIME: bool = true;
 
-/// CPU time that the calling thread has used. May be called in a signal handler.
+/// Returns the CPU time that the calling thread has used. May be called in a signal handler.
 pub(crate) fn own_cpu_time() -> Nanos {
     clock_time(libc::CLOCK_THREAD_CPUTIME_ID).map_or(Nanos::ZERO, |at| Nanos(at.0))
 }
 
-/// How often the calling thread has given its CPU away to wait. May be called in a signal handler.
+/// Returns how often the calling thread has given its CPU away to wait. May be called in a signal handler.
 pub(crate) fn nr_own_waits() -> u64 {
-    // SAFETY: an rusage of zeros is one.
+    // SAFETY: a zeroed rusage is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one rusage to where one is.
+    // SAFETY: the kernel writes one rusage into a valid one.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
     usage.ru_nvcsw.cast_unsigned()
 }
 
-/// Whether a thread of this process waits in the kernel for something; one that only waits for a
-/// CPU does not. `None` if `/proc` does not say. Allocates nothing: a thread that waits may hold the
-/// allocator's lock.
+/// Returns whether a thread of this process waits in the kernel. A thread that only waits for a CPU does not count.
+/// `None` if `/proc` does not say. Allocates nothing: a waiting thread may hold the allocator's lock.
 pub(crate) fn is_blocked(thread: Tid) -> Option<bool> {
     let mut path = [0; 64];
     let mut stat = [0; 128];
@@ -235,38 +236,38 @@ pub(crate) fn is_blocked(thread: Tid) -> Option<bool> {
     let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
     let read = File::open(path).and_then(|mut file| file.read(&mut stat)).ok()?;
     let stat = &stat[..read];
-    // The state follows the name, which is in parentheses and may contain some.
+    // The state follows the name, which is in parentheses and may itself contain parentheses.
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(name_end + 2).map(|state| matches!(state, b'S' | b'D'))
 }
 
-/// How many processes and threads the user may have, if that is limited (`RLIMIT_NPROC`).
+/// Returns how many processes and threads the user may have, if that is limited (`RLIMIT_NPROC`).
 pub(crate) fn most_of_user() -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes one rlimit to where one is.
+    // SAFETY: the kernel writes one rlimit into a valid one.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) } == 0;
     (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
 }
 
-/// The monotonic clock; in a paused runtime the virtual one. It is never ahead of [`monotonic`], and may be some
-/// microseconds behind: see [`clock`]. May be called in a signal handler.
+/// Returns the time on the monotonic clock; in a paused runtime, on the virtual clock. It is never ahead of
+/// [`monotonic`], and may be about a microsecond behind: see [`clock`]. May be called in a signal handler.
 pub(crate) fn now() -> Time {
     here::now().unwrap_or_else(clock::now)
 }
 
-/// Decides by what [`now`] reads the monotonic clock. Not for signal handlers.
+/// Decides how [`now`] reads the monotonic clock. Not for signal handlers.
 pub(crate) fn choose_clock() {
     clock::choose();
 }
 
-/// The monotonic clock of the machine, as the kernel says it. May be called in a signal handler.
+/// Returns the time on the machine's monotonic clock, read from the kernel. May be called in a signal handler.
 pub(crate) fn monotonic() -> Time {
-    clock_time(libc::CLOCK_MONOTONIC).expect("every kernel has this clock")
+    clock_time(libc::CLOCK_MONOTONIC).expect("every kernel has a monotonic clock")
 }
 
 fn clock_time(clock: libc::clockid_t) -> Option<Time> {
     let mut spec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec to where one is.
+    // SAFETY: the kernel writes one timespec into a valid one.
     let result = unsafe { libc::clock_gettime(clock, &raw mut spec) };
     (result == 0).then(|| Time(spec.tv_sec as u64 * 1_000_000_000 + spec.tv_nsec as u64))
 }

@@ -1,5 +1,4 @@
-//! A POSIX timer that interrupts one thread: when an instant comes, or when the thread has used so
-//! much CPU time.
+//! A POSIX timer that interrupts one thread, at an instant or when the thread has used a given CPU time.
 //!
 //! The calls are the kernel's own, not the C library's: a timer may be made in a signal handler.
 
@@ -7,10 +6,10 @@ use crate::os::sync::{AtomicI32, Ordering};
 use crate::os::thread::{Tid, cpu_clock};
 use runyard_engine::time::{Nanos, Time};
 
-/// No timer of the kernel has this number.
+/// A number that no timer of the kernel has.
 const NONE: i32 = -1;
 
-/// Room for one timer, which the thread's signal announces. Any thread may use it.
+/// A place for one timer, which sends its signal to one thread. Any thread may use it.
 #[derive(Debug)]
 pub(crate) struct Timer(AtomicI32);
 
@@ -23,20 +22,20 @@ pub(crate) enum Clock {
 }
 
 impl Timer {
-    /// Room without a timer: setting it does nothing.
+    /// Returns a place without a timer: to set it does nothing.
     pub(crate) fn none() -> Timer {
         Timer(AtomicI32::new(NONE))
     }
 
-    /// Whether the kernel makes so many timers for this process now (`RLIMIT_SIGPENDING`, seccomp).
+    /// Returns whether the kernel makes this many timers for this process now (`RLIMIT_SIGPENDING`, seccomp).
     pub(crate) fn are_possible(signal: i32, many: usize) -> bool {
         let timers: Vec<_> = (0..many).map(|_| Timer::none()).collect();
         let here = crate::os::thread::current();
         timers.iter().all(|timer| timer.make(Clock::Monotonic, here, signal))
     }
 
-    /// Makes the timer, which sends `signal` to `thread`, unless it is there. `false` if the kernel
-    /// refuses. May be called in a signal handler.
+    /// Makes the timer, which sends `signal` to `thread`, unless it exists. Returns `false` if the kernel refuses. May
+    /// be called in a signal handler.
     pub(crate) fn make(&self, clock: Clock, thread: Tid, signal: i32) -> bool {
         if self.is_there() {
             return true;
@@ -45,7 +44,7 @@ impl Timer {
             Clock::Monotonic => libc::CLOCK_MONOTONIC,
             Clock::CpuTime => cpu_clock(thread),
         };
-        // SAFETY: a sigevent of zeros is one, and the fields that the kernel reads are set below.
+        // SAFETY: a zeroed sigevent is valid, and the fields that the kernel reads are set below.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = signal;
@@ -60,7 +59,7 @@ impl Timer {
         }
         let first = self.0.compare_exchange(NONE, timer, Ordering::AcqRel, Ordering::Relaxed);
         if first.is_err() {
-            // Another thread made it meanwhile.
+            // Another thread has made the timer meanwhile.
             delete(timer);
         }
         true
@@ -83,13 +82,13 @@ impl Timer {
         self.set(libc::TIMER_ABSTIME, at.0.max(1));
     }
 
-    /// Sets the timer to go off after a span. May be called in a signal handler.
+    /// Sets the timer to expire after a span. May be called in a signal handler.
     pub(crate) fn set_after(&self, span: Nanos) {
         self.set(0, span.0.max(1));
     }
 
-    /// Nothing more comes of it: a signal that it has sent is delivered before this returns, if it is the
-    /// calling thread's.
+    /// Disarms the timer. If the timer is the calling thread's, a signal that it has sent is delivered before this
+    /// returns.
     pub(crate) fn stop(&self) {
         self.set(0, 0);
     }
@@ -106,8 +105,8 @@ impl Timer {
         };
         let spec = libc::itimerspec { it_interval: zero, it_value: value };
         let nothing = std::ptr::null_mut::<libc::itimerspec>();
-        // SAFETY: the kernel reads one itimerspec. A timer that was given back meanwhile is refused; one
-        // of the same number interrupts a thread of this process once for nothing (H8).
+        // SAFETY: the kernel reads one itimerspec. It refuses a timer that was deleted meanwhile. A new timer of the
+        // same number interrupts a thread of this process once, without effect (H8).
         unsafe {
             libc::syscall(libc::SYS_timer_settime, timer, flags, &raw const spec, nothing);
         }
@@ -115,7 +114,7 @@ impl Timer {
 }
 
 fn delete(timer: i32) {
-    // SAFETY: the call takes a number only.
+    // SAFETY: the call takes only a number.
     unsafe {
         libc::syscall(libc::SYS_timer_delete, timer);
     }

@@ -1,26 +1,26 @@
-//! For tests: allocators, as those of crates may be.
+//! Allocators for tests, with locks like those of other crates.
 
 use crate::os::above::{Above, Calls};
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// An allocator with one lock for all, which is neither the C library's nor known to the runtime: a task
-/// may be stopped with it at any instruction.
+/// An allocator with one lock for all threads. It is neither the C library's nor known to the runtime: a task may be
+/// stopped with the lock at any instruction.
 #[derive(Debug)]
 pub struct OneLock {
     calls: Mutex<u64>,
-    /// It takes and gives no memory for a worker in own code: it ends the process.
+    /// Whether the process ends when a worker in own code allocates or frees.
     refuses: AtomicBool,
 }
 
 impl OneLock {
-    /// One that is free.
+    /// Makes an allocator whose lock is free.
     #[must_use]
     pub const fn new() -> OneLock {
         OneLock { calls: Mutex::new(0), refuses: AtomicBool::new(false) }
     }
 
-    /// From now on, or no more, the process ends where a worker takes memory or gives it back in own code.
+    /// Sets whether the process ends when a worker in own code allocates or frees.
     pub fn refuse_own_code(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::SeqCst);
     }
@@ -31,7 +31,7 @@ impl OneLock {
         }
     }
 
-    /// Takes longer than most, so that somebody is stopped in it.
+    /// Holds the lock for longer than most allocators do, so that threads are stopped with it.
     fn section<R>(&self, call: impl FnOnce() -> R) -> R {
         let mut calls = lock(&self.calls);
         *calls += 1;
@@ -48,7 +48,7 @@ impl Default for OneLock {
     }
 }
 
-// SAFETY: every call goes to the system's allocator with the caller's own arguments, once.
+// SAFETY: every call is passed to the system's allocator once, with the caller's own arguments.
 unsafe impl GlobalAlloc for OneLock {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.check();
@@ -63,11 +63,11 @@ unsafe impl GlobalAlloc for OneLock {
     }
 }
 
-/// The system's allocator, which ends the process where a worker calls it in own code.
+/// The system's allocator, which ends the process if a worker calls it in own code.
 #[derive(Debug)]
 pub struct Strict;
 
-// SAFETY: every call goes to the system's allocator with the caller's own arguments, once.
+// SAFETY: every call is passed to the system's allocator once, with the caller's own arguments.
 unsafe impl GlobalAlloc for Strict {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         refuse_own_code();
@@ -88,19 +88,19 @@ unsafe impl GlobalAlloc for Strict {
     }
 }
 
-/// Ends the process if the calling thread is a worker in own code, and says where that is.
+/// Ends the process if the calling thread is a worker in own code, and reports the place.
 fn refuse_own_code() {
     static SAYS: AtomicBool = AtomicBool::new(false);
-    // To say so takes memory.
+    // The report itself allocates.
     if is_in_own_code() && !SAYS.swap(true, Ordering::SeqCst) {
         let trace = std::backtrace::Backtrace::force_capture();
-        eprintln!("the allocator is called where nobody is stopped:\n{trace}");
+        eprintln!("the allocator is called in the runtime's own code:\n{trace}");
         std::process::abort();
     }
 }
 
-/// Whether the calling thread is a worker in own code, where nobody is stopped and nothing is to be
-/// allocated. A section that blocks is none.
+/// Returns whether the calling thread is a worker in own code, where no thread is stopped and nothing may be allocated.
+/// A section that blocks does not count.
 pub fn is_in_own_code() -> bool {
     Above::is_in_own_code()
 }

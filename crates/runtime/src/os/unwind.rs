@@ -1,16 +1,17 @@
-//! Follows a copy of a stack from function to function, by the tables that compilers write for unwinding.
+//! Follows a copy of a stack from function to function, by the unwinding tables that compilers write.
 //!
-//! Not in a signal handler, and not on the thread whose stack it is. The tables are those of the objects that are
-//! loaded; each is used while the loader, which has its lock meanwhile, says that it is there.
+//! Not for signal handlers, and not for the thread of that stack itself. The tables are those of the loaded objects.
+//! Each is used only while the loader reports its object and holds its lock, so the object stays loaded.
 
 use super::code;
 use super::quiet::{Object, Tables};
 use gimli::{CfaRule, EhFrame, Register, RegisterRule, UnwindContext, UnwindSection};
 
-/// How many functions are followed: of an endless recursion the innermost ones.
+/// The most functions that are followed: of an endless recursion, the innermost ones.
 const MOST: usize = 256;
 
-/// As the tables number them, and behind them, on x86-64, the address of the next instruction.
+/// The number of registers that unwinding uses, and the numbers of some of them in the tables. The address of the next
+/// instruction comes last.
 #[cfg(target_arch = "x86_64")]
 pub(super) const REGISTERS: usize = 17;
 #[cfg(target_arch = "x86_64")]
@@ -26,14 +27,14 @@ pub(super) const SP: usize = 31;
 #[cfg(target_arch = "aarch64")]
 const RETURN: usize = 30;
 
-/// Where the address of the next instruction is.
+/// The number of the next instruction's address.
 const PC: usize = REGISTERS - 1;
 
-/// All registers of a thread that unwinding takes.
+/// All registers of a thread that unwinding uses.
 pub(super) type Registers = [usize; REGISTERS];
 
-/// The addresses of the functions in which a thread was that had these registers, and whose stack `word_at` gives: the
-/// innermost first, the others behind their calls.
+/// Returns the addresses in the functions of a thread with these registers and the stack of `word_at`: first the
+/// innermost function, then each caller's return address.
 pub(super) fn addresses(
     registers: Registers,
     word_at: impl Fn(usize) -> Option<usize>,
@@ -44,7 +45,7 @@ pub(super) fn addresses(
     let mut context = UnwindContext::new();
     loop {
         let before = found.len();
-        // Again and again all objects: a caller may be in one that was before.
+        // All objects are visited again and again: a caller may be in an object that was visited before.
         code::each_object(|object| {
             let is_here = |walk: &Walk<'_>| !walk.is_over && object.has(walk.inside());
             let unwinding = if is_here(&walk) { object.unwinding() } else { None };
@@ -61,7 +62,7 @@ pub(super) fn addresses(
     }
 }
 
-/// On the way from the innermost function outwards.
+/// The way from the innermost function outwards.
 struct Walk<'a> {
     registers: Registers,
     word_at: &'a dyn Fn(usize) -> Option<usize>,
@@ -71,15 +72,15 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// An address in the function.
+    /// Returns an address inside the function.
     fn inside(&self) -> usize {
         self.registers[PC] - usize::from(self.is_behind_call)
     }
 
-    /// Goes on to the caller, from a function of this object, which stays loaded. Where it goes on in the caller; `None`
-    /// if that is not known.
+    /// Goes on to the caller of a function of this object, which stays loaded. Returns the address at which the caller
+    /// goes on; `None` if it is not known.
     fn step(&mut self, object: &Object, context: &mut UnwindContext<usize>) -> Option<usize> {
-        // SAFETY: the loader has its lock, so nobody unloads the object meanwhile.
+        // SAFETY: the loader holds its lock, so the object stays loaded.
         let Tables { header, frames, bases } = unsafe { object.tables() }.ok()??;
         let at = self.inside() as u64;
         let table = header.table()?;
@@ -95,13 +96,13 @@ impl Walk<'_> {
                 Some(RegisterRule::Offset(offset)) => *value = (self.word_at)(place(offset)?)?,
                 Some(RegisterRule::ValOffset(offset)) => *value = place(offset)?,
                 Some(RegisterRule::Register(other)) => *value = self.register(other)?,
-                // Of a register that nobody saved the caller says that it does not need it.
+                // A register that no code saved: the caller's table says that it does not need it.
                 Some(_) => *value = 0,
             }
         }
         caller[SP] = end;
         caller[PC] = caller[RETURN];
-        // Only the innermost function may have a frame of nothing.
+        // Only the innermost function may have an empty frame.
         let is_sane = caller[PC] > 0 && (end > self.registers[SP] || !self.is_behind_call);
         self.registers = caller;
         self.is_behind_call = !entry.is_signal_trampoline();

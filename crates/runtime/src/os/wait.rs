@@ -1,4 +1,4 @@
-//! Waiting for a word, and the barrier between threads: the kernel's, or a model's.
+//! Waits for a word, and a barrier between threads: those of the kernel, or those of a model.
 
 #[cfg(not(loom))]
 use crate::os::sync::compiler_fence;
@@ -6,7 +6,7 @@ use crate::os::sync::compiler_fence;
 use crate::os::sync::fence;
 use crate::os::sync::{AtomicU32, Ordering, yield_now};
 
-/// Waits until `word` is not `expected` any more; may return for no reason.
+/// Waits until `word` is no longer `expected`. May return spuriously.
 #[cfg(not(loom))]
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) {
     crate::os::futex::wait(word, expected, None);
@@ -17,7 +17,7 @@ pub(crate) fn futex_wake(word: &AtomicU32) {
     crate::os::futex::wake(word);
 }
 
-/// The model's futex waits by letting others go first.
+/// Waits by letting other threads of the model run.
 #[cfg(loom)]
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) {
     if word.load(Ordering::SeqCst) == expected {
@@ -30,20 +30,20 @@ pub(crate) fn futex_wake(_: &AtomicU32) {
     yield_now();
 }
 
-/// Keeps the order of the accesses of this thread before and after it, for threads that call [`barrier_for_all`] meanwhile.
+/// Orders the calling thread's accesses before and after this point, for threads that call [`barrier_for_all`].
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn barrier_for_own() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Has all threads of the process keep the order of their accesses before and after it. It takes some microseconds.
+/// Makes every thread of the process pass a full barrier. It takes some microseconds.
 #[cfg(not(loom))]
 pub(crate) fn barrier_for_all() {
     crate::os::barrier::pass();
 }
 
-/// Asks the kernel for such a barrier.
+/// Registers for this barrier with the kernel.
 #[cfg(not(loom))]
 pub(crate) fn prepare_barrier() {
     crate::os::barrier::prepare();
@@ -52,13 +52,13 @@ pub(crate) fn prepare_barrier() {
 #[cfg(loom)]
 pub(crate) fn prepare_barrier() {}
 
-/// Whether there is such a barrier.
+/// Returns whether the barrier exists.
 #[cfg(not(loom))]
 pub(crate) fn barrier_is_there() -> bool {
     crate::os::barrier::is_there()
 }
 
-/// In a model each thread has its own.
+/// In a model, each thread has a barrier of its own.
 #[cfg(loom)]
 pub(crate) fn barrier_for_own() {
     fence(Ordering::SeqCst);
@@ -74,7 +74,7 @@ pub(crate) fn barrier_is_there() -> bool {
     true
 }
 
-/// Lets others run.
+/// Lets other threads run.
 pub(crate) fn let_others_run() {
     yield_now();
 }

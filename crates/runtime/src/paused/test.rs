@@ -24,7 +24,7 @@
 //! ```
 //!
 //! Worth knowing:
-//! * `use runyard::test` brings the attribute [`test`](macro@crate::paused::test) as well, and hides that of the standard
+//! * `use runyard::test` brings the attribute [`test`](macro@crate::test) as well, and hides that of the standard
 //!   library. `use runyard::test::{self}` brings this module alone.
 //! * [`std::time::Instant::now`] is the machine's clock. [`crate::time::now`] is the virtual one, and so are the
 //!   instants of [`crate::time::sleep_until`].

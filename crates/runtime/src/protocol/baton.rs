@@ -1,20 +1,20 @@
-//! How a worker waits for a slot, and is let go: its baton.
+//! The baton of a worker: how it waits for a slot, and how another thread lets it go on.
 //!
-//! A worker that is stopped in the middle of foreign code says since when. Whoever resumes it gives it a slot
-//! and grants the baton. Whoever lets it go ([`crate::crew::rescue`]) takes the word that says since when, says how
-//! much CPU time it may use, and grants the baton. The worker itself looks whether it owns a slot: the baton
-//! does not say why it was granted, and may be granted late.
+//! A worker that is stopped in the middle of foreign code stores the time of the stop. A thread that resumes it gives
+//! it a slot and grants the baton. A thread that lets it go ([`crate::crew::rescue`]) takes the time of the stop, sets
+//! how much CPU time the worker may use, and grants the baton. The worker itself checks whether it owns a slot: the
+//! baton does not say why it was granted, and may be granted late.
 //!
 //! ```text
-//!  worker     lay down; if it owns no slot: since := now; wait; since := 0
+//!  worker     lays its baton down. If it owns no slot: since := now; waits; since := 0
 //!             owns a slot? goes on with it : goes on without one
-//!  resumer    slot := worker; grant
-//!  rescuer    since := 0; if it was above: grace := so much; grant
+//!  resumer    slot := worker; grants the baton
+//!  rescuer    since := 0. If it was above 0: grace := CPU time; grants the baton
 //! ```
 //!
-//! Invariants, modelled in loom: a worker is let go at most once for each time that it is stopped; it acts as
-//! owner only of a slot that is its own; one that was given a slot does not wait for ever; one that is stopped
-//! can be let go, as often as it stops.
+//! Invariants, modelled in loom: a worker is let go at most once for each time that it is stopped; it acts as owner
+//! only of a slot that is its own; a worker that was given a slot does not wait for ever; a stopped worker can be let
+//! go, as often as it stops.
 
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::os::wait::{futex_wait, futex_wake};
@@ -23,19 +23,19 @@ use crate::os::wait::{futex_wait, futex_wake};
 #[derive(Debug)]
 pub(crate) struct Baton {
     word: AtomicU32,
-    /// Since when the worker is stopped in the middle of foreign code, on the monotonic clock; 0 if it is not.
-    /// Taken by who lets it go.
+    /// The time at which the worker was stopped in the middle of foreign code, on the monotonic clock; 0 if it is not
+    /// stopped. The thread that lets it go takes this value.
     since: AtomicU64,
-    /// How much CPU time it may use without a slot: said by who lets it go.
+    /// The CPU time that the worker may use without a slot, set by the thread that lets it go.
     grace: AtomicU64,
 }
 
 mod state {
-    /// It waits: as a spare, or in the middle of a task.
+    /// The worker waits: as a spare, or in the middle of a task.
     pub(super) const WAITING: u32 = 0;
-    /// It may go on.
+    /// The worker may go on.
     pub(super) const GRANTED: u32 = 1;
-    /// It may go on, and will never wait again: the runtime ends.
+    /// The worker may go on, and will never wait again: the runtime ends.
     pub(super) const FREE: u32 = 2;
 }
 
@@ -48,13 +48,13 @@ impl Baton {
         }
     }
 
-    /// From now on, until it is granted, the worker waits. Before anybody can grant it.
+    /// Makes the worker wait from now on, until the baton is granted. Called before any thread can grant it.
     pub(crate) fn lay_down(&self) {
         let (old, new) = (state::GRANTED, state::WAITING);
         let _ = self.word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// The worker is not to wait any more.
+    /// Lets the worker go on for good: it never waits again.
     pub(crate) fn free(&self) {
         self.word.store(state::FREE, Ordering::SeqCst);
         futex_wake(&self.word);
@@ -72,8 +72,8 @@ impl Baton {
         }
     }
 
-    /// Waits, having laid it down, until the worker may go on. The baton alone may be a late one, from when
-    /// the worker was to be let go.
+    /// Waits, after `lay_down`, until the worker may go on. The baton alone does not suffice: it may be granted late,
+    /// from a time when the worker was to be let go.
     pub(crate) fn wait_until(&self, may_go_on: impl Fn() -> bool) {
         while !may_go_on() {
             self.wait();
@@ -83,9 +83,9 @@ impl Baton {
         }
     }
 
-    /// Waits, having laid it down, in the middle of foreign code: until the worker owns a slot, or is let go.
-    /// Whether it owns one. `now` is told that it is stopped, and says since when; `goes_on` that it is no more.
-    /// May be called in a signal handler.
+    /// Waits, after `lay_down`, in the middle of foreign code, until the worker owns a slot or is let go. Returns
+    /// whether it owns one. `now` is called when the worker is stopped, and returns the time of the stop; `goes_on` is
+    /// called when it is stopped no longer. May be called in a signal handler.
     pub(crate) fn wait_for_slot(
         &self,
         owns: impl Fn() -> bool,
@@ -101,13 +101,13 @@ impl Baton {
         owns()
     }
 
-    /// Since when the worker is stopped in the middle of foreign code, if it is.
+    /// Returns when the worker was stopped in the middle of foreign code, if it is stopped.
     pub(crate) fn stopped_since(&self) -> Option<u64> {
         let since = self.since.load(Ordering::SeqCst);
         (since > 0).then_some(since)
     }
 
-    /// Lets the worker go on without a slot for so much CPU time, if it is stopped. Whether it was.
+    /// Lets the worker go on without a slot for this much CPU time, if it is stopped. Returns whether it was.
     pub(crate) fn let_go(&self, grace: u64) -> bool {
         let is_stopped = self.since.swap(0, Ordering::SeqCst) > 0;
         if is_stopped {
@@ -117,7 +117,7 @@ impl Baton {
         is_stopped
     }
 
-    /// How much CPU time the worker may use without a slot.
+    /// Returns how much CPU time the worker may use without a slot.
     pub(crate) fn grace(&self) -> u64 {
         self.grace.load(Ordering::SeqCst)
     }
@@ -148,12 +148,12 @@ mod models {
         slot: AtomicU32,
         /// Whether T has the engine's part of its task.
         running: AtomicBool,
-        /// How often T was stopped, and let go.
+        /// How often T was stopped, and how often it was let go.
         stops: AtomicU32,
         gone: AtomicU32,
         /// A lock that T held when it was stopped, and that A waits for.
         locked: AtomicBool,
-        /// Rung when somebody outside of the protocol may go on.
+        /// Notified when a thread that waits outside the protocol may go on.
         bell: Notify,
     }
 
@@ -175,14 +175,15 @@ mod models {
             &self.slots[self.slot.load(Ordering::Acquire) as usize]
         }
 
-        /// Loom takes sequential consistency for acquire and release. So fences stand where the protocol needs
-        /// more: a grant that finds the baton granted comes before the look at the slot, or that sees it.
+        /// Loom treats sequential consistency as acquire and release. So a fence stands where the protocol needs more:
+        /// a grant that finds the baton already granted either comes before this check of the slot, or the check sees
+        /// its slot.
         fn owns(&self) -> bool {
             fence(Ordering::SeqCst);
             self.own_slot().belongs_to(T)
         }
 
-        /// T is stopped, as `Worker::wait_for_slot` has it. Whether it owns a slot then.
+        /// Stops T, as in `Worker::wait_for_slot`. Returns whether T owns a slot after that.
         fn is_stopped(&self) -> bool {
             let now = || 1 + u64::from(self.stops.fetch_add(1, Ordering::SeqCst));
             let owns = self.baton.wait_for_slot(|| self.owns(), now, || ());
@@ -192,7 +193,7 @@ mod models {
             owns
         }
 
-        /// T is stopped, again and again, until it owns a slot.
+        /// Stops T again and again, until it owns a slot.
         fn is_stopped_until_it_owns(&self) {
             while !self.is_stopped() {
                 self.baton.lay_down();
@@ -201,11 +202,14 @@ mod models {
 
         fn acts_as_owner(&self) {
             let owned = self.slots.iter().filter(|slot| slot.belongs_to(T)).count();
-            assert_eq!(owned, 1, "who acts as an owner owns one slot");
-            assert!(self.running.load(Ordering::Acquire), "it has the task it goes on with");
+            assert_eq!(owned, 1, "a worker that acts as an owner owns one slot");
+            assert!(
+                self.running.load(Ordering::Acquire),
+                "the worker has the task that it goes on with"
+            );
         }
 
-        /// T's poll ends without a slot, as in `Worker::poll` and `Worker::come_back`.
+        /// Ends T's poll without a slot, as in `Worker::poll` and `Worker::come_back`.
         fn ends_its_poll(&self) {
             while self.own_slot().leave(T).is_none() {
                 self.baton.lay_down();
@@ -214,7 +218,7 @@ mod models {
             self.acts_as_owner();
         }
 
-        /// T is given the other slot, as `Worker::resume` has it.
+        /// Gives T the other slot, as in `Worker::resume`.
         fn resume(&self) {
             self.running.store(true, Ordering::Release);
             self.slot.store(1, Ordering::Release);
@@ -229,12 +233,12 @@ mod models {
             }
         }
 
-        /// T is let go at most once for each stop.
+        /// Checks that T is let go at most once for each stop.
         fn check(&self) {
             let (stops, gone) =
                 (self.stops.load(Ordering::SeqCst), self.gone.load(Ordering::SeqCst));
             assert!(gone <= stops, "stopped {stops} times, let go {gone} times");
-            assert!(self.baton.stopped_since().is_none(), "nobody is stopped in the end");
+            assert!(self.baton.stopped_since().is_none(), "no worker is stopped in the end");
             assert!(self.owns());
         }
     }
@@ -250,7 +254,7 @@ mod models {
         thread::spawn(move || does(&world))
     }
 
-    /// Seen failing: a worker that waits without a look whether it owns a slot already waits for ever.
+    /// Seen failing: a worker that waits without checking whether it owns a slot already waits for ever.
     #[test]
     fn who_is_resumed_while_it_is_let_go_stops_again_and_owns_a_slot() {
         explore(3, || {
@@ -276,7 +280,7 @@ mod models {
         });
     }
 
-    /// Seen failing: rescuers who look whether it is stopped, and then say that it is not, both let it go.
+    /// Seen failing: if rescuers first check that the worker is stopped and then clear the mark, both let it go.
     #[test]
     fn who_is_stopped_is_let_go_once_by_two_rescuers() {
         explore(2, || {
@@ -289,9 +293,8 @@ mod models {
         });
     }
 
-    /// A baton that is granted late, when its worker owns another slot and is stopped there, lets it go on
-    /// without a slot once more, and not as an owner.
-    /// Seen failing: a worker that takes its baton for a slot.
+    /// A baton may be granted late, when its worker owns another slot and is stopped there. It then lets the worker go
+    /// on without a slot once more, and not as an owner. Seen failing: a worker that takes its baton for a slot.
     #[test]
     fn a_late_baton_makes_nobody_an_owner() {
         explore(3, || {
@@ -299,7 +302,7 @@ mod models {
             let rescuer = spawn(&world, World::let_go);
             let resumer = spawn(&world, |world| {
                 world.resume();
-                // The task is stopped again, and put away: it is resumed on its old CPU.
+                // The task is stopped again and put away: it is resumed on its old CPU.
                 while world.slots[1].belongs_to(T) {
                     world.bell.wait();
                 }
@@ -319,9 +322,9 @@ mod models {
         });
     }
 
-    /// A holds a slot and waits, in own code, for a lock that T has, which needs its grace twice. The keeper
-    /// looks until A goes on; the two take turns on one thread here.
-    /// Seen failing: a worker that is let go without its baton keeps A waiting for ever.
+    /// A holds a slot and waits, in own code, for a lock that T holds; T needs its grace twice. The keeper checks until
+    /// A goes on; here both take turns on one thread. Seen failing: a worker that is let go without its baton keeps A
+    /// waiting for ever.
     #[test]
     fn who_waits_in_own_code_for_who_is_stopped_goes_on() {
         explore(3, || {
@@ -336,7 +339,7 @@ mod models {
                 world.resume();
             });
             for grace in 1..=2 {
-                assert!(!world.is_stopped(), "nobody resumes it while A waits");
+                assert!(!world.is_stopped(), "no worker resumes T while A waits");
                 assert_eq!(world.baton.grace(), GRACE, "in its grace {grace}");
                 world.baton.lay_down();
             }

@@ -1,9 +1,9 @@
-//! The tasks of a batch, and how each of them has one owner (docs/design/dispatch.md).
+//! The tasks of a batch, and the owner of each of them (docs/design/dispatch.md).
 //!
-//! A CPU's *company* is a list of tasks that wait with the runtime, and not in a run queue, to be polled by the worker
-//! that owns the slot; and the task that is polled, by which the batch is named. All of them change hands under the
-//! list's lock, which is held for no foreign code, no allocation and no other lock. A batch has a number: a thread
-//! from which the slot was taken finds another one, or none, and does as it does without batches.
+//! The *company* of a CPU consists of a list of tasks and the task that is polled, which names the batch. The tasks of
+//! the list wait in the runtime instead of a run queue; the worker that owns the slot polls them. All of them change
+//! hands under the list's lock. Under it there is no foreign code, no allocation and no other lock. A batch has a
+//! number: a thread that lost the slot finds another number, or no batch, and then acts as it does without batches.
 //!
 //! ```text
 //!   worker      open; turn, turn, ...; leave the slot; close
@@ -12,24 +12,26 @@
 //!   thief       steal            requester   claim
 //! ```
 //!
-//! Invariants, modelled in loom: of all who want a task one gets it; nothing joins a company that is over; a batch is
-//! closed once. Each model was seen failing: with a theft that leaves the tasks, with a turn or a close in two holds.
+//! Invariants, modelled in loom: of all threads that want a task, one gets it; no task joins a batch that is over; a
+//! batch is closed once. Each model was seen failing: with a theft that leaves the tasks in place, and with a turn or a
+//! close that takes the lock twice.
 
 use crate::os::biased::{Biased, Marks};
 use crate::os::sync::{Arc, AtomicU32, AtomicU64, Ordering};
 use crate::protocol::handoff::WorkerId;
 use std::collections::VecDeque;
 
-/// How many may wait in a company.
+/// The most tasks that may wait in a company.
 pub(crate) const MEMBERS: usize = 64;
 
-/// How many tasks that are over a company keeps, until all of them leave the live tasks in one hold of that lock.
+/// The most finished tasks that a company keeps, so that all of them leave the set of live tasks in one hold of its
+/// lock.
 pub(crate) const OVER: usize = 16;
 
-/// Since when an owner is in a poll that is in none.
+/// The start of the owner's poll while it is in none.
 pub(crate) const NO_POLL: u64 = u64::MAX;
 
-/// Which batch of a CPU; 0 is none.
+/// The number of a batch of a CPU; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch(pub(crate) u64);
 
@@ -37,73 +39,74 @@ pub(crate) struct Batch(pub(crate) u64);
 #[derive(Debug)]
 pub(crate) struct Company<T, B> {
     list: Biased<List<T, B>>,
-    /// How many wait in the list.
+    /// The number of tasks that wait in the list.
     len: AtomicU32,
-    /// Which batch is open. Written with the list's lock held.
+    /// The batch that is open. Written under the list's lock.
     open: AtomicU64,
-    /// When the owner's poll began; [`NO_POLL`] if it is in none.
+    /// The start of the owner's poll; [`NO_POLL`] if it is in none.
     polls_since: AtomicU64,
 }
 
 #[derive(Debug)]
 struct List<T, B> {
     terms: Option<B>,
-    /// How many batches there were.
+    /// The number of batches so far.
     nr: u64,
     /// The task that is polled, as long as the batch is open.
     polled: Option<T>,
     waiting: VecDeque<T>,
-    /// The tasks that are over, [`OVER`] at the most.
+    /// The tasks that are over, at most [`OVER`].
     over: Vec<T>,
 }
 
-/// At which end of its company a task joins.
+/// The end of the list at which a task joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Front,
     Back,
 }
 
-/// What follows a poll of a batch.
+/// The result of the end of a poll in a batch.
 #[derive(Debug)]
 pub(crate) enum Turn<T> {
-    /// The next is polled. The task that was polled is the caller's, unless it waits again, or is kept with those that are
-    /// over.
+    /// The next task is polled. The caller gets the task that was polled, unless it waits again or is kept with the
+    /// finished tasks.
     Next(Option<T>),
-    /// Nobody waits. The task that was polled is it still, for all who look.
+    /// No task waits. The task that was polled still names the batch, for every reader.
     Alone,
-    /// Somebody who is not here goes first. The task that was polled is it still.
+    /// A task outside the batch goes first. The task that was polled still names the batch.
     Outsider,
     /// The batch is over.
     Over,
 }
 
-/// How a worker goes from one poll to the next. It is asked with the list's lock held.
+/// The steps of a worker between one poll and the next. They are called under the list's lock.
 pub(crate) trait Steps<T, B> {
-    /// A task was polled, and so many wait beside it: whether it may wait again.
+    /// Charges a task that was polled while `waiting` tasks wait. Returns whether it may wait again.
     fn charge(&mut self, terms: &mut B, task: &mut T, waiting: usize) -> bool;
 
-    /// Whether somebody who is not in the company goes before the next one in it.
+    /// Returns whether a task outside the batch goes before the next one in it.
     fn is_passed(&mut self, next: Option<&T>) -> bool;
 
-    /// The task that was polled waits again.
+    /// Makes the task that was polled wait again.
     fn wait(&mut self, task: &mut T);
 
-    /// The task that was polled leaves the company: whether it is over, and can be kept with others that are.
+    /// Removes the task that was polled from the batch. Returns whether the task is over and can be kept with other
+    /// finished tasks.
     fn leave(&mut self, terms: &B, task: &mut T) -> bool;
 
-    /// The task is polled next.
+    /// Makes the task the next to be polled.
     fn take(&mut self, terms: &mut B, task: &mut T);
 }
 
-/// Whoever was in a company that is over.
+/// The tasks of a batch that was closed.
 #[derive(Debug)]
 pub(crate) struct Closed<T, B> {
     pub(crate) terms: B,
     pub(crate) polled: T,
     /// The tasks that wait, and behind them those that are over.
     pub(crate) waiting: VecDeque<T>,
-    /// How many of them are over.
+    /// The number of these tasks that are over.
     pub(crate) over: usize,
 }
 
@@ -119,33 +122,33 @@ impl<T, B> Company<T, B> {
         }
     }
 
-    /// How many wait.
+    /// Returns how many tasks wait.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire) as usize
     }
 
-    /// When the owner's poll began; [`NO_POLL`] if it is in none.
+    /// Returns the start of the owner's poll; [`NO_POLL`] if it is in none.
     pub(crate) fn polls_since(&self) -> u64 {
         self.polls_since.load(Ordering::Relaxed)
     }
 
-    /// The owner begins a poll, or is in none from now on.
+    /// Stores the start of the owner's poll, or [`NO_POLL`] at its end.
     pub(crate) fn note_poll(&self, since: u64) {
         self.polls_since.store(since, Ordering::Relaxed);
     }
 
-    /// Whether a batch is open, as far as is known without the lock.
+    /// Returns whether a batch is open, as far as is known without the lock.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire) != 0
     }
 
-    /// The same of one batch, asked by the owner of the slot.
+    /// Returns whether this batch is open. Called by the owner of the slot.
     pub(crate) fn is_open_still(&self, batch: Batch) -> bool {
         self.open.load(Ordering::Acquire) == batch.0
     }
 
-    /// A batch begins, in which `polled` is polled first, and then those of `waiting`, which is left empty and gives
-    /// its memory.
+    /// Opens a batch that polls `polled` first and then the tasks of `waiting`. `waiting` is left empty, and its memory
+    /// goes to the list.
     pub(crate) fn open(
         &self,
         worker: WorkerId,
@@ -154,7 +157,10 @@ impl<T, B> Company<T, B> {
         waiting: &mut VecDeque<T>,
     ) -> Batch {
         self.list.with(worker.0, |list| {
-            debug_assert!(list.terms.is_none() && list.waiting.is_empty(), "the last one is over");
+            debug_assert!(
+                list.terms.is_none() && list.waiting.is_empty(),
+                "the last batch is over"
+            );
             std::mem::swap(&mut list.waiting, waiting);
             (list.terms, list.polled) = (Some(terms), Some(polled));
             list.nr += 1;
@@ -164,8 +170,8 @@ impl<T, B> Company<T, B> {
         })
     }
 
-    /// A task joins, where `admit` says, that knows the task that is polled and the first that waits. It is given back if
-    /// that refuses it, if the batch is over, or if there are too many.
+    /// Adds a task at the end that `admit` returns; `admit` gets the polled task and the first waiting one. The task is
+    /// returned if `admit` refuses it, if the batch is over, or if there are too many tasks.
     pub(crate) fn join(
         &self,
         worker: WorkerId,
@@ -191,7 +197,7 @@ impl<T, B> Company<T, B> {
         })
     }
 
-    /// More tasks are lent to the batch: they wait behind the others. They are left in `lent` if it is over.
+    /// Lends more tasks to the batch: they wait behind the others. They stay in `lent` if the batch is over.
     pub(crate) fn extend(&self, worker: WorkerId, batch: Batch, lent: &mut VecDeque<T>) {
         self.list.with(worker.0, |list| {
             if list.terms.is_some() && list.nr == batch.0 {
@@ -201,7 +207,7 @@ impl<T, B> Company<T, B> {
         });
     }
 
-    /// A poll is over. It may be said again if there was no next one.
+    /// Ends a poll. May be called again for the same poll if there was no next task.
     #[inline]
     pub(crate) fn turn<S: Steps<T, B>>(
         &self,
@@ -216,14 +222,14 @@ impl<T, B> Company<T, B> {
             if *nr != batch.0 {
                 return Turn::Over;
             }
-            let last = polled.as_mut().expect("a batch has a name");
+            let last = polled.as_mut().expect("an open batch has a polled task");
             let stays = steps.charge(terms, last, waiting.len());
             if steps.is_passed(waiting.front().or(stays.then_some(last))) {
                 return Turn::Outsider;
             }
             let left = if stays {
                 let Some(mut next) = waiting.pop_front() else {
-                    // It is the only one, and goes on.
+                    // It is the only task, and is polled again.
                     steps.wait(last);
                     steps.take(terms, last);
                     return Turn::Next(None);
@@ -249,7 +255,7 @@ impl<T, B> Company<T, B> {
         })
     }
 
-    /// Others come, and wait before all who are here. They are left in `coming` if the batch is over.
+    /// Adds tasks in front of all that wait. They stay in `coming` if the batch is over.
     pub(crate) fn lead(&self, worker: WorkerId, batch: Batch, coming: &mut [Option<T>]) {
         self.list.with(worker.0, |list| {
             if list.terms.is_some() && list.nr == batch.0 {
@@ -261,7 +267,7 @@ impl<T, B> Company<T, B> {
         });
     }
 
-    /// Moves the tasks that are over to `to`, of which the places are empty, unless the batch is over.
+    /// Moves the finished tasks to the empty places of `to`, unless the batch is over.
     pub(crate) fn take_over(&self, worker: WorkerId, batch: Batch, to: &mut [Option<T>]) {
         self.list.with(worker.0, |list| {
             if list.nr == batch.0 {
@@ -270,12 +276,12 @@ impl<T, B> Company<T, B> {
         });
     }
 
-    /// Looks at the members; at the one that is polled first.
+    /// Calls `look` with each member, first with the polled one, until it returns a value.
     pub(crate) fn look<R>(&self, mut look: impl FnMut(&B, &T, bool) -> Option<R>) -> Option<R> {
         self.list.with_guest(|list| list.find(&mut look))
     }
 
-    /// The same, by the worker that polls them.
+    /// Does the same for the worker that polls the members.
     pub(crate) fn look_as<R>(
         &self,
         worker: WorkerId,
@@ -284,7 +290,7 @@ impl<T, B> Company<T, B> {
         self.list.with(worker.0, |list| list.find(&mut look))
     }
 
-    /// Takes up to half of those that wait for another CPU, of those that `may_go`, and at most as many as fit
+    /// Takes up to half of the waiting tasks for another CPU: only tasks that `may_go` accepts, and only as many as fit
     /// in `taken` without an allocation.
     pub(crate) fn steal(&self, taken: &mut VecDeque<T>, may_go: impl Fn(&T) -> bool) {
         self.list.with_guest(|list| {
@@ -298,7 +304,7 @@ impl<T, B> Company<T, B> {
         });
     }
 
-    /// Takes the task that `is_it`, if that waits.
+    /// Takes the waiting task that `is_it` accepts.
     pub(crate) fn claim(&self, is_it: impl FnMut(&T) -> bool) -> Option<T> {
         self.list.with_guest(|list| {
             let at = list.waiting.iter().position(is_it)?;
@@ -308,8 +314,8 @@ impl<T, B> Company<T, B> {
         })
     }
 
-    /// A batch is over, if it is open: whoever was in its company is the caller's, the worker that polls it. `room` gives
-    /// memory for those of the next.
+    /// Closes a batch, if it is open, for the worker that polls it. Returns its tasks. The memory of `room` goes to the
+    /// next batch.
     pub(crate) fn close(
         &self,
         worker: WorkerId,
@@ -320,14 +326,14 @@ impl<T, B> Company<T, B> {
             .with(worker.0, |list| (batch.0 == list.nr).then(|| self.end(list, room)).flatten())
     }
 
-    /// The same of any batch that is open, by a worker that took the slot.
+    /// Closes any open batch, for a worker that took the slot.
     pub(crate) fn close_any(&self, room: &mut VecDeque<T>) -> Option<Closed<T, B>> {
         self.list.with_guest(|list| self.end(list, room))
     }
 
     fn end(&self, list: &mut List<T, B>, room: &mut VecDeque<T>) -> Option<Closed<T, B>> {
         let terms = list.terms.take()?;
-        let polled = list.polled.take().expect("a batch has a name");
+        let polled = list.polled.take().expect("an open batch has a polled task");
         let mut waiting = std::mem::replace(&mut list.waiting, std::mem::take(room));
         let over = list.over.len();
         waiting.extend(list.over.drain(..));
@@ -355,7 +361,7 @@ mod models {
     use super::*;
     use loom::thread;
 
-    /// A task, by how often it was polled or given to a run queue.
+    /// A task: counts how often it was polled or given to a run queue.
     type Task = Arc<AtomicU32>;
 
     const WORKER: WorkerId = WorkerId(0);
@@ -365,7 +371,7 @@ mod models {
         batch: Batch,
     }
 
-    /// Each poll is the last of its task.
+    /// Steps in which each poll is the last of its task.
     struct Ends;
 
     impl Steps<Task, ()> for Ends {
@@ -378,7 +384,7 @@ mod models {
         }
 
         fn wait(&mut self, _: &mut Task) {
-            unreachable!("it has ended");
+            unreachable!("the task has ended");
         }
 
         fn leave(&mut self, (): &(), _: &mut Task) -> bool {
@@ -391,7 +397,7 @@ mod models {
     }
 
     impl World {
-        /// The first task is polled, the others wait.
+        /// Opens a batch that polls the first task while the others wait.
         fn new(tasks: &[&Task]) -> Arc<World> {
             let company = Company::new(&Marks::new(1));
             let mut waiting: VecDeque<_> = tasks[1..].iter().map(|&task| task.clone()).collect();
@@ -399,7 +405,7 @@ mod models {
             Arc::new(World { company, batch })
         }
 
-        /// The worker polls whoever waits, and each of them ends.
+        /// Polls, as the worker, all tasks that wait; each of them ends.
         fn works(&self) {
             while let Turn::Next(_) = self.company.turn(WORKER, self.batch, &mut Ends) {}
         }
@@ -419,7 +425,7 @@ mod models {
         Arc::new(AtomicU32::new(0))
     }
 
-    /// The worker polls, a thief takes, and a requester claims.
+    /// The worker polls, a thief takes a task, and a requester claims one.
     #[test]
     fn of_all_who_want_a_member_one_gets_it() {
         loom::model(|| {
@@ -456,22 +462,26 @@ mod models {
             });
             assert!(world.closes());
             waker.join().unwrap();
-            assert_eq!(woken.load(Ordering::SeqCst), 1, "it went to the engine, before or after");
+            assert_eq!(
+                woken.load(Ordering::SeqCst),
+                1,
+                "the task went to the engine, before or after the end"
+            );
             assert_eq!(world.company.len(), 0);
         });
     }
 
-    /// Takes the slot over, while a poll of the batch that this ends has its end.
+    /// Takes the slot while a poll of the batch ends; the taker ends that batch.
     fn take_over_slot(world: &Arc<World>) -> thread::JoinHandle<Closed<Task, ()>> {
         let other = world.clone();
         thread::spawn(move || {
-            let closed = other.company.close_any(&mut VecDeque::new()).expect("it is open");
+            let closed = other.company.close_any(&mut VecDeque::new()).expect("the batch is open");
             closed.waiting.iter().for_each(has);
             closed
         })
     }
 
-    /// The thread that took the slot over ends the batch while a poll of it ends.
+    /// The thread that took the slot ends the batch while one of its polls ends.
     #[test]
     fn a_batch_is_closed_once_and_has_one_name() {
         loom::model(|| {
@@ -482,13 +492,13 @@ mod models {
             let name = taker.join().unwrap().polled;
             let went_on = matches!(turn, Turn::Next(..));
             assert!(Arc::ptr_eq(&name, if went_on { &member } else { &first }));
-            assert_eq!(member.load(Ordering::SeqCst), 1, "it is polled, or given back");
+            assert_eq!(member.load(Ordering::SeqCst), 1, "the task is polled, or given back");
             assert!(!world.closes());
         });
     }
 
-    /// The worker takes those that are over while the slot is taken. Seen failing with those left that a batch has as it is
-    /// closed.
+    /// The worker takes the finished tasks while the slot is taken. Seen failing: a close that leaves the batch's
+    /// finished tasks in the list.
     #[test]
     fn a_task_that_is_over_is_found_once() {
         loom::model(|| {

@@ -1,37 +1,37 @@
-//! Who owns a slot, and how it changes hands: the protocol under preemption.
+//! The owner of a slot and the change of owners: the protocol of preemption.
 //!
-//! A *slot* is the right to run tasks on one CPU. Exactly one worker owns it; what follows says how
-//! that worker loses it in the middle of somebody's code, and gets it back.
+//! A *slot* is the right to run tasks on one CPU. Exactly one worker owns it. The protocol says how that worker loses
+//! the slot in the middle of a task's code, and gets it back.
 //!
 //! ```text
-//!  anybody   request: word |= PENDING; of what the word was before:
+//!  any thread request: word |= PENDING. It depends on the word before:
 //!                       FOREIGN -> signal the owner     ASLEEP -> wake the owner
 //!                       FOREIGN and DEAF -> nothing     ASLEEP and DRIVES -> ring the driver's bell
 //!  owner     enter:   FOREIGN, unless PENDING;   fall asleep: ASLEEP, unless PENDING
-//!            leave:   neither, nor PENDING, unless the slot was taken; then it schedules
-//!            is deaf: DEAF;   hears again: not DEAF; then it looks for PENDING
-//!            drives:  DRIVES, unless PENDING, with ASLEEP if it waits; leave, as above
+//!            leave:   clears both and PENDING, unless the slot was taken; then it schedules
+//!            be deaf: DEAF;   hear again: clears DEAF; then it checks PENDING
+//!            drive:   DRIVES, unless PENDING, with ASLEEP if it waits; leave, as above
 //!            in the handler, within a no-preempt section:  PENDING
 //!            in the handler or at the end of a no-preempt section, if PENDING:
-//!                     take a spare; lay down the own baton; word := spare; grant the spare's;
-//!                     wait for the own
+//!                     take a spare; lay down its own baton; word := spare; grant the spare's baton;
+//!                     wait for its own
 //!  keeper    take:    word := spare, if FOREIGN, or DRIVES and PENDING; grant the spare's baton
-//!  spare     puts the task of the one before away, schedules:
+//!  spare     puts the task of the worker before away, schedules:
 //!              a task to poll  -> polls it
-//!              a parked worker -> goes among the spares; word := that worker, FOREIGN; grants its baton;
+//!              a parked worker -> joins the spares; word := that worker, FOREIGN; grants its baton;
 //!                                 waits, as a spare
 //! ```
 //!
-//! Owner, doing and request are one word, so they change in one order that everybody agrees on: a
-//! request finds the owner in foreign code and rings, or the owner finds the request before it goes
-//! there. (Rejected: the owner's doing in a word of its own, with a fence on either side. The
-//! keeper could then take a slot from a worker that had just left foreign code and did not know.)
+//! The owner, its activity and the request are in one word, so all threads see their changes in one order. Either a
+//! request finds the owner in foreign code and rings, or the owner finds the request before it enters foreign code.
+//! (Rejected: the owner's activity in a word of its own, with a fence on either side. The keeper could then take a slot
+//! from a worker that had just left foreign code and did not know it.)
 //!
-//! Whether a [baton](crate::protocol::baton) is granted is decided by its word alone, never by a wake-up or a signal: both
-//! may come for no reason (H7, H8). All of it is atomics and futex calls: it runs in the handler.
+//! The word of a [baton](crate::protocol::baton) alone decides whether it is granted, never a wake-up or a signal: both
+//! may be spurious (H7, H8). The protocol uses only atomics and futex calls: it runs in the handler.
 //!
-//! Invariants, modelled in loom: a slot has one owner; a worker that owns no slot runs no task; a
-//! request is consumed by whoever owns the slot next; no spare is taken twice.
+//! Invariants, modelled in loom: a slot has one owner; a worker that owns no slot runs no task; a request is consumed
+//! by the next owner of the slot; no spare is taken twice.
 
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -41,40 +41,40 @@ pub(crate) struct WorkerId(pub(crate) u32);
 
 const NOBODY: u32 = u32::MAX;
 
-/// How many spares may wait at a slot. A worker more than that would wait elsewhere; there are at
-/// most as many as tasks were parked at once.
+/// The most spares that may wait at a slot. One more worker would wait elsewhere. There are at most as many spares as
+/// tasks were parked at once.
 const SPARES: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Somebody wants the owner to schedule.
+/// Another thread wants the owner to schedule.
 const PENDING: u64 = 1 << 63;
 /// The owner runs foreign code, until that ends or is interrupted.
 const FOREIGN: u64 = 1 << 62;
 /// The owner waits to be woken.
 const ASLEEP: u64 = 1 << 61;
-/// The owner runs foreign code that no signal of ours is to interrupt, and looks when that is over.
+/// The owner runs foreign code that our signals must not interrupt. It checks for requests when that is over.
 const DEAF: u64 = 1 << 60;
-/// The owner, which has no task, is in tokio's driver. That calls foreign code.
+/// The owner has no task and is in tokio's driver, which calls foreign code.
 const DRIVES: u64 = 1 << 59;
 
-/// What a requester must do.
+/// The action that a requester must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ring {
-    /// Nothing: the owner is going to look, or somebody else rings already.
+    /// No action: the owner is about to check, or another thread rings already.
     Nothing,
-    /// Signal the owner, who runs foreign code.
+    /// Signal the owner, which runs foreign code.
     Signal(WorkerId),
-    /// Wake the owner, who sleeps.
+    /// Wake the owner, which sleeps.
     Wake,
     /// Ring the bell of tokio's driver, in which the owner waits.
     Bell(WorkerId),
 }
 
-/// What the owner of a slot does.
+/// The activity of a slot's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// The runtime's own code.
+    /// It runs the runtime's own code.
     Own,
-    /// A task's.
+    /// It runs a task's code.
     Foreign,
     /// It waits to be woken.
     Asleep,
@@ -82,27 +82,27 @@ pub(crate) enum Doing {
     Drives,
 }
 
-/// The right to run tasks on one CPU, away from its neighbours' cache lines.
+/// The right to run tasks on one CPU, alone on its cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Slot {
-    /// The owner, what it does, and whether it is wanted.
+    /// The owner, its activity, and whether it is wanted.
     word: AtomicU64,
-    /// Where a sleeping owner waits; changes with each wake-up.
+    /// The word on which a sleeping owner waits; it changes with each wake-up.
     pub(crate) bed: AtomicU32,
     spares: [AtomicU32; SPARES],
-    /// Who was preempted or lost the slot, for who gets it.
+    /// The worker that was preempted or lost the slot, for the next owner.
     left_by: AtomicU32,
 }
 
-/// How a worker left a slot to a spare.
+/// The way in which a worker left a slot to a spare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     /// It was preempted, and waits to be resumed.
     Preempted(WorkerId),
     /// It blocks in the kernel, and the slot was taken from it.
     Lost(WorkerId),
-    /// It was called in tokio's driver and did not come, and the slot was taken from it. It had no task.
+    /// It was called in tokio's driver and did not come, so the slot was taken from it. It had no task.
     Drove(WorkerId),
 }
 
@@ -114,7 +114,7 @@ fn owner(word: u64) -> WorkerId {
 }
 
 impl Slot {
-    /// A slot that belongs to `owner`, in the runtime's own code.
+    /// Makes a slot that belongs to `owner`, which runs the runtime's own code.
     pub(crate) fn new(owner: WorkerId) -> Slot {
         Slot {
             word: AtomicU64::new(owner.0.into()),
@@ -132,13 +132,13 @@ impl Slot {
         self.word.load(Ordering::SeqCst) & PENDING != 0
     }
 
-    /// Whether the owner was asked to schedule, and is neither going to be told by a signal nor has seen it yet: it
-    /// wakes up, or is in the runtime's own code.
+    /// Returns whether the owner was asked to schedule, has not seen it yet, and gets no signal for it: it wakes up, or
+    /// is in the runtime's own code.
     pub(crate) fn is_called(&self) -> bool {
         self.word.load(Ordering::SeqCst) & (PENDING | FOREIGN) == PENDING
     }
 
-    /// Whether the owner sleeps, or is about to.
+    /// Returns whether the owner sleeps, or is about to sleep.
     pub(crate) fn is_asleep(&self) -> bool {
         self.word.load(Ordering::SeqCst) & ASLEEP != 0
     }
@@ -147,7 +147,7 @@ impl Slot {
         self.owner() == worker
     }
 
-    /// The owner, and what it does.
+    /// Returns the owner and its activity.
     pub(crate) fn doing(&self) -> (WorkerId, Doing) {
         let word = self.word.load(Ordering::SeqCst);
         let doing = match word & (FOREIGN | ASLEEP | DRIVES) {
@@ -173,51 +173,50 @@ impl Slot {
         }
     }
 
-    /// What `worker` could not attend to now, it will when its section ends: a request to itself.
-    /// Not if it owns the slot no more; and not while it sleeps, as nobody would wake it after a
-    /// request, and it will look at the time of its own accord.
+    /// Stores a request of `worker` to itself for work that it could not do now: it will do the work when its section
+    /// ends. Stores nothing if the worker no longer owns the slot. Stores nothing while it sleeps: no thread would wake
+    /// it after such a request, and it checks the time on its own.
     pub(crate) fn remember(&self, worker: WorkerId) {
         let awake = |word| owner(word) == worker && word & ASLEEP == 0;
         self.change(|word| awake(word).then_some(word | PENDING));
     }
 
-    /// Whether `worker` must act before it goes on: it is wanted, or owns the slot no more.
+    /// Returns whether `worker` must act before it goes on: it is wanted, or no longer owns the slot.
     pub(crate) fn calls(&self, worker: WorkerId) -> bool {
         let word = self.word.load(Ordering::SeqCst);
         word & PENDING != 0 || owner(word) != worker
     }
 
-    /// The owner takes note of all requests so far.
+    /// Consumes all requests so far. Called by the owner.
     pub(crate) fn take_pending(&self) -> bool {
         self.word.fetch_and(!PENDING, Ordering::SeqCst) & PENDING != 0
     }
 
-    /// `worker` is about to run foreign code; `false` if it must schedule first, or owns the slot no
-    /// more.
+    /// Marks that `worker` is about to run foreign code. Returns `false` if it must schedule first, or no longer owns
+    /// the slot.
     pub(crate) fn enter(&self, worker: WorkerId) -> bool {
         let free = |word| owner(word) == worker && word & PENDING == 0;
         self.change(|word| free(word).then_some(word | FOREIGN)).is_some()
     }
 
-    /// `worker` goes on with foreign code though it is wanted: it cannot be replaced now. Nothing, if
-    /// it owns the slot no more.
+    /// Marks that `worker` goes on with foreign code although it is wanted: it cannot be replaced now. Does nothing if
+    /// it no longer owns the slot.
     pub(crate) fn enter_all_the_same(&self, worker: WorkerId) {
         self.change(|word| (owner(word) == worker).then_some(word | FOREIGN));
     }
 
-    /// `worker` is not to be signalled until it hears again. Nothing, if it does not own the slot.
+    /// Stops signals to `worker` until [`Slot::hear_again`]. Does nothing if it does not own the slot.
     pub(crate) fn be_deaf(&self, worker: WorkerId) {
         self.change(|word| (owner(word) == worker).then_some(word | DEAF));
     }
 
-    /// `worker` may be signalled again, and is going to look whether it is called. Nothing, if it does not
-    /// own the slot.
+    /// Allows signals to `worker` again; it then checks whether it is called. Does nothing if it does not own the slot.
     pub(crate) fn hear_again(&self, worker: WorkerId) {
         self.change(|word| (owner(word) == worker).then_some(word & !DEAF));
     }
 
-    /// The owner is about to sleep, in tokio's driver if it `drives`; what [`Slot::bed`] is until somebody wakes it.
-    /// `None` if it must schedule first.
+    /// Marks that the owner is about to sleep, in tokio's driver if it `drives`. Returns the value that [`Slot::bed`]
+    /// keeps until a thread wakes the owner; `None` if it must schedule first.
     pub(crate) fn fall_asleep(&self, drives: bool) -> Option<u32> {
         let bed = self.bed.load(Ordering::SeqCst);
         let asleep = if drives { ASLEEP | DRIVES } else { ASLEEP };
@@ -225,20 +224,20 @@ impl Slot {
         asleep.map(|_| bed)
     }
 
-    /// The owner is about to visit tokio's driver, without a wait. `false` if it must schedule first.
+    /// Marks that the owner is about to visit tokio's driver without a wait. Returns `false` if it must schedule first.
     pub(crate) fn drive(&self) -> bool {
         self.change(|word| (word & PENDING == 0).then_some(word | DRIVES)).is_some()
     }
 
-    /// `worker` is in the runtime's own code again, takes note of all requests so far, and is going
-    /// to schedule: whether there were any. `None` if the slot was taken from it.
+    /// Marks that `worker` is in the runtime's own code again and is about to schedule. Consumes all requests so far,
+    /// and returns whether there were any. Returns `None` if the slot was taken from the worker.
     pub(crate) fn leave(&self, worker: WorkerId) -> Option<bool> {
         let idle = !(FOREIGN | ASLEEP | DRIVES | PENDING);
         let own = |word| (owner(word) == worker).then_some(word & idle);
         self.change(own).map(|word| word & PENDING != 0)
     }
 
-    /// Replaces the word by what `next` makes of it, if anything; what it was.
+    /// Replaces the word by the value that `next` returns, if any. Returns the word before.
     fn change(&self, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         self.word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).ok()
     }
@@ -251,24 +250,24 @@ impl Slot {
         })
     }
 
-    /// Leaves a worker among the spares; `false` if there is no place.
+    /// Adds a worker to the spares. Returns `false` if there is no place.
     pub(crate) fn put_spare(&self, spare: WorkerId) -> bool {
         self.spares.iter().any(|place| {
             place.compare_exchange(NOBODY, spare.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })
     }
 
-    /// As [`Slot::take_spare`], if more than `kept` wait here.
+    /// Takes a spare, as [`Slot::take_spare`] does, if more than `kept` wait here.
     pub(crate) fn take_spare_beyond(&self, kept: usize) -> Option<WorkerId> {
         self.has_spares(kept + 1).then(|| self.take_spare()).flatten()
     }
 
-    /// How many spares wait here.
+    /// Returns how many spares wait here.
     pub(crate) fn nr_spares(&self) -> usize {
         self.waiting_spares().count()
     }
 
-    /// Whether so many spares wait here, or more. Looks no further than that.
+    /// Returns whether at least this many spares wait here. Stops at that number.
     pub(crate) fn has_spares(&self, many: usize) -> bool {
         self.waiting_spares().take(many).count() == many
     }
@@ -277,18 +276,19 @@ impl Slot {
         self.spares.iter().filter(|place| place.load(Ordering::Acquire) != NOBODY)
     }
 
-    /// The owner `from` gives the slot to a spare; `false` if it was taken from it meanwhile.
+    /// Gives the slot of the owner `from` to a spare. Returns `false` if it was taken from the owner meanwhile.
     pub(crate) fn hand_over(&self, from: WorkerId, to: WorkerId) -> bool {
         let handed = self.change(|word| (owner(word) == from).then_some(to.0.into()));
         self.left(handed, from.0)
     }
 
-    /// The slot is taken from a worker that blocks in foreign code, or was called in tokio's driver; `false` if it does
-    /// so no more.
+    /// Takes the slot from a worker that blocks in foreign code, or was called in tokio's driver. Returns `false` if it
+    /// does so no longer.
     pub(crate) fn take_from(&self, from: WorkerId, to: WorkerId) -> bool {
         let stays = |word| word & DRIVES != 0 && word & PENDING != 0;
         let blocks = |word| owner(word) == from && (word & FOREIGN != 0 || stays(word));
-        // Who was called in the driver was called for whoever owns the slot next, who looks in any case.
+        // A request to an owner in the driver is consumed here: it was for the next owner of the slot, which checks in
+        // any case.
         let taken = self.change(|word| blocks(word).then_some(to.0.into()));
         let drove = taken.is_some_and(|word| word & DRIVES != 0);
         self.left(taken, from.0 | if drove { DROVE } else { LOST })
@@ -301,7 +301,7 @@ impl Slot {
         changed.is_some()
     }
 
-    /// What became of the one before, for a spare that was granted the slot.
+    /// Returns how the worker before left the slot, for a spare that was granted the slot.
     pub(crate) fn left_by(&self) -> Option<Left> {
         match self.left_by.swap(NOBODY, Ordering::SeqCst) {
             NOBODY => None,
@@ -311,9 +311,8 @@ impl Slot {
         }
     }
 
-    /// The owner gives the slot to a worker that is to be resumed, in foreign code: it may be running
-    /// already, if it was let go, or block. Requests stay: the new owner looks at them before it
-    /// goes on.
+    /// Gives the owner's slot to a worker that is to be resumed in foreign code. That worker may run already, if it was
+    /// let go, or may block. Requests stay: the new owner checks them before it goes on.
     pub(crate) fn resume(&self, from: WorkerId, to: WorkerId) {
         let own =
             |word| (owner(word) == from).then_some(word & PENDING | FOREIGN | u64::from(to.0));
@@ -337,9 +336,9 @@ mod models {
     struct World {
         slot: Slot,
         batons: [Baton; 2],
-        /// Who was signalled.
+        /// The workers that were signalled.
         signals: [AtomicBool; 2],
-        /// How many workers act as owners.
+        /// The number of workers that act as owners.
         owners: AtomicU32,
         served: AtomicU32,
         over: AtomicBool,
@@ -367,7 +366,7 @@ mod models {
             ring
         }
 
-        /// What only the owner does.
+        /// Does an action that only the owner may do.
         fn as_owner(&self, id: WorkerId) {
             assert_eq!(self.owners.fetch_add(1, Ordering::SeqCst), 0, "a slot has one owner");
             assert_eq!(self.slot.owner(), id);
@@ -380,8 +379,8 @@ mod models {
             }
         }
 
-        /// The handler of the worker that runs a task, as `Worker::park` has it. `false` if there
-        /// was no spare.
+        /// Runs the handler of the worker that runs a task, as in `Worker::park`. Returns `false` if there was no
+        /// spare.
         fn park(&self) -> bool {
             loop {
                 let Some(spare) = self.slot.take_spare() else { return false };
@@ -396,7 +395,7 @@ mod models {
             }
         }
 
-        /// The spare's life: whoever lost the slot gets it back.
+        /// Runs the spare: it gives the slot back to the worker that lost it.
         fn be_spare(&self) {
             loop {
                 self.batons[1].wait();
@@ -424,7 +423,10 @@ mod models {
             let entered = world.slot.enter(T);
             let ring = requester.join().unwrap();
             assert!(world.slot.is_pending());
-            assert!(!entered || ring == Ring::Signal(T), "told if it did not see it");
+            assert!(
+                !entered || ring == Ring::Signal(T),
+                "the owner is rung unless it saw the request"
+            );
         });
     }
 
@@ -439,7 +441,7 @@ mod models {
             world.slot.hear_again(T);
             let sees = world.slot.calls(T);
             let ring = requester.join().unwrap();
-            assert!(sees || ring == Ring::Signal(T), "told if it did not see it");
+            assert!(sees || ring == Ring::Signal(T), "the owner is rung unless it saw the request");
         });
     }
 
@@ -451,7 +453,7 @@ mod models {
             let requester = thread::spawn(move || other.request());
             let asleep = world.slot.fall_asleep(false).is_some();
             let ring = requester.join().unwrap();
-            assert!(!asleep || ring == Ring::Wake, "told if it did not see it");
+            assert!(!asleep || ring == Ring::Wake, "the owner is rung unless it saw the request");
         });
     }
 
@@ -463,8 +465,14 @@ mod models {
             let requester = thread::spawn(move || other.request());
             let drives = world.slot.fall_asleep(true).is_some();
             let ring = requester.join().unwrap();
-            assert!(!drives || ring == Ring::Bell(T), "rung if it did not see it");
-            assert!(world.slot.leave(T).expect("nobody took it"), "and knows it");
+            assert!(
+                !drives || ring == Ring::Bell(T),
+                "the driver is rung unless the owner saw the request"
+            );
+            assert!(
+                world.slot.leave(T).expect("no worker took the slot"),
+                "the owner sees that it was wanted"
+            );
         });
     }
 
@@ -476,7 +484,7 @@ mod models {
             world.request();
             let other = world.clone();
             let keeper = thread::spawn(move || {
-                let spare = other.slot.take_spare().expect("nobody else takes it");
+                let spare = other.slot.take_spare().expect("no other worker takes the spare");
                 other.slot.take_from(T, spare)
             });
             let kept = world.slot.leave(T);
@@ -484,7 +492,7 @@ mod models {
             assert!(kept.is_some() != taken, "kept {kept:?}, taken {taken}");
             let left = taken.then_some(Left::Drove(T));
             assert_eq!(world.slot.left_by(), left);
-            assert_ne!(kept, Some(false), "it was called");
+            assert_ne!(kept, Some(false), "the owner was called");
         });
     }
 
@@ -502,12 +510,12 @@ mod models {
             while !world.slot.enter(T) {
                 world.serve();
             }
-            // Foreign code, with one instruction at which the signal may come.
+            // This is foreign code with one instruction at which the signal may come.
             if world.signals[0].load(Ordering::SeqCst) && world.slot.is_pending() {
                 assert!(world.park(), "there is a spare");
             }
             world.as_owner(T);
-            if world.slot.leave(T).expect("nobody took it") {
+            if world.slot.leave(T).expect("no worker took the slot") {
                 world.served.fetch_add(1, Ordering::SeqCst);
             }
             requester.join().unwrap();
@@ -550,7 +558,7 @@ mod models {
             assert!(world.slot.enter(T));
             let other = world.clone();
             let keeper = thread::spawn(move || {
-                let spare = other.slot.take_spare().expect("nobody else takes it");
+                let spare = other.slot.take_spare().expect("no other worker takes the spare");
                 other.slot.take_from(T, spare)
             });
             let kept = world.slot.leave(T).is_some();

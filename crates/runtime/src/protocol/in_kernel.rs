@@ -1,24 +1,25 @@
-//! The engine's part of a task that blocks in the kernel: it is put back into a queue once.
+//! The engine's part of a task that blocks in the kernel: it is put back into a queue exactly once.
 //!
-//! The slot was taken from the task's thread. The worker that took it leaves the task here, and the thread takes
-//! it when the runtime's code has it again. A thread that was stopped first, in a signal handler, can only say
-//! that it wants a slot; then the keeper takes the task in its name. The thread may come back, or say so, before
-//! the task is here.
+//! The slot was taken from the task's thread. The worker that took it leaves the task here, and the thread takes the
+//! task when it is back in the runtime's code. A thread that was stopped before that, in a signal handler, can only say
+//! that it wants a slot; then the keeper takes the task in its name. The thread may come back, or say so, before the
+//! task is here.
 
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
 
-/// Where a task is left while its thread blocks in the kernel.
+/// The place of a task while its thread blocks in the kernel.
 #[derive(Debug)]
 pub(crate) struct InKernel<T> {
     left: Mutex<Left<T>>,
-    /// The thread wants a slot again, and cannot ask for one itself: the keeper does. Written by the thread.
+    /// Whether the thread wants a slot again and cannot ask for one itself, so that the keeper asks. Written by the
+    /// thread.
     wants_slot: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Left<T> {
     task: Option<T>,
-    /// Its thread has come back, and waits for a slot: the worker that leaves the task wakes it.
+    /// Whether the task's thread has come back and waits for a slot: then the worker that leaves the task wakes it.
     is_back: bool,
 }
 
@@ -28,8 +29,8 @@ impl<T> InKernel<T> {
         InKernel { left: Mutex::new(left), wants_slot: AtomicBool::new(false) }
     }
 
-    /// The worker that took the slot leaves the task until its thread runs again. The task, if the thread does already:
-    /// then the caller wakes it.
+    /// Leaves the task until its thread runs again. Called by the worker that took the slot. Returns the task if the
+    /// thread runs already: then the caller wakes it.
     pub(crate) fn leave(&self, task: T) -> Option<T> {
         let mut left = lock(&self.left);
         let runs = left.is_back || self.wants_slot.load(Ordering::SeqCst);
@@ -40,35 +41,36 @@ impl<T> InKernel<T> {
         None
     }
 
-    /// The runtime's code has the thread again: the task, for the caller to wake. None if it was not left yet,
-    /// or is queued already, as the thread was let go.
+    /// Marks that the thread is back in the runtime's code. Returns the task for the caller to wake. Returns `None` if
+    /// the task was not left yet, or is queued already because the thread was let go.
     pub(crate) fn come_back(&self) -> Option<T> {
         let mut left = lock(&self.left);
-        // Also if it was here: the slot may be given to the thread and taken again before that knows.
+        // This is stored even if the task was here: the slot may be given to the thread and taken again before the
+        // thread knows it.
         left.is_back = true;
         left.task.take()
     }
 
-    /// The thread owns a slot again.
+    /// Marks that the thread owns a slot again.
     pub(crate) fn owns_again(&self) {
         lock(&self.left).is_back = false;
     }
 
-    /// Looks at the task, if it is here.
+    /// Calls `look` with the task, if it is here.
     pub(crate) fn look(&self, look: impl FnOnce(&T)) {
         if let Some(task) = &lock(&self.left).task {
             look(task);
         }
     }
 
-    /// The task, for the keeper to wake, if its thread wants a slot and cannot ask.
+    /// Returns the task, for the keeper to wake, if its thread wants a slot and cannot ask.
     pub(crate) fn take_if_wanted(&self) -> Option<T> {
-        // Whoever has not yet put the task away sees then that it is wanted.
+        // A worker that has not yet left the task will see that it is wanted.
         lock(&self.left).task.take_if(|_| self.wants_slot())
     }
 
-    /// The thread wants a slot, and somebody has to ask for it; or no more. Whether that is new. May be called
-    /// in a signal handler.
+    /// Sets whether the thread wants a slot for which another thread has to ask. Returns whether that changed. May be
+    /// called in a signal handler.
     pub(crate) fn want_slot(&self, wants: bool) -> bool {
         self.wants_slot.swap(wants, Ordering::SeqCst) != wants
     }
@@ -84,7 +86,7 @@ mod models {
     use crate::os::sync::{Arc, AtomicU32};
     use loom::thread;
 
-    /// A task that the kernel blocked, and how often it was put back into a queue.
+    /// A task that the kernel blocked, and the number of times that it was put back into a queue.
     struct World {
         in_kernel: InKernel<()>,
         queued: AtomicU32,
@@ -96,23 +98,27 @@ mod models {
         fn wake(&self, task: Option<()>) {
             if task.is_some() {
                 assert!(self.runs.load(Ordering::SeqCst), "a task that blocks is in no queue");
-                assert_eq!(self.queued.fetch_add(1, Ordering::SeqCst), 0, "it is queued once");
+                assert_eq!(
+                    self.queued.fetch_add(1, Ordering::SeqCst),
+                    0,
+                    "the task is queued once"
+                );
             }
         }
 
-        /// A look of the keeper.
+        /// Checks the task once, as the keeper.
         fn is_looked_at(&self) {
             self.wake(self.in_kernel.take_if_wanted());
         }
 
-        /// The runtime's code has the thread again, as in `Worker::come_back`.
+        /// Returns to the runtime's code, as in `Worker::come_back`.
         fn comes_back(&self) {
             self.wake(self.in_kernel.come_back());
         }
     }
 
-    /// The thread does `does` when it runs again, while a spare leaves its task and the keeper looks, as it does
-    /// once more in the end.
+    /// Lets the thread do `does` when it runs again, while a spare leaves its task and the keeper checks; the keeper
+    /// also checks once at the end.
     fn explore(does: impl Fn(&World) + Send + Sync + 'static) {
         loom::model(move || {
             let world = Arc::new(World {
@@ -129,7 +135,7 @@ mod models {
             spare.join().unwrap();
             keeper.join().unwrap();
             world.is_looked_at();
-            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "it is queued once");
+            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "the task is queued once");
             assert!(world.in_kernel.come_back().is_none(), "nothing is left");
         });
     }
@@ -140,8 +146,8 @@ mod models {
         explore(World::comes_back);
     }
 
-    /// Seen failing: a keeper that takes what nobody wants queues a task that blocks; so does a spare that leaves
-    /// nothing.
+    /// Seen failing: a keeper that takes a task that is not wanted queues a task that blocks; so does a spare that
+    /// leaves nothing.
     #[test]
     fn who_is_stopped_without_a_slot_is_queued_once() {
         explore(|world| assert!(world.in_kernel.want_slot(true)));
@@ -170,17 +176,17 @@ mod models {
             world.comes_back();
             if owns.load(Ordering::SeqCst) {
                 world.in_kernel.owns_again();
-                // It cannot leave the slot as its own, which is another's.
+                // The thread cannot leave the slot as its own: it belongs to another worker.
                 spare.join().unwrap();
                 world.comes_back();
             } else {
                 spare.join().unwrap();
             }
-            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "it is queued once");
+            assert_eq!(world.queued.load(Ordering::SeqCst), 1, "the task is queued once");
         });
     }
 
-    /// Whether the keeper has seen that it wanted a slot or not.
+    /// This holds whether or not the keeper has seen that the thread wanted a slot.
     #[test]
     fn who_is_let_go_without_a_slot_and_comes_back_is_queued_once() {
         explore(|world| {

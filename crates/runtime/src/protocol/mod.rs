@@ -1,7 +1,8 @@
-//! The protocols by which threads share slots, tasks and locks. Each is small enough for a model checker, which tries its
-//! interleavings: the models stand beside the code, and `tests/models.rs` builds this folder with loom's primitives.
+//! The protocols by which threads share slots, tasks and locks. Each is small enough for a model checker that explores
+//! its interleavings. The models are in the same files as the code, and `tests/models.rs` builds this folder with
+//! loom's primitives.
 //!
-//! Nothing here knows a worker, a task or a runtime: the rooms above bring their own types.
+//! The protocols do not depend on the types of workers, tasks or runtimes: the modules above them supply these types.
 
 pub(crate) mod baton;
 pub(crate) mod company;

@@ -1,30 +1,30 @@
-//! New tasks that nobody has polled yet, on their way to a CPU (docs/design/dispatch.md).
+//! New tasks that have never been polled, on their way to a CPU (docs/design/dispatch.md).
 //!
-//! A newcomer has its place on the virtual clock of the CPU where it is, given to it as it came, and a clock never runs
-//! back. So newcomers that wait in the order in which they came are in the order of the queue, without a heap. The
-//! engine knows the first of them at most: the owner of the slot gives it to the engine before each decision, and takes
-//! others to its batch as long as they go before all else.
+//! A newcomer has its place on the virtual clock of its CPU, which it got on arrival, and a clock never runs back. So
+//! newcomers in the order of their arrival are in the order of the run queue, without a heap. The engine knows at most
+//! the first of them: the owner of the slot gives it to the engine before each decision. It takes others into its batch
+//! as long as they go before all other tasks.
 //!
 //! ```text
-//!   anybody    push; then wakes the owner, if that sleeps
-//!   the owner  take: to its batch, or one to the engine; after it said that it sleeps it looks at `len`
-//!   a thief    take           a requester   claim
+//!   any thread  push; then it wakes the owner, if that sleeps
+//!   owner       take: to its batch, or one to the engine; after it marks that it sleeps, it checks `len`
+//!   thief       take          requester   claim
 //! ```
 //!
-//! (Rejected: to ring an owner in the runtime's own code as well. Somebody who spawns one task after the other would ring
-//! it whenever it is about to poll, and it would look and decide again.)
+//! (Rejected: to ring an owner in the runtime's own code as well. A thread that spawns many tasks in a row would ring
+//! it each time that it is about to poll, and the owner would check and decide again.)
 //!
-//! Invariants, modelled in loom: of all who want a newcomer one gets it; a newcomer is seen by the owner before that
-//! sleeps, or the owner is woken. The lock is held for some moves of pointers, and for no allocation but by `reserve`, which
-//! exchanges memory that its caller brings.
+//! Invariants, modelled in loom: of all threads that want a newcomer, one gets it; the owner sees a newcomer before it
+//! sleeps, or is woken. The lock is held for some moves of pointers, and for no allocation: `reserve` exchanges memory
+//! that its caller brings.
 
 use crate::os::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
-/// No newcomer.
+/// The place that means "no newcomer".
 const NOBODY: u64 = u64::MAX;
 
-/// How many are looked at in one hold of the lock.
+/// The most newcomers that are examined in one hold of the lock.
 const LOOKED_AT: usize = 64;
 
 /// The newcomers of one CPU, each with its place on the virtual clock.
@@ -34,29 +34,29 @@ pub(crate) struct Newcomers<T> {
     front: Front,
 }
 
-/// What a push writes, away from what the owner reads between two polls.
+/// The fields that a push writes, away from those that the owner reads between two polls.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Rear<T> {
     list: Mutex<List<T>>,
-    /// How many there are. Written with the lock held.
+    /// The number of newcomers. Written under the lock.
     len: AtomicU64,
 }
 
-/// What changes as newcomers go, or one comes to where nobody is.
+/// The fields that change when newcomers leave, or when one comes to an empty list.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Front {
-    /// The place of the first. Written with the lock held.
+    /// The place of the first newcomer. Written under the lock.
     first: AtomicU64,
-    /// When the owner took some for its batch, the last time.
+    /// The time at which the owner last took newcomers for its batch.
     taken_at: AtomicU64,
 }
 
 #[derive(Debug)]
 struct List<T> {
     waiting: VecDeque<(u64, T)>,
-    /// How many have left at the front, ever.
+    /// The number of newcomers that have ever left at the front.
     left: u64,
 }
 
@@ -68,35 +68,35 @@ impl<T> Newcomers<T> {
         Newcomers { rear, front }
     }
 
-    /// How many there are. In one order with what the slot's word says.
+    /// Returns the number of newcomers. It is in one order with the accesses to the slot's word.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.rear.len.load(Ordering::SeqCst) as usize
     }
 
-    /// The place of the first, as far as is known without the lock.
+    /// Returns the place of the first newcomer, as far as is known without the lock.
     #[inline]
     pub(crate) fn first(&self) -> Option<u64> {
         let first = self.front.first.load(Ordering::Acquire);
         (first != NOBODY).then_some(first)
     }
 
-    /// When the owner took some, the last time, as it said.
+    /// Returns the time at which the owner last took newcomers, as it stored it.
     pub(crate) fn taken_at(&self) -> u64 {
         self.front.taken_at.load(Ordering::Relaxed)
     }
 
-    /// The owner took some.
+    /// Stores the time at which the owner took newcomers.
     pub(crate) fn note_taken(&self, at: u64) {
         self.front.taken_at.store(at, Ordering::Relaxed);
     }
 
-    /// Looks at the first.
+    /// Calls `look` with the first newcomer.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
         lock(&self.rear.list).waiting.front().map(|(_, task)| look(task))
     }
 
-    /// One more comes: how many there are then. It is given back if there is no room.
+    /// Adds a newcomer, and returns how many there are then. Returns the task if there is no room.
     pub(crate) fn push(&self, place: u64, task: T) -> Result<usize, T> {
         let mut list = lock(&self.rear.list);
         if list.waiting.len() == list.waiting.capacity() {
@@ -107,8 +107,8 @@ impl<T> Newcomers<T> {
         Ok(list.waiting.len())
     }
 
-    /// Gives `most` at the most of the first ones to `to`, as long as they are not beyond `bound`. `to` runs with the lock
-    /// held. How many there were.
+    /// Passes the first newcomers to `to`, at most `most` of them, and none beyond `bound`. `to` runs under the lock.
+    /// Returns how many were taken.
     pub(crate) fn take(&self, most: usize, bound: u64, mut to: impl FnMut(T)) -> usize {
         let mut list = lock(&self.rear.list);
         let mut taken = 0;
@@ -122,7 +122,7 @@ impl<T> Newcomers<T> {
         taken
     }
 
-    /// Takes the first.
+    /// Takes the first newcomer.
     pub(crate) fn take_first(&self) -> Option<T> {
         let mut list = lock(&self.rear.list);
         let (_, task) = list.waiting.pop_front()?;
@@ -131,7 +131,7 @@ impl<T> Newcomers<T> {
         Some(task)
     }
 
-    /// Takes the one that `is_it`. Others may pass while the list is looked through.
+    /// Takes the newcomer that `is_it` accepts. Other threads may take the lock while the list is searched.
     pub(crate) fn claim(&self, is_it: impl Fn(&T) -> bool) -> Option<T> {
         let mut next = 0;
         loop {
@@ -152,7 +152,7 @@ impl<T> Newcomers<T> {
         }
     }
 
-    /// Has room for as many as `memory` has, which is exchanged.
+    /// Enlarges the list to the room of `memory`, by an exchange of the two.
     pub(crate) fn reserve(&self, memory: &mut VecDeque<(u64, T)>) {
         let mut list = lock(&self.rear.list);
         if memory.capacity() > list.waiting.capacity() {
@@ -163,12 +163,12 @@ impl<T> Newcomers<T> {
 
     fn count(&self, list: &mut List<T>) {
         if list.waiting.is_empty() {
-            // The next one comes to where the first one was. There is room for all live tasks, and a place costs memory
-            // once it is used.
+            // The next newcomer goes to the place where the first one was. There is room for all live tasks, and a
+            // place costs memory only once it is used.
             list.waiting.clear();
         }
         let first = list.waiting.front().map_or(NOBODY, |&(place, _)| place);
-        // A store takes the line from the owner, also one that changes nothing.
+        // A store takes the cache line from the owner even if it changes nothing.
         if self.front.first.load(Ordering::Relaxed) != first {
             self.front.first.store(first, Ordering::Release);
         }
@@ -261,7 +261,8 @@ mod models {
         });
     }
 
-    /// The owner says that it sleeps, and looks; somebody pushes, and wakes an owner that sleeps. The accesses are in one order, as all are `SeqCst`; the model checker knows that of fences only.
+    /// The owner marks that it sleeps, and then checks; another thread pushes, and wakes an owner that sleeps. The
+    /// accesses are in one order, as all are `SeqCst`; the model checker honours that only for fences.
     #[test]
     fn a_newcomer_is_seen_or_the_owner_is_woken() {
         loom::model(|| {
@@ -277,11 +278,11 @@ mod models {
             });
             let (slot, newcomers) = &*world;
             assert!(slot.leave(OWNER).is_some());
-            assert!(slot.fall_asleep(false).is_some(), "nobody asks a worker that is awake");
+            assert!(slot.fall_asleep(false).is_some(), "no thread asks a worker that is awake");
             fence(Ordering::SeqCst);
             let sees = newcomers.len() > 0;
             let ring = pusher.join().unwrap();
-            assert!(sees || ring == Ring::Wake, "it sleeps, and was not woken");
+            assert!(sees || ring == Ring::Wake, "the owner sleeps, and was not woken");
         });
     }
 }

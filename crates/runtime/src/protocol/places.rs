@@ -1,12 +1,12 @@
-//! Numbered places for things that come and go.
+//! Numbered places for values that come and go.
 
 use crate::os::list::List;
 
-/// Things by the numbers of their places.
+/// Values by the numbers of their places.
 #[derive(Debug)]
 pub(crate) struct Places<T> {
     entries: List<Entry<T>>,
-    /// The place that was freed last, or the first that was never taken.
+    /// The place that was freed last, or the first one that was never taken.
     next: usize,
     len: usize,
 }
@@ -17,12 +17,13 @@ enum Entry<T> {
     Left(Left),
 }
 
-/// What is left at a place without a thing. Apart from [`Entry`], so that the entry of a fat pointer is as large as that.
+/// The content of a place without a value. Apart from [`Entry`], so that the entry of a fat pointer is as large as the
+/// pointer.
 #[derive(Debug)]
 enum Left {
     /// The place that is free after this one.
     Free(u32),
-    /// The thing is gone, and its place is kept for so many who know it.
+    /// The value is gone, and its place is kept for this many holders of its number.
     Kept(i32),
 }
 
@@ -33,7 +34,7 @@ impl<T> Default for Places<T> {
 }
 
 impl<T> Places<T> {
-    /// Where the next thing comes to be.
+    /// Returns the place of the next value.
     pub(crate) fn next(&self) -> usize {
         self.next
     }
@@ -57,20 +58,21 @@ impl<T> Places<T> {
     }
 
     /// # Panics
-    /// If nothing is at `at`.
+    /// If no value is at `at`.
     pub(crate) fn remove(&mut self, at: usize) -> T {
         let thing = self.exchange(at, Left::Free(self.next as u32));
         (self.next, self.len) = (at, self.len - 1);
         thing
     }
 
-    /// As [`Places::remove`], but nothing else comes to the place until it has been [counted down](Places::count_for) to 0
-    /// from `count`, which is another number.
+    /// Removes a value, as [`Places::remove`] does, but keeps the place free of other values until it has been [counted
+    /// down](Places::count_for) to 0 from `count`, which is not 0.
     pub(crate) fn leave(&mut self, at: usize, count: i32) -> T {
         self.exchange(at, Left::Kept(count))
     }
 
-    /// So many more know the place, or fewer, of a thing that is gone. A place that is not kept has none.
+    /// Adds `more`, which may be negative, to the number of holders of a place whose value is gone. Does nothing for a
+    /// place that is not kept.
     pub(crate) fn count_for(&mut self, at: usize, more: i32) {
         let Some(Entry::Left(left)) = self.entries.get_mut(at) else { return };
         let Left::Kept(count) = left else { return };
@@ -115,7 +117,7 @@ impl<T> Places<T> {
     }
 }
 
-/// The place of a task among the live ones: in which part, and where there.
+/// The place of a task among the live ones: the part, and the place in that part.
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(pub(crate) u64);
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!((places.get(at[0]), places.iter().count()), (Some(&'d'), 3));
     }
 
-    /// The runtime has one for each task that lives.
+    /// The runtime has one entry for each live task.
     #[test]
     fn a_place_is_as_large_as_what_is_there() {
         assert_eq!(size_of::<Entry<std::sync::Arc<dyn Send>>>(), 16);

@@ -1,54 +1,55 @@
-//! A thread that is given a slot wakes where the thread was that gives it.
+//! Steering: a thread that is given a slot wakes on the CPU of the thread that gives it.
 //!
-//! The kernel wakes a thread on the CPU where it slept last. By now another worker may run there: then both share that
-//! CPU until the kernel's balancer sees it, while the CPU of the thread that gave its slot and sleeps stands empty. So
-//! that thread, which knows where it is, binds the other to this CPU before it wakes it. The other unbinds itself before
-//! it does anything else: whatever foreign code starts inherits the CPUs of its thread. An idle worker may bind itself
-//! before it sleeps ([`crate::crew::homes`]).
+//! The kernel wakes a thread on the CPU where it slept last. By then another worker may run there. Both share that CPU
+//! until the kernel's balancer sees it, while the CPU of the thread that gave its slot away and sleeps is idle. So that
+//! thread, which knows its own CPU, binds the other thread to this CPU before it wakes it. The other thread unbinds
+//! itself before it does anything else, since all threads and programs that foreign code starts inherit the CPUs of its
+//! thread. An idle worker may bind itself before it sleeps ([`crate::crew::homes`]).
 //!
 //! ```text
 //!  sleeper  sleeps:  AWAKE -> HELD; word := WAITS, or binds itself; word := STEERED
-//!           wakes:   any -> HELD; unbinds itself, if that was STEERED; word := AWAKE
+//!           wakes:   any -> HELD; unbinds itself, if the word was STEERED; word := AWAKE
 //!  steerer  WAITS elsewhere -> HELD; binds the sleeper; word := STEERED; wakes it
 //!  keeper   STEERED -> HELD; unbinds the sleeper; word := AWAKE
-//!  a task's affinity   any -> HELD; binds the thread; word := as it was, but AWAKE for STEERED
+//!  a task's affinity   any -> HELD; binds the thread; word := the word before, but AWAKE instead of STEERED
 //! ```
 //!
-//! A thread that is stopped may be let go at any moment, by others than the steerer, and a task may be given an affinity
-//! while it is stopped. So the word is a lock as well: the thread that holds it may say where the sleeper runs. It is held
-//! for the length of two system calls, and each that finds it held lets others run and looks again.
+//! A stopped thread may be let go at any moment by threads other than the steerer, and a task may be given an affinity
+//! while it is stopped. So the word is a lock as well: the thread that holds it may set the CPUs of the sleeper. It is
+//! held for two system calls. A thread that finds it held lets other threads run and tries again.
 //!
 //! Invariants, modelled in loom: a thread in foreign code is not steered, and is not being steered; a thread that is
-//! bound for a task stays so.
+//! bound for a task stays bound.
 
 use crate::os::sync::{AtomicU32, Ordering};
 use crate::os::wait::let_others_run;
 
-/// Whether a thread sleeps, and where; and whether it is bound for its waking.
+/// The state of a thread's sleep: whether it sleeps, on which CPU, and whether it is bound for its waking.
 #[derive(Debug)]
 pub(crate) struct Steering(AtomicU32);
 
 const AWAKE: u32 = 0;
-/// Another thread, or this one, is about to bind it.
+/// A thread, which may be this one, is about to bind it.
 const HELD: u32 = 1;
-/// It is bound to where it is to wake, and is to unbind itself.
+/// It is bound to the CPU where it is to wake, and has to unbind itself.
 const STEERED: u32 = 2;
-/// It sleeps on the CPU of this number less this, and may be steered.
+/// The word minus this is the CPU on which it sleeps; it may be steered.
 const WAITS: u32 = 3;
 
 impl Steering {
-    /// Of a thread that is awake.
+    /// Makes the state of a thread that is awake.
     pub(crate) fn new() -> Steering {
         Steering(AtomicU32::new(AWAKE))
     }
 
-    /// The thread, which calls this on that CPU, is about to sleep.
+    /// Marks that the calling thread is about to sleep on this CPU.
     pub(crate) fn sleeps(&self, cpu: u32) {
         self.hold();
         self.release(WAITS + cpu);
     }
 
-    /// The thread, which calls this, is about to sleep, and binds itself if `bind` can: whether it did. It is not steered.
+    /// Marks that the calling thread is about to sleep, and binds it if `bind` can. Returns whether it is bound. It is
+    /// not steered then.
     pub(crate) fn sleeps_bound(&self, bind: impl FnOnce() -> bool) -> bool {
         let word = self.hold();
         let is_bound = bind();
@@ -56,7 +57,7 @@ impl Steering {
         is_bound
     }
 
-    /// The thread, which calls this, is awake. It is to `unbind` itself if it was steered.
+    /// Marks that the calling thread is awake. Calls `unbind` if it was steered.
     pub(crate) fn wakes(&self, unbind: impl FnOnce()) {
         if self.hold() == STEERED {
             unbind();
@@ -64,8 +65,8 @@ impl Steering {
         self.release(AWAKE);
     }
 
-    /// If the thread sleeps, other than on the CPU `unless`, `bind` is to bind it to where it is to wake,
-    /// and says whether it did.
+    /// Calls `bind` if the thread sleeps on another CPU than `unless`. `bind` binds it to the CPU where it is to wake,
+    /// and returns whether it did.
     pub(crate) fn steer(&self, unless: Option<u32>, bind: impl FnOnce() -> bool) {
         let word = self.0.load(Ordering::SeqCst);
         let stays = unless.is_some_and(|cpu| word == WAITS + cpu);
@@ -74,7 +75,7 @@ impl Steering {
         }
     }
 
-    /// If the thread is bound to where it is to wake, and does not come, `unbind` is to unbind it. Whether it was.
+    /// Calls `unbind` if the thread is bound for its waking and does not come. Returns whether it was bound.
     pub(crate) fn free(&self, unbind: impl FnOnce()) -> bool {
         let is_bound = self.change(STEERED, HELD);
         if is_bound {
@@ -84,21 +85,22 @@ impl Steering {
         is_bound
     }
 
-    /// The thread is bound for a task, or that ends: meanwhile it is not steered, and what `bind` does is not undone.
+    /// Calls `bind`, which binds the thread for a task or ends that. The thread is not steered meanwhile, and the
+    /// binding is not undone.
     pub(crate) fn bind_for_task(&self, bind: impl FnOnce()) {
         let word = self.hold();
         bind();
         self.release(if word == STEERED { AWAKE } else { word });
     }
 
-    /// What the word was.
+    /// Holds the word. Returns its former value.
     fn hold(&self) -> u32 {
         loop {
             let word = self.0.load(Ordering::SeqCst);
             if word != HELD && self.change(word, HELD) {
                 return word;
             }
-            // For the length of two system calls.
+            // Another thread holds it, for two system calls.
             let_others_run();
         }
     }
@@ -114,15 +116,15 @@ impl Steering {
 
 #[cfg(all(test, loom))]
 mod models {
-    //! Each was seen to fail: with a `steer` that stores where it should compare and swap, with a `steer` that binds
-    //! without holding the word, with a `wakes` that does not wait while the word is held, and the last two with a
-    //! `bind_for_task` that does not hold it.
+    //! Each model was seen failing: with a `steer` that stores instead of comparing and swapping, with a `steer` that
+    //! binds without holding the word, with a `wakes` that does not wait while the word is held, and the last two with
+    //! a `bind_for_task` that does not hold it.
 
     use super::*;
     use crate::os::sync::{Arc, AtomicBool};
     use loom::thread;
 
-    /// Where a thread may run.
+    /// The CPUs on which a thread may run.
     const EVERYWHERE: u32 = 0;
     const STEERED_TO: u32 = 1;
     const OF_ITS_TASK: u32 = 2;
@@ -130,7 +132,7 @@ mod models {
     /// A thread that sleeps on CPU 0, and may be steered to CPU 1.
     struct World {
         steering: Steering,
-        /// One of those.
+        /// The CPUs on which the thread may run: one of the values above.
         runs: AtomicU32,
         /// Whether the thread is bound for its task.
         is_bound: AtomicBool,
@@ -146,7 +148,7 @@ mod models {
                     let before = self.runs.swap(STEERED_TO, Ordering::SeqCst);
                     assert_eq!(
                         before, EVERYWHERE,
-                        "nobody is steered twice, or away from its task's CPUs"
+                        "no thread is steered twice, or off its task's CPUs"
                     );
                     self.is_asleep();
                 }
@@ -155,10 +157,13 @@ mod models {
         }
 
         fn is_asleep(&self) {
-            assert!(!self.in_foreign_code.load(Ordering::SeqCst), "nobody is steered there");
+            assert!(
+                !self.in_foreign_code.load(Ordering::SeqCst),
+                "no thread in foreign code is steered"
+            );
         }
 
-        /// The task in the middle of which the thread is stopped is given an affinity.
+        /// Gives an affinity to the task in the middle of which the thread is stopped.
         fn bind(&self) {
             self.steering.bind_for_task(|| {
                 self.runs.store(OF_ITS_TASK, Ordering::SeqCst);
@@ -182,17 +187,17 @@ mod models {
                 }
                 may
             });
-            assert!(is_bound, "nobody has bound it");
+            assert!(is_bound, "the thread is bound");
             thread::yield_now();
             self.wakes();
         }
 
-        /// The keeper unbinds it.
+        /// Unbinds the thread, as the keeper.
         fn free(&self) {
             let _ = self.steering.free(|| {
                 self.is_asleep();
                 let before = self.runs.swap(EVERYWHERE, Ordering::SeqCst);
-                assert_eq!(before, STEERED_TO, "only one that was bound is unbound");
+                assert_eq!(before, STEERED_TO, "only a bound thread is unbound");
                 self.is_asleep();
             });
         }
@@ -203,7 +208,11 @@ mod models {
                 assert_eq!(before, STEERED_TO, "a thread unbinds itself only if it was steered");
             });
             self.in_foreign_code.store(true, Ordering::SeqCst);
-            assert_ne!(self.runs.load(Ordering::SeqCst), STEERED_TO, "nobody is steered there");
+            assert_ne!(
+                self.runs.load(Ordering::SeqCst),
+                STEERED_TO,
+                "no thread in foreign code is steered"
+            );
             self.in_foreign_code.store(false, Ordering::SeqCst);
         }
     }
@@ -225,7 +234,7 @@ mod models {
         });
     }
 
-    /// Others do these things, while this thread does its own.
+    /// Runs `others`, each on a thread of its own, while this thread runs `own`.
     fn among(world: &Arc<World>, others: &[fn(&World)], own: impl FnOnce()) {
         let start = |&act: &fn(&World)| {
             let world = world.clone();

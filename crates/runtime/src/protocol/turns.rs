@@ -1,22 +1,22 @@
-//! Whose turn it is to have a mutex: one word, and a queue of those who wait, the best first and among
-//! equals who came first.
+//! The holder of a mutex and its waiters: one word, and a queue with the best priority first, and the earliest arrival
+//! first among equals.
 //!
 //! ```text
 //!  take     word: 0 -> me
 //!  free     word: me -> 0
-//!  join     with the queue's lock:  word: 0 -> me, or WAITERS is set and one more waits
-//!  pass on  with the queue's lock:  word: me, WAITERS -> the best of the queue, WAITERS if others wait; or 0
-//!  leave    with the queue's lock:  one less waits, and WAITERS is cleared with the last
+//!  join     with the queue's lock:  word: 0 -> me; otherwise WAITERS is set and the queue has one more waiter
+//!  pass on  with the queue's lock:  word: me, WAITERS -> the best of the queue, with WAITERS if others wait; or 0
+//!  leave    with the queue's lock:  the queue has one waiter less; WAITERS is cleared with the last one
 //! ```
 //!
-//! WAITERS is changed with the queue's lock only, so who finds it set there may rely on it. Without it
-//! nobody waits, and a mutex costs two compare-and-swaps.
+//! WAITERS changes only under the queue's lock, so a thread that holds that lock and finds it set may rely on it.
+//! Without it no task waits, and a mutex costs two compare-and-swaps.
 //!
-//! A mutex is handed over: whoever waited longest among the best has it from the moment at which it is
-//! given back. (Rejected: waking the next and letting it compete with whoever comes meanwhile. There is
-//! more throughput in that, and no bound on how long the most important one waits.)
+//! A mutex is handed over: the longest waiter among those of the best priority has it from the moment at which it is
+//! released. (Rejected: to wake the next waiter and let it compete with new arrivals. That gives more throughput, but
+//! no bound on the wait of the most important task.)
 //!
-//! Invariants, modelled in loom: one at a time has it; whoever waits has it some time, or leaves.
+//! Invariants, modelled in loom: one task at a time has the mutex; every waiter gets it some time, or leaves.
 
 use crate::os::list::List;
 use crate::os::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -24,36 +24,36 @@ use crate::protocol::places::Places;
 use runyard_engine::attr::RtPrio;
 use std::cmp::Reverse;
 
-/// Who has a mutex, as a word; none is 0.
+/// The holder of a mutex, as a word; 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taker(pub(crate) u64);
 
-/// Somebody waits.
+/// Tasks wait.
 const WAITERS: u64 = 1 << 63;
 
-/// Of one that waits in a queue; no other ever has the same there. In the order in which they came.
+/// The ticket of a waiter; no other waiter of the same queue ever has the same. Tickets are in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket {
     nth: u64,
     place: usize,
 }
 
-/// Who has a mutex, and whether others wait for it.
+/// The holder of a mutex, and whether tasks wait for it.
 pub(crate) struct Word(AtomicU64);
 
-/// Those who wait for a mutex, which has one word and one line. `W` is what is known of who waits, `H` of
-/// who has it.
+/// The waiters of a mutex, which has one word and one line. `W` is the data of a waiter, `H` that of the holder.
 pub(crate) struct Line<W, H>(Mutex<Queue<W, H>>);
 
-/// Who waits.
+/// The waiters.
 pub(crate) struct Queue<W, H> {
-    /// How many came so far.
+    /// The number of arrivals so far.
     came: u64,
     waiters: Places<Waiting<W>>,
-    /// A binary heap: nobody has a rank before that of its parent, at half the index. Ranks of those that left
-    /// or have another one stay until they are first, or more than half of all; so the first is somebody's.
+    /// A binary heap: no rank is before that of its parent, at half the index. The old ranks of waiters that left or
+    /// changed their priority stay until they are first, or make up more than half. So the first rank is a present
+    /// waiter's.
     order: List<Rank>,
-    /// Who has it, once somebody wanted to know.
+    /// The holder, once a thread has asked for it.
     pub(crate) holder: Option<H>,
 }
 
@@ -66,16 +66,16 @@ struct Waiting<W> {
     who: W,
 }
 
-/// What came of wanting to have it.
+/// The result of an attempt to take a mutex.
 pub(crate) enum Joined<'a, W, H> {
-    /// It was free; what is known of who wanted it.
+    /// The mutex was free. Returns the data of the attempt.
     Taken(W),
-    /// The queue with one more, and who has it.
+    /// The ticket, the locked queue, which now contains the waiter, and the holder.
     Waits(Ticket, MutexGuard<'a, Queue<W, H>>, Taker),
 }
 
 impl Word {
-    /// That of a mutex that nobody has.
+    /// Makes the word of a free mutex.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Word {
         Word(AtomicU64::new(0))
@@ -86,12 +86,12 @@ impl Word {
         Word(AtomicU64::new(0))
     }
 
-    /// Takes the mutex, if it is free.
+    /// Takes the mutex if it is free. Returns whether it did.
     pub(crate) fn take(&self, me: Taker) -> bool {
         self.0.compare_exchange(0, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives the mutex back, if nobody waits.
+    /// Releases the mutex if no task waits. Returns whether it did.
     pub(crate) fn free(&self, me: Taker) -> bool {
         self.0.compare_exchange(me.0, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
@@ -107,7 +107,7 @@ impl<W, H> Line<W, H> {
         lock(&self.0)
     }
 
-    /// Takes the mutex, or waits for it.
+    /// Takes the mutex, or joins its queue.
     pub(crate) fn join(
         &self,
         word: &Word,
@@ -129,8 +129,8 @@ impl<W, H> Line<W, H> {
 }
 
 impl<W, H> Queue<W, H> {
-    /// Gives the mutex to the best of those who wait, in whose name the caller has locked the queue; or to
-    /// nobody, if all have left.
+    /// Gives the mutex to the best waiter, with the queue locked by the caller on the holder's behalf. Frees it if all
+    /// waiters have left.
     pub(crate) fn pass_on(&mut self, word: &Word) -> Option<(Ticket, W)> {
         let best = self.order.first().map(|&(_, ticket)| ticket);
         let next = best.and_then(|ticket| Some((ticket, self.remove(ticket)?)));
@@ -140,7 +140,7 @@ impl<W, H> Queue<W, H> {
         next.map(|(ticket, next)| (ticket, next.who))
     }
 
-    /// Waits no longer; what was known of it, unless its turn has come.
+    /// Removes a waiter, and returns its data. Returns `None` if its turn has come.
     pub(crate) fn leave(&mut self, word: &Word, ticket: Ticket) -> Option<W> {
         let left = self.remove(ticket)?;
         if self.waiters.len() == 0 {
@@ -169,12 +169,12 @@ impl<W, H> Queue<W, H> {
         there.filter(|waiting| waiting.nth == ticket.nth)
     }
 
-    /// One that waits still.
+    /// Returns the data of a waiter that still waits.
     pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
         self.waiting(ticket).map(|waiting| &mut waiting.who)
     }
 
-    /// Who waits, in any order.
+    /// Returns the data of all waiters, in any order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &W> {
         self.waiters.iter().map(|waiting| &waiting.who)
     }
@@ -183,12 +183,12 @@ impl<W, H> Queue<W, H> {
         self.waiters.len() == 0
     }
 
-    /// The priority of the best.
+    /// Returns the priority of the best waiter.
     pub(crate) fn best(&self) -> Option<RtPrio> {
         self.order.first().and_then(|&(Reverse(prio), _)| prio)
     }
 
-    /// One that waits has another priority. Behind the others of that, unless it came before them.
+    /// Changes the priority of a waiter. Among waiters of the new priority it keeps its order of arrival.
     pub(crate) fn set_prio(&mut self, ticket: Ticket, prio: Option<RtPrio>) {
         let Some(waiting) = self.waiting(ticket) else { return };
         if std::mem::replace(&mut waiting.prio, prio) != prio {
@@ -197,7 +197,7 @@ impl<W, H> Queue<W, H> {
         }
     }
 
-    /// Whether somebody waits who has this rank.
+    /// Returns whether a present waiter has this rank.
     fn is_of_somebody(waiters: &Places<Waiting<W>>, &(Reverse(prio), ticket): &Rank) -> bool {
         let there = waiters.get(ticket.place);
         there.is_some_and(|waiting| waiting.nth == ticket.nth && waiting.prio == prio)
@@ -207,7 +207,7 @@ impl<W, H> Queue<W, H> {
         let Queue { waiters, order, .. } = self;
         if order.len() > 2 * waiters.len() {
             order.retain(|rank| Self::is_of_somebody(waiters, rank));
-            // What is sorted is a heap.
+            // A sorted list is a heap.
             order.sort_unstable();
             order.dedup();
         }
@@ -257,7 +257,7 @@ mod tests {
                     assert_eq!(holder, Taker(1));
                     tickets.push(ticket);
                 }
-                Joined::Taken(_) => unreachable!("somebody has it"),
+                Joined::Taken(_) => unreachable!("the mutex is taken"),
             }
         }
         let mut queue = line.queue();
@@ -265,10 +265,10 @@ mod tests {
         assert_eq!(queue.best(), RtPrio::new(9));
         let next: Vec<_> = std::iter::from_fn(|| queue.pass_on(&word)).map(|next| next.1).collect();
         assert_eq!(next, [13, 11, 12, 10]);
-        assert!(word.take(Taker(7)), "nobody waits any more");
+        assert!(word.take(Taker(7)), "no task waits any more");
     }
 
-    /// Beside a list that is sorted anew each time.
+    /// Compares the queue with a list that is sorted anew each time.
     #[test]
     fn the_order_holds_whoever_comes_leaves_or_changes() {
         let mut draws = Pcg32::new(7, 1);
@@ -282,7 +282,7 @@ mod tests {
             match drawn >> 8 & 7 {
                 0..=2 => {
                     let Joined::Waits(ticket, ..) = line.join(&word, Taker(2), prio, who) else {
-                        unreachable!("somebody has it");
+                        unreachable!("the mutex is taken");
                     };
                     model.push((Reverse(prio), ticket));
                 }
@@ -305,7 +305,7 @@ mod tests {
             let queue = line.queue();
             assert_eq!(queue.best(), model.iter().min().and_then(|first| first.0.0));
             assert_eq!((queue.iter().count(), queue.is_empty()), (model.len(), model.is_empty()));
-            assert!(queue.order.len() <= 2 * model.len() + 1, "what is left of others goes");
+            assert!(queue.order.len() <= 2 * model.len() + 1, "old ranks are removed");
         }
     }
 }
@@ -317,8 +317,8 @@ mod models {
     use loom::sync::Notify;
     use loom::thread;
 
-    /// What the mutex guards is added to in two steps without an order of their own, so it is wrong in
-    /// the end if two did so at a time, or one did not see what the other had done.
+    /// A mutex and the number that it guards. An addition takes two steps without an order of their own. So the number
+    /// is wrong in the end if two additions overlapped, or one did not see the result of another.
     struct World {
         word: Word,
         line: Line<Arc<Notify>, ()>,
@@ -330,7 +330,7 @@ mod models {
             Arc::new(World { word: Word::new(), line: Line::new(), value: AtomicU32::new(0) })
         }
 
-        /// Has it once, however long that takes.
+        /// Takes the mutex once, however long that takes.
         fn once(&self, me: Taker) {
             let bell = Arc::new(Notify::new());
             if !self.word.take(me)
@@ -360,7 +360,7 @@ mod models {
             }
         }
 
-        /// Wants it, and leaves if its turn has not come by then.
+        /// Tries to take the mutex, and leaves if its turn has not come by then.
         fn perhaps(&self, me: Taker) -> u32 {
             let bell = Arc::new(Notify::new());
             if let Joined::Waits(ticket, queue, _) = self.line.join(&self.word, me, None, bell) {
@@ -378,8 +378,8 @@ mod models {
         }
     }
 
-    /// Three threads, of which few ways to go wrong take more than three preemptions: without a bound
-    /// these models take minutes.
+    /// Explores three threads with at most three preemptions: few faults need more, and without a bound these models
+    /// take minutes.
     fn explore(model: impl Fn() + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
@@ -397,7 +397,7 @@ mod models {
             world.once(Taker(1));
             others.into_iter().for_each(|other| other.join().unwrap());
             assert_eq!(world.value(), 3);
-            assert!(world.word.take(Taker(9)), "it is free in the end");
+            assert!(world.word.take(Taker(9)), "the mutex is free in the end");
         });
     }
 
@@ -413,7 +413,7 @@ mod models {
             let had = leaves.join().unwrap();
             stays.join().unwrap();
             assert_eq!(world.value(), 2 + had);
-            assert!(world.word.take(Taker(9)), "it is free in the end");
+            assert!(world.word.take(Taker(9)), "the mutex is free in the end");
         });
     }
 }

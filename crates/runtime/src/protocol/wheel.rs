@@ -1,23 +1,24 @@
-//! Who drives: a worker that has nothing else to do, or the driver's thread. One at a time is at the *wheel*.
+//! The *wheel*: the right to drive tokio's driver. A worker that has no other work or the driver's thread holds it, one
+//! at a time.
 //!
 //! ```text
 //!  worker   before it waits for work: takes the wheel, if it is free
-//!           if it is not: says that it sleeps; looks at the wheel again; sleeps, unless that is free by now
+//!           if it is not: marks that it sleeps; checks the wheel again; sleeps, unless the wheel is free by now
 //!           as soon as there is work: leaves the wheel
 //!           while it is busy: takes the wheel now and then before a poll, or asks the thread to leave it
 //!  thread   is called: takes the wheel, if it is free
-//!           drives until some worker sleeps or asks; leaves the wheel, and then wakes one that sleeps
-//!           where only the thread may drive: wants the wheel; a worker that leaves it calls the thread
+//!           drives until a worker sleeps or asks; leaves the wheel, and then wakes a worker that sleeps
+//!           where only the thread may drive: reserves the wheel; a worker that leaves it calls the thread
 //! ```
 //!
-//! A worker leaves the wheel for each task that it runs, and takes it again after that: two changes of a word, and nobody
-//! is told. It is mostly back after some microseconds. So the wheel may be free while workers are busy. Whoever finds
-//! that it was free for long wakes a worker that sleeps, or calls the thread
-//! ([`Shared::see_to_driver`](crate::shared::Shared)): the signal handler of a worker that is in a long poll, and the
-//! keeper.
+//! A worker leaves the wheel for each task that it runs, and takes it again after that: two changes of a word, and no
+//! notification. Mostly it is back after some microseconds. So the wheel may be free while workers are busy. A thread
+//! that finds that the wheel has been free for long wakes a worker that sleeps, or calls the thread
+//! ([`Shared::see_to_driver`](crate::shared::Shared)). Two kinds of threads check this: the signal handler of a worker
+//! that is in a long poll, and the keeper.
 //!
-//! Invariants, modelled in loom: no two are at the wheel; no worker sleeps while the wheel is free and nobody is awake
-//! who sees to that; a thread that wants the wheel gets it.
+//! Invariants, modelled in loom: no two threads hold the wheel; no worker sleeps while the wheel is free and no awake
+//! thread sees to that; a thread that wants the wheel gets it.
 
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::os::wait::{futex_wait, futex_wake};
@@ -25,16 +26,16 @@ use crate::os::wait::{futex_wait, futex_wake};
 const FREE: u32 = 0;
 const WORKER: u32 = 1;
 const THREAD: u32 = 2;
-/// Only the thread is to have it.
+/// Only the thread may take it next.
 const WANTED: u32 = 4;
 
-/// The place of whoever drives.
+/// The place of the worker or thread that drives.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     word: AtomicU32,
-    /// Changes with each call of the thread, which waits here.
+    /// The number of calls of the thread, which waits on this word.
     calls: AtomicU32,
-    /// When somebody left it last.
+    /// The time at which the wheel was left last.
     left_at: AtomicU64,
 }
 
@@ -43,13 +44,13 @@ impl Wheel {
         Wheel { word: AtomicU32::new(FREE), calls: AtomicU32::new(0), left_at: AtomicU64::new(0) }
     }
 
-    /// Whether the worker that asks has it now.
+    /// Takes the wheel for the calling worker, if it is free. Returns whether it did.
     pub(crate) fn take(&self) -> bool {
         let (order, failure) = (Ordering::SeqCst, Ordering::SeqCst);
         self.word.compare_exchange(FREE, WORKER, order, failure).is_ok()
     }
 
-    /// The worker that has it leaves it.
+    /// Leaves the wheel, which the calling worker holds.
     pub(crate) fn leave(&self, now: u64) {
         self.left_at.store(now, Ordering::Relaxed);
         if self.word.fetch_and(!WORKER, Ordering::SeqCst) & WANTED != 0 {
@@ -57,23 +58,23 @@ impl Wheel {
         }
     }
 
-    /// Whether a worker could take it. By a change that changes nothing: so what it reads is no older than what the caller
-    /// said before.
+    /// Returns whether a worker could take the wheel. The read is a read-modify-write that changes nothing, so its
+    /// result is no older than the caller's earlier writes.
     pub(crate) fn is_free(&self) -> bool {
         self.word.fetch_or(0, Ordering::SeqCst) == FREE
     }
 
-    /// Whether the thread has it.
+    /// Returns whether the thread holds the wheel.
     pub(crate) fn is_thread_there(&self) -> bool {
         self.word.load(Ordering::Relaxed) & THREAD != 0
     }
 
-    /// Since when nobody has it, if that is so. May be called in a signal handler.
+    /// Returns the time since which the wheel is free, if it is. May be called in a signal handler.
     pub(crate) fn free_since(&self) -> Option<u64> {
         self.is_free().then(|| self.left_at())
     }
 
-    /// Only the thread is to have it next. Whoever says so calls it after that.
+    /// Reserves the wheel for the thread. The caller calls the thread after that.
     pub(crate) fn want(&self) {
         self.word.fetch_or(WANTED, Ordering::SeqCst);
     }
@@ -84,19 +85,19 @@ impl Wheel {
         futex_wake(&self.calls);
     }
 
-    /// How often the thread was called.
+    /// Returns how often the thread was called.
     pub(crate) fn calls(&self) -> u32 {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// The thread waits until it was called more often than that.
+    /// Waits, as the thread, until the number of calls is no longer `calls`.
     pub(crate) fn wait(&self, calls: u32) {
         while self.calls() == calls {
             futex_wait(&self.calls, calls);
         }
     }
 
-    /// Whether the thread, which asks, has it now.
+    /// Takes the wheel for the calling thread, if it is free or reserved. Returns whether it did.
     pub(crate) fn take_as_thread(&self) -> bool {
         [FREE, WANTED].into_iter().any(|free| {
             let (order, failure) = (Ordering::SeqCst, Ordering::SeqCst);
@@ -104,13 +105,14 @@ impl Wheel {
         })
     }
 
-    /// The thread leaves it. After this it wakes a worker that sleeps. If the thread is to have it by now, it was called.
+    /// Leaves the wheel as the thread, which then wakes a worker that sleeps. If the wheel is reserved for the thread
+    /// by now, the thread was also called.
     pub(crate) fn leave_as_thread(&self, now: u64) {
         self.left_at.store(now, Ordering::Relaxed);
         self.word.fetch_and(!THREAD, Ordering::SeqCst);
     }
 
-    /// When somebody left it last: another time for each turn of a worker.
+    /// Returns the time at which the wheel was left last: a new time for each turn of a worker.
     pub(crate) fn left_at(&self) -> u64 {
         self.left_at.load(Ordering::Relaxed)
     }
@@ -126,7 +128,7 @@ mod models {
     struct World {
         wheel: Wheel,
         slot: Slot,
-        /// Who drives now.
+        /// The number of threads that drive now.
         drivers: AtomicU32,
     }
 
@@ -140,11 +142,15 @@ mod models {
         }
 
         fn drive(&self) {
-            assert_eq!(self.drivers.fetch_add(1, Ordering::SeqCst), 0, "one drives");
+            assert_eq!(
+                self.drivers.fetch_add(1, Ordering::SeqCst),
+                0,
+                "one thread drives at a time"
+            );
             self.drivers.fetch_sub(1, Ordering::SeqCst);
         }
 
-        /// A worker that is out of work: whether it drove, or sleeps without that.
+        /// Runs a worker without work. Returns whether it drove; otherwise it sleeps.
         fn idle(&self) -> bool {
             loop {
                 if self.wheel.take() {
@@ -159,15 +165,15 @@ mod models {
             }
         }
 
-        /// Whoever left the wheel wakes a worker, if it sleeps.
+        /// Wakes a worker that sleeps, as the thread that left the wheel.
         fn see_to_it(&self) -> bool {
-            // A change that changes nothing: to the model, loads of two words have no order.
+            // A change that changes nothing: loads of two words have no order in the model.
             self.slot.hear_again(WorkerId(0));
             self.slot.is_asleep() && self.slot.request() == Ring::Wake
         }
     }
 
-    /// Seen failing: a worker that does not look again after it said that it sleeps.
+    /// Seen failing: a worker that does not check again after it has marked that it sleeps.
     #[test]
     fn a_worker_that_sleeps_beside_a_free_wheel_is_woken() {
         loom::model(|| {
@@ -181,12 +187,12 @@ mod models {
             });
             let drove = world.idle();
             let woken = thread.join().unwrap();
-            assert!(drove || woken, "it sleeps, and nobody drives");
+            assert!(drove || woken, "the worker sleeps, and no thread drives");
         });
     }
 
-    /// The runtime ends while the thread leaves the wheel to a worker. Seen failing: a thread that forgets what was wanted
-    /// as it leaves.
+    /// The runtime ends while the thread leaves the wheel to a worker. Seen failing: a thread that clears the
+    /// reservation when it leaves.
     #[test]
     fn a_thread_that_leaves_the_wheel_as_it_is_wanted_gets_it_back() {
         loom::model(|| {
@@ -219,7 +225,7 @@ mod models {
         });
     }
 
-    /// Seen failing: a worker that leaves the wheel without a look at whether it is wanted.
+    /// Seen failing: a worker that leaves the wheel without checking whether it is reserved.
     #[test]
     fn a_thread_that_wants_the_wheel_gets_it() {
         loom::model(|| {
@@ -240,7 +246,7 @@ mod models {
                 world.wheel.wait(calls);
             }
             world.drive();
-            assert!(!world.wheel.take(), "no worker gets it");
+            assert!(!world.wheel.take(), "no worker gets the wheel");
             worker.join().unwrap();
         });
     }

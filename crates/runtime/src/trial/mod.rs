@@ -1,4 +1,4 @@
-//! The means by which tests disturb the runtime. No part of the interface.
+//! Disturbances of the runtime for tests. No part of the interface.
 
 pub(crate) mod siege;
 

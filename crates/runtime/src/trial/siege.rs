@@ -1,16 +1,16 @@
 //! The siege: a mode for tests that stops tasks at random instants.
 //!
-//! A thread of the runtime asks each slot to schedule every 20 to 200 us. Mostly the task that runs there is
-//! SCHED_IDLE until the next time, so that any other goes before it. Beside that it asks for another policy,
-//! latency nice or affinity for live tasks; some time later each has again what its user asked for. A seed
-//! fixes what is drawn, slot by slot; what becomes of it is up to the threads.
+//! A thread of the runtime asks each slot to schedule every 20 to 200 us. Mostly the running task is SCHED_IDLE until
+//! the next request, so that any other task goes before it. The thread also gives live tasks another policy, latency
+//! nice or affinity; some time later each has its user's setting again. A seed determines the random numbers, slot by
+//! slot; their effect depends on the threads.
 //!
-//! The thread does what any thread may do: it rings a slot's bell, and leaves a request in a task's control
-//! cell. Like the keeper it allocates nothing, and takes no locks but the runtime's. It frees a cell if it is
-//! the last one that knows it, with none of these locks held.
+//! The thread does only actions that any thread may do: it rings a slot's bell, and leaves a request in a task's
+//! control cell. Like the keeper it allocates nothing, and takes no locks but the runtime's. If it has the last
+//! reference to a cell, it frees the cell with none of these locks held.
 //!
-//! Accepted: a task that had CPUs of its own has all of them after the siege changed it. Only the task's
-//! queue knows them.
+//! Accepted: a task that had CPUs of its own has all of them after the siege has changed it. Only the task's queue
+//! knows them.
 
 use crate::os;
 use crate::os::sync::{Arc, AtomicU32, lock};
@@ -22,19 +22,19 @@ use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::time::{Nanos, Time};
 
-/// Between two requests to one slot: far less than any slice, and a few times the cost of a handover.
+/// The shortest time between two requests to one slot: far less than any slice, and a few times the cost of a handover.
 const SHORTEST: Nanos = Nanos::from_micros(20);
 const LONGEST: Nanos = Nanos::from_micros(200);
 
-/// How long a task is other than its user asked: long enough that others run before it, and much less than
-/// the 0.95 s after which real-time tasks are throttled.
+/// The shortest time for which a task's setting is changed: long enough that other tasks run before it, and much less
+/// than the 0.95 s after which real-time tasks are throttled.
 const SHORTEST_CHANGE: Nanos = Nanos::from_micros(50);
 const LONGEST_CHANGE: Nanos = Nanos::from_millis(3);
 
-/// How many tasks are changed at a time.
+/// The number of tasks that are changed at a time.
 const CHANGED: usize = 16;
 
-/// A generator of its own, since users of the runtime are to build no crate for a mode of its tests: a
+/// A random number generator of its own, since users of the runtime should build no crate for a mode of its tests: a
 /// linear congruence, of which the upper half is used. Its multiplier is Knuth's for 64 bits.
 #[derive(Debug)]
 struct Draws(u64);
@@ -42,12 +42,12 @@ struct Draws(u64);
 impl Draws {
     fn new(seed: u64, nth: u64) -> Draws {
         let mut draws = Draws(seed ^ nth << 32);
-        // Seeds that are near to each other are to differ in all bits.
+        // Near seeds should give states that differ in all bits.
         (0..4).for_each(|_| draws.0 = draws.word() << 32 | draws.word());
         draws
     }
 
-    /// 32 bits.
+    /// Returns 32 random bits.
     fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         self.0 >> 32
@@ -61,7 +61,7 @@ impl Draws {
         Nanos(shortest.0 + self.below(longest.0 - shortest.0))
     }
 
-    /// In `lowest..=highest`.
+    /// Returns a value in `lowest..=highest`.
     fn value(&mut self, lowest: i64, highest: i64) -> i64 {
         lowest + self.below((highest - lowest + 1) as u64) as i64
     }
@@ -89,13 +89,13 @@ struct Front {
     cpu: CpuId,
     draws: Draws,
     due: Time,
-    /// Who was stopped there last, and is SCHED_IDLE since.
+    /// The task that was stopped there last, and is SCHED_IDLE since then.
     stopped: Option<Changed>,
-    /// This CPU alone, made before tasks run.
+    /// The set of this CPU alone, made before tasks run.
     only: CpuSet,
 }
 
-/// A task that is other than its user asked.
+/// A task whose setting differs from its user's.
 #[derive(Clone, Copy, Debug)]
 struct Changed {
     place: u64,
@@ -105,11 +105,11 @@ struct Changed {
 struct Siege<'a> {
     shared: &'a Shared,
     fronts: Vec<Front>,
-    /// Each until some moment.
+    /// The changed tasks, each with the time of its restoration.
     changed: [Option<(Changed, Time)>; CHANGED],
 }
 
-/// The thread of the siege.
+/// Runs the thread of the siege.
 pub(crate) fn run(shared: &Arc<Shared>) {
     os::signal::listen_to_nothing();
     let mut siege = Siege::new(shared);
@@ -134,7 +134,7 @@ impl Siege<'_> {
         Siege { shared, fronts, changed: [None; CHANGED] }
     }
 
-    /// Does what is due. When to come again.
+    /// Makes the changes that are due. Returns the time of the next one.
     fn advance(&mut self, now: Time) -> Time {
         for nth in 0..self.fronts.len() {
             if self.fronts[nth].due <= now {
@@ -154,7 +154,7 @@ impl Siege<'_> {
         fronts.chain(changed).min().expect("a runtime has a CPU")
     }
 
-    /// Stops whoever runs on a CPU, behind all others three times of four.
+    /// Stops the task that runs on a CPU, and puts it behind all others three times of four.
     fn stop(&mut self, nth: usize) {
         let Front { cpu, draws, stopped, .. } = &mut self.fronts[nth];
         let (cpu, last, is_demoted) = (*cpu, stopped.take(), draws.below(4) > 0);
@@ -166,7 +166,7 @@ impl Siege<'_> {
         ring(self.shared, cpu);
     }
 
-    /// Asks for something else for some task, now and then.
+    /// Requests another setting for a task, now and then.
     fn disturb(&mut self, now: Time, nth: usize) {
         let draws = &mut self.fronts[nth].draws;
         let (is_asked, which) = (draws.below(4) == 0, draws.word() << 32 | draws.word());
@@ -238,7 +238,7 @@ mod tests {
         assert_ne!(first(1, 0), first(1, 1));
     }
 
-    /// How often a task was stopped in the middle of a poll.
+    /// Counts how often a task was stopped in the middle of a poll.
     #[derive(Debug, Default)]
     struct Stops(AtomicU64);
 
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// How often polls that end in no less than 300 ms are stopped, on one CPU.
+    /// Returns how often polls that take at least 300 ms are stopped, on one CPU.
     fn stops(builder: Builder) -> (u64, Runtime) {
         let stops = Arc::new(Stops::default());
         let runtime = builder.workers(1).observer(stops.clone()).build();
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn polls_are_stopped_far_more_often_and_the_picture_shows_where() {
-        // Ten times as often on a quiet machine; where others have the CPU neither gets far.
+        // It is ten times as often on a quiet machine; where other processes have the CPU, neither gets far.
         let mut tries = (0..20).map(|_| {
             let ((besieged, _), (peaceful, _)) =
                 (stops(Runtime::builder().siege(7)), stops(Runtime::builder()));

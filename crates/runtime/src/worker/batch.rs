@@ -1,8 +1,8 @@
-//! Many polls for one decision (docs/design/dispatch.md): what the worker does between two polls of a batch.
+//! Many polls for one decision (docs/design/dispatch.md): the steps of a worker between two polls of a batch.
 //!
-//! The slot says that its owner runs foreign code from the first poll of a batch to the last, so a batch costs as much of
-//! it as one poll. Between two polls the thread is in the runtime's own code, and may have lost the slot as in any
-//! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
+//! The slot says from the first poll of a batch to the last that its owner runs foreign code, so a batch changes the
+//! slot's word as often as one poll. Between two polls the thread is in the runtime's own code, and may have lost the
+//! slot as in any section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
 use super::{POLL_GRACE, Worker, later, ring};
 use crate::os;
@@ -21,41 +21,41 @@ use runyard_smp::control::Tag;
 use runyard_smp::machine::{Loan, TaskOf, apply_pending};
 use std::collections::VecDeque;
 
-/// How many tasks are lent at a time, and how many newcomers come: more would wait behind those that come, fewer would
-/// cost a lock each.
+/// The most tasks that are lent at a time, and the most newcomers that join at a time. More would wait behind later
+/// arrivals; fewer would cost a lock each.
 const LENT: usize = 8;
 const COME: usize = 16;
 
-/// For how long a task waits in a company before another CPU takes it: most have had their turn by then.
+/// The time for which a task waits in a batch before another CPU takes it: most have had their turn by then.
 pub(super) const STAYS: Nanos = Nanos::from_micros(50);
 
-/// How often the owner looks for an idle CPU that could take some of those that wait for it.
+/// The time after which the owner looks again for an idle CPU that could take some of its waiting tasks.
 const SHARES_EVERY: Nanos = Nanos::from_micros(50);
 
-/// How long a batch of which nobody is left waits for a newcomer, or for the task that was polled last to be woken: several
-/// times what another thread takes to spawn a task, little beside what it takes to wake a CPU.
+/// The time for which a batch without tasks waits for a newcomer, or for the task that was polled last to be woken. It
+/// is several times the cost of spawning a task on another thread, and little beside the cost of waking a CPU.
 const LINGERS: Nanos = Nanos::from_micros(3);
 
-/// In a flood the first newcomer waits so long for others in a batch of which nobody is left. Each time that the worker
-/// takes some, the thread that spawns has to fetch the list again.
+/// The time for which, in a flood, the first newcomer waits for others in a batch without tasks. Each time that the
+/// worker takes some, the thread that spawns has to fetch the list's cache line again.
 const GATHERS: Nanos = Nanos(500);
 
-/// From which length of a poll on it is asked what CPU time the thread has used: to ask takes half a microsecond.
+/// The length of a poll from which the thread's CPU time is read: the read takes half a microsecond.
 const METERED_FROM: Nanos = Nanos::from_millis(1);
 
-/// The batches of one CPU, away from its neighbours' cache lines.
+/// The batches of one CPU, alone on their cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Batches {
     pub(crate) company: Company<TaskOf<Job>, Polls>,
     pub(crate) newcomers: Newcomers<TaskOf<Job>>,
-    /// Takes the place of the running task while a batch is open. The owner of the slot has it.
+    /// The task that takes the place of the running task while a batch is open. Only the owner of the slot uses it.
     stand_in: Mutex<Option<TaskOf<Job>>>,
-    /// Memory for tasks that go to a batch or come from one. The owner of the slot has it.
+    /// Memory for tasks that go to a batch or come from one. Only the owner of the slot uses it.
     room: Mutex<VecDeque<TaskOf<Job>>>,
 }
 
-/// On which terms a batch is polled, and which of its tasks is.
+/// The terms on which a batch is polled, and the task that is polled.
 #[derive(Debug)]
 pub(crate) struct Polls {
     terms: Terms,
@@ -64,10 +64,10 @@ pub(crate) struct Polls {
     tag: usize,
 }
 
-/// What a poll of a batch came to.
+/// The result of a poll in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Came {
-    /// The worker is to decide first: the task was not polled.
+    /// The task was not polled: the worker has to decide first.
     Not,
     Yielded,
     Blocked,
@@ -82,9 +82,9 @@ struct Open<'a> {
     batch: Batch,
     /// Whether newcomers may join.
     takes_newcomers: bool,
-    /// When it ends at the latest.
+    /// The time at which it ends at the latest.
     until: Time,
-    /// When the last poll ended.
+    /// The time at which the last poll ended.
     now: Time,
 }
 
@@ -100,20 +100,20 @@ impl Member {
     }
 
     fn cell(&self) -> &Arc<Cell> {
-        self.cell.as_ref().expect("it has not gone on")
+        self.cell.as_ref().expect("a member keeps its cell")
     }
 
-    /// What the engine is told to do with it.
+    /// Returns the job that the engine keeps for the task.
     fn job(&mut self) -> Job {
         let todo = match self.came {
             Came::Not | Came::Yielded => Todo::Poll,
             Came::Blocked | Came::Over => Todo::Nothing,
         };
-        Job { cell: self.cell.take().expect("it has not gone on"), todo }
+        Job { cell: self.cell.take().expect("a member keeps its cell"), todo }
     }
 }
 
-/// From the poll of a member to the next.
+/// The steps from the poll of a member to the next poll.
 struct Step<'a> {
     worker: &'a Worker,
     now: Time,
@@ -121,7 +121,7 @@ struct Step<'a> {
     /// The place of the first newcomer, if it may be polled.
     newcomer: Option<VTime>,
     member: &'a mut Member,
-    /// Where the task goes that is polled next.
+    /// The place for the task that is polled next.
     next: &'a mut Member,
 }
 
@@ -164,7 +164,7 @@ impl Steps<TaskOf<Job>, Polls> for Step<'_> {
     }
 }
 
-/// No task of a program has it.
+/// The id of the stand-in, which no task of a program has.
 pub(crate) const STAND_IN: TaskId = TaskId(u64::MAX);
 
 impl Batches {
@@ -180,7 +180,7 @@ impl Batches {
         }
     }
 
-    /// Whether some task may be with the host.
+    /// Returns whether any task may wait in the runtime.
     fn has_any(&self) -> bool {
         self.company.is_open() || self.newcomers.len() > 0
     }
@@ -194,7 +194,7 @@ impl Batches {
     }
 
     pub(super) fn keep_room(&self, room: VecDeque<TaskOf<Job>>) {
-        debug_assert!(room.is_empty(), "whoever was in it has gone on");
+        debug_assert!(room.is_empty(), "the room's tasks have left it");
         *lock(&self.room) = room;
     }
 
@@ -204,7 +204,7 @@ impl Batches {
 }
 
 impl Open<'_> {
-    /// The place of the first newcomer, if it may be polled.
+    /// Returns the place of the first newcomer, if it may be polled.
     fn newcomer(&self, bounds: &Bounds) -> Option<VTime> {
         let first = self.batches.newcomers.first()?;
         Some(VTime(first)).filter(|&first| bounds.admit(first))
@@ -212,7 +212,7 @@ impl Open<'_> {
 }
 
 impl Polls {
-    /// The poll has lasted until `now`, on the thread of `worker`.
+    /// Charges a poll that has lasted until `now`, on the thread of `worker`.
     fn charge(&mut self, now: Time, task: &mut Task<Job>, worker: &Worker) {
         let span = now.since(self.since);
         if span > Nanos::ZERO {
@@ -225,7 +225,7 @@ impl Polls {
         self.tag == (&raw const *tag).addr()
     }
 
-    /// The cell of a task that is polled from now on.
+    /// Makes a task the polled one, and returns its cell.
     fn begin(&mut self, now: Time, task: &mut TaskOf<Job>) -> Arc<Cell> {
         let Job { cell, todo } = task.payload.take().expect("a task that waits has its payload");
         debug_assert!(matches!(todo, Todo::Poll), "a task of a batch is to be polled");
@@ -236,15 +236,15 @@ impl Polls {
     }
 }
 
-/// Whether a task that waits can be polled in a batch.
+/// Returns whether a waiting task can be polled in a batch.
 pub(super) fn fits(task: &Task<Job>) -> bool {
     let job = task.payload.as_ref();
     job.is_some_and(|job| matches!(job.todo, Todo::Poll) && !job.cell.has_affinity())
 }
 
 impl Worker {
-    /// In place of a decision after a poll, of which `prev` tells: polls others, as long as none is needed. What the
-    /// engine is to be told then, of which task; and its cell, if it is over.
+    /// Polls other tasks after the poll that `prev` describes, as long as no decision is needed. Returns the report to
+    /// the engine at the end, the task of that report, and that task's cell if the task is over.
     pub(super) fn poll_others(
         &self,
         prev: Prev<Job>,
@@ -283,7 +283,7 @@ impl Worker {
                         None
                     }
                 };
-                let mut first = waiting.pop_front().expect("somebody can go on");
+                let mut first = waiting.pop_front().expect("a task of the batch can be polled");
                 let mut polls = Polls { terms, since: now, place: u64::MAX, tag: 0 };
                 let member = Member::new(polls.begin(now, &mut first));
                 let batch = batches.company.open(self.id, polls, first, &mut waiting);
@@ -301,7 +301,7 @@ impl Worker {
         }
     }
 
-    /// A task has left its batch: it is over, or blocks.
+    /// Lets go of a task that has left its batch: it is over, or blocks.
     fn let_go(&self, task: TaskOf<Job>, over: Option<Arc<Cell>>) {
         match over {
             Some(cell) => self.shared.ended(task, cell),
@@ -309,7 +309,7 @@ impl Worker {
         }
     }
 
-    /// Whether a timer is due, or a tick.
+    /// Returns whether a timer or a tick is due.
     pub(super) fn is_due(&self, cpu: CpuId, now: Time) -> bool {
         self.shared.machine.next_expiry(cpu).is_some_and(|due| due <= now)
     }
@@ -321,7 +321,7 @@ impl Worker {
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
         let cpu = open.cpu;
         let mut other = Member { cell: None, came: Came::Not };
-        // They take turns: to move one into the other would cost as much as half a turn.
+        // The two variables take turns: to move one into the other would cost as much as half a turn.
         let (mut member, mut next) = (&mut member, &mut other);
         self.running.store(true, Ordering::Release);
         self.shared.meters.polls(cpu, self);
@@ -342,14 +342,14 @@ impl Worker {
         }
     }
 
-    /// Whether no decision is due.
+    /// Returns whether no decision is due.
     fn may_go_on(&self, open: &Open<'_>) -> bool {
         !open.slot.calls(self.id) && open.now < open.until && !self.is_due(open.cpu, open.now)
     }
 
     /// Polls a task of a batch, if the worker `enters` foreign code.
     fn poll_member(&self, now: Time, member: &mut Member, enters: bool) {
-        let cell = member.cell.as_ref().expect("it is to be polled");
+        let cell = member.cell.as_ref().expect("a member has its cell before its poll");
         self.begin_poll(now, cell);
         let polled = self.run_foreign(now, cell, enters);
         member.came = match polled {
@@ -363,8 +363,8 @@ impl Worker {
         self.ended.store(os::thread::now().0, Ordering::Relaxed);
     }
 
-    /// Takes the `next` to be polled, after `member`, which was polled. `false`, and `member` is as it was, if a decision
-    /// is needed for that.
+    /// Takes the `next` task to be polled, after `member`, which was polled. Returns `false`, and leaves `member` as it
+    /// was, if that needs a decision.
     fn turn(&self, open: &mut Open<'_>, member: &mut Member, next: &mut Member) -> bool {
         self.share(open);
         let (mut may_lend, mut may_come, mut may_linger) = (true, open.takes_newcomers, true);
@@ -392,30 +392,30 @@ impl Worker {
         }
     }
 
-    /// Newcomers that may be polled come to the batch, if there is a place. Whether some did.
+    /// Adds newcomers that may be polled to the batch, if there is room. Returns whether any joined.
     fn admit_newcomers(&self, open: &Open<'_>, bounds: &Bounds) -> bool {
         let Batches { company, newcomers, .. } = open.batches;
         let bound = bounds.vruntime.map_or(u64::MAX, |bound| bound.0);
         let most = MEMBERS.saturating_sub(company.len()).min(COME);
-        // The slot may be another's by now, and so is the memory of its batches.
+        // An array on the stack is used: another worker may own the slot by now, and with it the memory of its batches.
         let mut coming = [const { None }; COME];
         let mut places = coming.iter_mut();
-        let to = |task| *places.next().expect("so many may come") = Some(task);
+        let to = |task| *places.next().expect("at most COME tasks come") = Some(task);
         let any = newcomers.take(most, bound, to) > 0;
         if any {
             newcomers.note_taken(open.now.0);
         }
         company.lead(self.id, open.batch, &mut coming);
         let is_over = coming[0].is_some();
-        // The slot was taken, and its owner has looked already.
+        // The slot was taken, and its new owner has closed the batch already.
         coming.into_iter().flatten().for_each(|task| {
             self.give_back(open.now, open.cpu, open.cpu, task);
         });
         any && !is_over
     }
 
-    /// Nobody is left in the batch, and its last task blocks or is over. Waits a moment: for a newcomer, or for that
-    /// task to be woken. Whether somebody came.
+    /// Waits a moment, with no task in the batch, for a newcomer or for the last task, which blocks or is over, to be
+    /// woken. Returns whether there is a task.
     fn linger(&self, open: &mut Open<'_>, member: &mut Member) -> bool {
         let (until, mut gathers_until) = (open.now + LINGERS, None);
         while open.now < until && self.may_go_on(open) {
@@ -436,7 +436,7 @@ impl Worker {
         gathers_until.is_some()
     }
 
-    /// A task that was polled leaves the batch.
+    /// Lets go of a polled task that leaves the batch.
     fn leaves(&self, open: &Open<'_>, mut task: TaskOf<Job>, member: &mut Member) {
         match member.came {
             Came::Over => match member.cell.take() {
@@ -454,7 +454,7 @@ impl Worker {
         }
     }
 
-    /// A task of a batch is over, as are those that were kept: there is no place for more.
+    /// Ends a finished task of a batch, together with those that the batch kept: there is no place for more.
     fn bury(&self, open: &Open<'_>, task: TaskOf<Job>) {
         let mut over = [const { None }; OVER + 1];
         open.batches.company.take_over(self.id, open.batch, &mut over);
@@ -462,13 +462,14 @@ impl Worker {
         self.shared.registry.have_ended(&mut over);
     }
 
-    /// Has more tasks lent, as nobody waits. Whether there were any, and the worker owns its slot still.
+    /// Borrows more tasks from the run queue, as none waits. Returns whether there were any, and the worker still owns
+    /// its slot.
     fn lend(&self, open: &Open<'_>) -> bool {
         let Open { cpu, batches, batch, now, .. } = *open;
         if self.shared.slot(cpu).leave(self.id) != Some(false) {
             return false;
         }
-        // In its own code the slot cannot be taken, so the batch stays open.
+        // In the owner's own code the slot cannot be taken, so the batch stays open.
         let Some(terms) = batches.company.look_as(self.id, |polls, _, _| Some(polls.terms)) else {
             return false;
         };
@@ -481,7 +482,7 @@ impl Worker {
         any && self.shared.slot(cpu).enter(self.id)
     }
 
-    /// Tells an idle CPU, now and then, if somebody has waited here for long.
+    /// Rings an idle CPU, now and then, if a task has waited here for long.
     fn share(&self, open: &Open<'_>) {
         let Open { cpu, batches, now, .. } = *open;
         if now < Time(self.shares_at.load(Ordering::Relaxed)) || !self.shared.has_company(cpu) {
@@ -499,8 +500,8 @@ impl Worker {
         }
     }
 
-    /// The batch is over, by the end of a poll, or since the slot was taken in that: what the engine is to be told of
-    /// the task that was polled last.
+    /// Ends the batch at the end of a poll, also if the slot was taken during that poll. Returns the report to the
+    /// engine about the task that was polled last.
     fn end_batch(
         &self,
         open: &Open<'_>,
@@ -511,16 +512,16 @@ impl Worker {
             self.come_back();
         }
         batches.company.note_poll(NO_POLL);
-        // Until here whoever takes the slot asks for it, if the batch was closed before.
+        // Until here, a thread that takes the slot reads this, if the batch was closed before.
         self.polling.store(u64::MAX, Ordering::Relaxed);
-        // Else the slot may be another's, and so is the memory of its batches.
+        // Otherwise another worker may own the slot, and with it the memory of its batches.
         if batches.company.is_open_still(batch) {
             let closed = batches.company.close(self.id, batch, &mut batches.take_room());
-            self.give_all_back((cpu, now, self), closed.expect("it is open"), member.cell());
+            self.give_all_back((cpu, now, self), closed.expect("the batch is open"), member.cell());
         }
         let curr = Some(member.cell().id);
         if !self.running.load(Ordering::Acquire) {
-            assert!(self.shared.is_over(), "it runs whose poll it was");
+            assert!(self.shared.is_over(), "the worker has its task");
             return (Prev::Idle, None, None);
         }
         self.running.store(false, Ordering::Release);
@@ -535,8 +536,9 @@ impl Worker {
         }
     }
 
-    /// What a poll of this thread, which has lasted so long, has used at the most: a thread that loses its CPU to others, or
-    /// is stopped with its process, uses nothing meanwhile. The clock of its CPU time is read for a long one only.
+    /// Returns the most CPU time that a poll of this thread, which has lasted for `span`, has used. A thread that loses
+    /// its CPU to others, or is stopped with its process, uses none meanwhile. The CPU clock is read only for a long
+    /// poll.
     fn used_of(&self, span: Nanos) -> Nanos {
         if span < METERED_FROM {
             return span;
@@ -545,8 +547,8 @@ impl Worker {
         used.map_or(span, |used| span.min(self.reading.of_poll(used)))
     }
 
-    /// The slot was taken from another thread: if it polled a batch, this ends in the name of the task that was polled,
-    /// or is about to be.
+    /// Ends the batch that another thread polled when the slot was taken from it, if there is one. It ends in the name
+    /// of the task that was polled, or is about to be. Returns that task's cell.
     pub(super) fn end_batch_left(&self, cpu: CpuId, from: &Worker) -> Option<Arc<Cell>> {
         let batches = self.shared.batches(cpu)?;
         if !batches.company.is_open() {
@@ -563,7 +565,7 @@ impl Worker {
         Some(cell)
     }
 
-    /// The last poll was on the thread of `worker`.
+    /// Gives all tasks of a closed batch back to the engine. The last poll was on the thread of `worker`.
     fn give_all_back(
         &self,
         (cpu, now, worker): (CpuId, Time, &Worker),
@@ -571,9 +573,9 @@ impl Worker {
         cell: &Cell,
     ) {
         let Closed { mut terms, mut polled, mut waiting, over } = closed;
-        let batches = self.shared.batches(cpu).expect("there was one");
+        let batches = self.shared.batches(cpu).expect("the CPU had a batch");
         terms.charge(now, &mut polled, worker);
-        // It schedules next.
+        // The worker schedules next, so it needs no ring.
         let serves = self.serves.swap(true, Ordering::Relaxed);
         let fx = &mut KickNow(&self.shared);
         let nr_waiting = waiting.len() - over;
@@ -594,7 +596,7 @@ impl Worker {
         self.shared.machine.give_back(now, task, (from, to), &mut KickNow(&self.shared));
     }
 
-    /// A task that a poll of a batch wakes or spawns joins that, if it may.
+    /// Adds a task that a poll of a batch wakes or spawns to that batch, if it may join.
     pub(crate) fn join(
         &self,
         now: Time,
@@ -632,8 +634,8 @@ impl Worker {
         Ok(())
     }
 
-    /// A task that the poll of this thread wakes joins its batch, if it may. The clock is not read for that: the task is
-    /// woken when the poll began.
+    /// Adds a task that the poll of this thread wakes to its batch, if it may join. The clock is not read for that: the
+    /// task counts as woken when the poll began.
     pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
         match self.cpu_of_poll() {
             Some(_) => self.join(Time(self.began.load(Ordering::Relaxed)), task, false),
@@ -641,8 +643,8 @@ impl Worker {
         }
     }
 
-    /// Whether the poll that this thread is in has lasted for longer than it may beside others that wait with the
-    /// host. In the signal handler.
+    /// Returns whether this thread's poll has lasted longer than it may while other tasks wait in the runtime. Called
+    /// in the signal handler.
     pub(super) fn is_overdue(&self, now: Time) -> bool {
         let (cpu, began) = (self.cpu(), self.began.load(Ordering::Relaxed));
         let (debit, span) = (self.shared.machine.debit(cpu), now.since(Time(began)));
@@ -658,17 +660,17 @@ impl Worker {
 }
 
 impl Shared {
-    /// The batches of a CPU, if tasks are dispatched in batches.
+    /// Returns the batches of a CPU, if tasks are dispatched in batches.
     pub(crate) fn batches(&self, cpu: CpuId) -> Option<&Batches> {
         self.batches.get(cpu.index())
     }
 
-    /// Whether somebody waits on a CPU, in its queue or in a batch.
+    /// Returns whether a task waits on a CPU, in its queue or in a batch.
     pub(crate) fn is_wanted(&self, cpu: CpuId) -> bool {
         self.machine.is_wanted(cpu) || self.has_company(cpu)
     }
 
-    /// Whether somebody waits on a CPU with the host.
+    /// Returns whether a task waits on a CPU in the runtime, outside the run queue.
     pub(crate) fn has_company(&self, cpu: CpuId) -> bool {
         self.nr_beside(cpu) > 0
     }
@@ -677,7 +679,7 @@ impl Shared {
         self.batches(cpu).map_or(0, |it| it.company.len() + it.newcomers.len())
     }
 
-    /// A task that the poll of the calling thread wakes joins its batch, if it may.
+    /// Adds a task that the calling thread's poll wakes to its batch, if it may join.
     pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
         if self.batches.is_empty() {
             return Err(task);
@@ -685,7 +687,7 @@ impl Shared {
         self.by_worker(task, Worker::rejoin)
     }
 
-    /// Has a worker of this runtime take a task, if the calling thread is one.
+    /// Passes a task to the calling thread's worker, if it is one of this runtime.
     pub(crate) fn by_worker(
         &self,
         task: TaskOf<Job>,
@@ -698,14 +700,14 @@ impl Shared {
         }
     }
 
-    /// An idle CPU that could run somebody who waits on `cpu`.
+    /// Returns an idle CPU that could run a task that waits on `cpu`.
     pub(crate) fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
         let machine = &self.machine;
         let beside = || machine.idle_cpu_beside(cpu).filter(|_| self.has_company(cpu));
         machine.idle_cpu_for(cpu).or_else(beside)
     }
 
-    /// Something was asked of a task that is in no run queue: if it is in a batch, it leaves that for it.
+    /// Makes a task leave its batch, if it is in one, since a request was made to a task that is in no run queue.
     pub(crate) fn claim(&self, tag: &Tag) {
         if self.batches.is_empty() || !tag.is_away() {
             return;
@@ -723,13 +725,13 @@ impl Shared {
             let polled =
                 |polls: &Polls, _: &_, is_polled| (is_polled && polls.is_of(tag)).then_some(());
             if batches.company.look(polled).is_some() {
-                // Its batch ends in its name.
+                // The task names its batch, so the batch has to end.
                 return ring(self, cpu);
             }
         }
     }
 
-    /// What a task of a batch was charged until `now`.
+    /// Returns the time that a task of a batch was charged until `now`.
     pub(crate) fn used_in_batch(&self, now: Time, tag: &Tag) -> Option<Nanos> {
         self.batches.iter().filter(|it| it.company.is_open()).find_map(|batches| {
             batches.company.look(|polls, task, is_polled| {

@@ -1,4 +1,4 @@
-//! The worker that the calling thread is, and the calls that the folder [`os`](crate::os) makes to it.
+//! The calling thread's worker, and the calls that the folder [`os`](crate::os) makes to it.
 
 use super::Worker;
 use crate::os::above::{Above, Calls, Signals};
@@ -16,12 +16,12 @@ pub(crate) fn with_worker(worker: &Arc<Worker>, body: impl FnOnce()) {
     WORKER.with(|word| word.lend(worker, body));
 }
 
-/// The calling thread's worker, if it is one. May be called in a signal handler.
+/// Calls `body` with the calling thread's worker, if it is one. May be called in a signal handler.
 pub(crate) fn worker<R>(body: impl FnOnce(&Worker) -> R) -> Option<R> {
     WORKER.with(|word| word.with(|worker| worker.map(body)))
 }
 
-/// Calls `section`: by way of the calling thread's worker, if it is one.
+/// Calls `section`, through the calling thread's worker if it is one.
 pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F) -> R) -> R {
     WORKER.with(|word| {
         word.with(|worker| match worker {
@@ -31,7 +31,7 @@ pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F)
     })
 }
 
-/// Runs a section of the runtime's own code; on a worker, without being stopped in it.
+/// Runs a section of the runtime's own code. A worker is not stopped in it.
 pub(crate) fn without_preemption<R>(own: impl FnOnce() -> R) -> R {
     section(own, Worker::without_preemption)
 }

@@ -1,13 +1,14 @@
-//! How a worker waits for work: it looks for a while, and sleeps then.
+//! How a worker waits for work: it polls for a while, and then sleeps.
 //!
-//! If the runtime has a driver of tokio's, a worker that waits drives that, unless somebody else does
-//! ([`crate::protocol::wheel`]). While it looks it visits the driver without waiting there. It sleeps in the driver. So it runs itself
-//! what a socket or a timer of tokio's wakes. In the driver it may lose its slot, since that calls foreign code.
+//! If the runtime has its own driver of tokio, a worker that waits drives it, unless another thread does
+//! ([`crate::protocol::wheel`]). While it polls for work it visits the driver without a wait; then it sleeps in the
+//! driver. So it runs the tasks that a socket or a timer of tokio wakes itself. In the driver it may lose its slot,
+//! since the driver calls foreign code.
 //!
-//! While it looks it lets others run that are on its CPU, as they may be about to give it work. If another process is
-//! there, that takes a slice of the kernel, some milliseconds, and who is asked for meanwhile hears nothing. So a worker
-//! that was away for long keeps its CPU while it looks, for some time. One that sleeps is better off: the kernel
-//! wakes it at once, or on another CPU.
+//! While it polls it yields its CPU to other threads, which may be about to give it work. If a thread of another
+//! process is there, that takes a slice of the kernel, some milliseconds, and the worker reacts to no request
+//! meanwhile. So a worker that was away for long keeps its CPU while it polls, for some time. A worker that sleeps has
+//! no such delay: the kernel wakes it at once, or on another CPU.
 
 use super::Worker;
 use crate::adapters::driver::{Own, Until};
@@ -16,46 +17,46 @@ use crate::os::sync::Ordering;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 
-/// How long an idle worker looks before it sleeps. An idle virtual CPU takes 17-30 us to wake, a
-/// looking one next to nothing; this is what a wake-up costs, so looking costs at most twice the
-/// best that could have been done.
+/// The time for which an idle worker polls for work before it sleeps. An idle virtual CPU takes 17-30 us to wake, a
+/// polling one next to nothing. This time equals the cost of a wake-up, so polling costs at most twice the best
+/// possible choice.
 const SPIN: Nanos = Nanos::from_micros(20);
 
-/// How often it looks between two reads of the clock: some 0.3 us.
+/// The number of polls between two reads of the clock: some 0.3 us.
 const SPINS_PER_READ: u32 = 16;
 
-/// How often it looks for so long while owners of other slots are called, and do not come. Those that were called the
-/// first time do not come, as far as it goes: one takes as long to wake. More rounds would have it look for ever where
-/// others sleep and wake up all the time.
+/// The number of times that a worker polls for so long while owners of other slots are called and do not come. One
+/// round does not show that an owner does not come: to wake takes as long. With more rounds it would poll for ever where
+/// other workers sleep and wake up all the time.
 const ROUNDS: u32 = 2;
 
-/// Who let others run and was away for longer has another process on its CPU: threads of this one that are about to give
-/// it work do so at once.
+/// The shortest time away after a yield that means that another process uses this CPU: threads of this process that are
+/// about to give the worker work do so at once.
 const LONG_AWAY: Nanos = Nanos::from_micros(100);
 
-/// How long it keeps its CPU then: away for some milliseconds so often, it is so for less than a hundredth of the time.
+/// The time for which it keeps its CPU then. So absences of some milliseconds take less than a hundredth of the time.
 const KEEPS_CPU: Nanos = Nanos::from_millis(1_000);
 
-/// Why a worker waits no more.
+/// The reason why a worker waits no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Somebody asked for it.
+    /// Another thread asked for the worker.
     Asked,
-    /// A timer is due, or there is something else to look at. It is still idle.
+    /// A timer is due, or another check is needed. The worker is still idle.
     Due,
     /// Its slot was taken from it.
     NoSlot,
 }
 
 impl Worker {
-    /// Waits until somebody asks for this worker, or a timer is due.
+    /// Waits until another thread asks for this worker, or a timer is due.
     pub(super) fn wait(&self, cpu: CpuId) -> Found {
         let driver = self.shared.driver.for_workers().filter(|own| own.take_wheel(self.tid()));
         let found = self.look_and_sleep(cpu, driver);
         if let Some(driver) = driver {
             driver.leave_wheel();
             if found == Found::NoSlot {
-                // Whoever got the slot may sleep by now, as this worker drove.
+                // The new owner of the slot may sleep by now, as this worker drove.
                 self.shared.see_to_driver();
             }
         }
@@ -82,7 +83,7 @@ impl Worker {
         self.sleep(cpu, driver)
     }
 
-    /// Looks for a while whether there is something to do.
+    /// Polls for work for a while.
     fn look_for_work(&self, cpu: CpuId, driver: Option<&Own>) -> Option<Found> {
         let slot = self.shared.slot(cpu);
         let Some(driver) = driver else {
@@ -125,7 +126,7 @@ impl Worker {
         None
     }
 
-    /// Whoever else is on this CPU may be about to give us work. The time then.
+    /// Yields to other threads on this CPU, which may be about to give the worker work. Returns the time after that.
     fn let_others_run(&self, before: Time) -> Time {
         if before < Time(self.keeps_cpu_until.load(Ordering::Relaxed)) {
             return os::thread::now();
@@ -138,11 +139,12 @@ impl Worker {
         now
     }
 
-    /// Sleeps until somebody asks for this worker, or a timer is due.
+    /// Sleeps until another thread asks for this worker, or a timer is due.
     fn sleep(&self, cpu: CpuId, driver: Option<&Own>) -> Found {
         let slot = self.shared.slot(cpu);
         if let Some(bed) = slot.fall_asleep(driver.is_some()) {
-            // One that comes after this look wakes the owner. So does whoever leaves the driver after it.
+            // A newcomer that arrives after this check wakes the owner. So does a thread that leaves the driver after
+            // it.
             if self.shared.has_newcomers(cpu) {
                 return self.wakes(cpu).unwrap_or(Found::Asked);
             }
@@ -163,7 +165,7 @@ impl Worker {
         self.wakes(cpu).unwrap_or(Found::Due)
     }
 
-    /// It runs its own code again: whether its slot was taken, or somebody asked for it.
+    /// Returns to the runtime's own code. Returns whether the slot was taken, or another thread asked for the worker.
     fn wakes(&self, cpu: CpuId) -> Option<Found> {
         match self.shared.slot(cpu).leave(self.id) {
             None => Some(Found::NoSlot),
@@ -172,7 +174,7 @@ impl Worker {
         }
     }
 
-    /// Its slot was taken in the driver, where it had no task: it is a spare from now on.
+    /// Makes the worker a spare: its slot was taken in the driver, where it had no task.
     pub(super) fn becomes_spare(&self, cpu: CpuId) {
         self.baton.lay_down();
         self.shared.keep_spare(cpu, self.id);

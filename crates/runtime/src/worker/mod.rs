@@ -1,12 +1,11 @@
-//! Kernel threads that run tasks: the scheduling loop. What the doorbell does to it: [`stop`]. What the kernel
-//! knows of the thread: [`thread`]. How it waits for work: [`idle`], and visits tokio's
-//! driver: [`visits`]. Many polls for one decision: [`batch`], and tasks that
-//! nobody has polled yet: [`newcomers`].
+//! Kernel threads that run tasks: the scheduling loop. The parts are the reaction to the doorbell ([`stop`]), the
+//! kernel's settings of the thread ([`thread`]), waiting for work ([`idle`]), visits to tokio's driver ([`visits`]),
+//! many polls for one decision ([`batch`]), and tasks that have never been polled ([`newcomers`]).
 //!
-//! A worker owns a slot while it runs tasks ([`crate::protocol::handoff`]). Foreign code runs with
-//! `preempt_count` at zero and may be stopped at any instruction; the runtime's own code runs with it
-//! above zero and is never stopped, only told (H3). A task that was stopped keeps its thread: its job is now
-//! to resume that worker, and it is scheduled like any other.
+//! A worker owns a slot while it runs tasks ([`crate::protocol::handoff`]). Foreign code runs with `preempt_count` at
+//! zero and may be stopped at any instruction. The runtime's own code runs with it above zero and is never stopped,
+//! only notified (H3). A stopped task keeps its thread: its job is now to resume that worker, and it is scheduled like
+//! any other task.
 
 pub(crate) mod batch;
 pub(crate) mod current;
@@ -45,23 +44,23 @@ use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::TaskOf;
 
-/// How long a task that was woken or spawned by one in a poll waits for that poll to end, while
-/// another CPU is idle or it should preempt: long beside most polls and what a signal costs (5 us,
-/// at most once in so long), short beside what people notice.
+/// The time for which a task that was woken or spawned by a poll waits for the end of that poll, while another CPU is
+/// idle or the task should preempt. It is long compared with most polls and with the cost of a signal (5 us, at most
+/// once in this time), and too short for people to notice.
 pub(crate) const POLL_GRACE: Nanos = Nanos::from_micros(200);
 
-/// As a moment that is over, a timer that is not set is due to be.
+/// The value of a timer that is not set. It lies in the past, so such a timer counts as due.
 const UNSET: u64 = 0;
 
-/// Why a worker is there.
+/// The panic message where a worker must exist.
 const ALIVE: &str = "its thread lives until the runtime ends";
 
-/// What a poll left to be looked at soon.
+/// The work that a poll left for a check soon.
 mod later {
     pub(super) const NOTHING: u32 = 0;
-    /// Somebody waits on this CPU, and might run on another.
+    /// A task waits on this CPU, and might run on another.
     pub(super) const WAITER: u32 = 1;
-    /// Somebody waits who should preempt.
+    /// A task waits that should preempt.
     pub(super) const KICK: u32 = 2;
 }
 
@@ -76,110 +75,110 @@ mod ready {
 /// Whether a thread is in a section that blocks ([`thread`]).
 mod section {
     pub(super) const OUTSIDE: u32 = 0;
-    /// In one that waits: no signal of ours is to interrupt it. Set as the section begins, and by who takes the
-    /// slot from one that had computed.
+    /// In a section that waits: our signals must not interrupt it. Set when the section begins, and by the thread that
+    /// takes the slot from a section that had computed.
     pub(super) const WAITS: u32 = 1;
-    /// In one that computes: it is stopped as in any poll. Set by the thread that finds out, which may be the
+    /// In a section that computes: it is stopped as in any poll. Set by the thread that detects it, which may be the
     /// keeper.
     pub(super) const COMPUTES: u32 = 2;
 }
 
 /// One kernel thread.
 ///
-/// Legend of access: `(c)` constant; `(o)` read and written by this thread only, in its handler too;
-/// `(w)` written by this thread, read by others; `(a)` by anybody, as told there.
+/// Legend of access: `(c)` constant; `(o)` read and written by this thread only, in its handler too; `(w)` written by
+/// this thread, read by others; `(a)` accessed by any thread, as the field says.
 #[derive(Debug)]
 pub(crate) struct Worker {
     /// (c)
     pub(crate) id: WorkerId,
     /// (c)
     pub(crate) shared: Arc<Shared>,
-    /// (a) Granted by who gives it a slot, or lets it go.
+    /// (a) Granted by the thread that gives it a slot, or lets it go.
     pub(crate) baton: Baton,
-    /// (a) Where it sleeps, for the thread that gives it a slot.
+    /// (a) The place where it sleeps, for the thread that gives it a slot.
     steering: Steering,
-    /// (w) Once.
+    /// (w) Written once.
     tid: AtomicI32,
     /// (w) One of [`ready`].
     is_ready: AtomicU32,
-    /// (a) Its thread is not needed any more, and is to end. Said to one that waits as a spare.
+    /// (a) Whether its thread is not needed any more and has to end. Set only while it waits as a spare.
     retires: AtomicBool,
-    /// (a) The slot that it owns, or owned last: written by who gives it one.
+    /// (a) The slot that it owns, or owned last. Written by the thread that gives it one.
     slot: AtomicU32,
-    /// (o) Above zero: not to be stopped.
+    /// (o) The nesting of sections in which it must not be stopped; 0 outside.
     preempt_count: AtomicU32,
-    /// (o) How often it was let go on at an unsafe point.
+    /// (o) The number of graces at an unsafe point.
     graces: AtomicU32,
-    /// (o) What CPU time it had used before that.
+    /// (o) Its CPU time before the first of these graces.
     used_before_graces: AtomicU64,
-    /// (o) What CPU time it had used the last time, and how often it had waited.
+    /// (o) Its CPU time, and its number of waits, when it was last let go on.
     used: AtomicU64,
     waits: AtomicU64,
-    /// (a) What CPU time it had used when the engine last asked, as told there.
+    /// (a) Its CPU time when the engine last asked; see the type.
     pub(crate) reading: Reading,
-    /// (o) Up to which of its CPU time it goes on without a slot.
+    /// (o) The CPU time up to which it goes on without a slot.
     goes_on_until: AtomicU64,
-    /// (w) Whose poll it is in the middle of: the task's place among the live ones.
+    /// (w) The task that it is in the middle of polling: its place among the live ones.
     polling: AtomicU64,
-    /// (a) Whether it has the engine's part of that: it is neither stopped nor has lost its slot.
-    /// Written by who owns the slot.
+    /// (a) Whether it has the engine's part of that task: it is neither stopped nor has lost its slot. Written by the
+    /// owner of the slot.
     running: AtomicBool,
-    /// (a) The engine's part of a task that blocks in the kernel on this thread: left by who took
-    /// the slot, taken by this thread or the keeper.
+    /// (a) The engine's part of a task that blocks in the kernel on this thread: left by the worker that took the slot,
+    /// taken by this thread or the keeper.
     in_kernel: InKernel<TaskOf<Job>>,
     /// (a) Whether its slot was taken from it in this poll, as it blocked.
     has_blocked: AtomicBool,
-    /// (o) Stopped by who takes the slot.
+    /// (o) Also stopped by the thread that takes the slot.
     pub(super) timer: Timer,
-    /// (a) Made and set by who took the slot as well.
+    /// (a) Also made and set by the thread that took the slot.
     pub(super) cpu_timer: Timer,
-    /// (o) To when `timer` is set, or was. Unset by who takes the slot.
+    /// (o) The last setting of `timer`. Unset by the thread that takes the slot.
     armed: AtomicU64,
     /// (o) Whether it is in a poll.
     in_poll: AtomicBool,
-    /// (w) Whether it is in tokio's driver: code that is not the runtime's own.
+    /// (w) Whether it is in tokio's driver. The driver's code is not the runtime's own.
     drives: AtomicBool,
     /// (o) Whether it serves timers, and schedules next.
     serves: AtomicBool,
-    /// (o) When it looks whether somebody drives.
+    /// (o) The time of its next check whether any thread drives.
     visits_at: AtomicU64,
-    /// (o) Until when it looks for work without letting others run.
+    /// (o) The time until which it polls for work without yielding its CPU.
     keeps_cpu_until: AtomicU64,
-    /// (o) What that poll left to be looked at soon.
+    /// (o) The work that this poll left for a check soon.
     later: AtomicU32,
-    /// (o) Since when those could run whom this worker is waking; 0 for now.
+    /// (o) The time since which the tasks that this worker is waking could run; 0 for now.
     since: AtomicU64,
-    /// (o) Which batch it polls; 0 for none.
+    /// (o) The batch that it polls; 0 for none.
     batch: AtomicU64,
-    /// (o) When its poll began, and whether it is that of a real-time task.
+    /// (o) The start of its poll, and whether that is of a real-time task.
     began: AtomicU64,
     polls_rt: AtomicBool,
-    /// (o) When the last poll began for whose end a tick waited, and what CPU time it had used then.
+    /// (o) The start of the last poll that delayed a tick to its end, and the CPU time used by then.
     tick_waits_for: AtomicU64,
     used_before_tick: AtomicU64,
-    /// (o) When it had the virtual clock of its CPU brought up to date in a poll, the last time.
+    /// (o) The time at which it last had the virtual clock of its CPU updated in a poll.
     clock_at: AtomicU64,
-    /// (o) When its last poll ended.
+    /// (o) The time at which its last poll ended.
     ended: AtomicU64,
-    /// (o) When it looks for a CPU that takes some of those that wait.
+    /// (o) The time of its next search for a CPU that takes some of the waiting tasks.
     shares_at: AtomicU64,
-    /// (w) For how long it is in a poll, if somebody asks.
+    /// (w) The clock of its poll, for threads that ask how long it has lasted.
     pub(crate) clock: PollClock,
-    /// (o) How many mutexes this poll took, less those that it gave back.
+    /// (o) The number of mutexes that this poll took, less those that it released.
     guards: AtomicI32,
     /// (w) Whether it waits for the teller, which is no lock.
     unseen: AtomicBool,
     /// (a) Whether it is in a section that blocks: one of [`section`].
     section: AtomicU32,
-    /// (a) At which of its CPU time that section has computed for so long that it may be interrupted.
+    /// (a) Its CPU time at which that section has computed for so long that it may be interrupted.
     computes_at: AtomicU64,
-    /// (o) `preempt_count` with which that section runs.
+    /// (o) The `preempt_count` of that section.
     blocks_at: AtomicU32,
-    /// (a) Written by who takes its slot, while it blocks, and by who gives it one.
+    /// (a) Written by the thread that takes its slot, while it blocks, and by the thread that gives it one.
     pub(crate) without_slot: WithoutSlot,
-    /// (o) To which signals the thread is deaf when it is in no handler, as far as is known.
+    /// (o) The signals that the thread blocks outside handlers, as far as is known.
     deaf_to: AtomicU64,
-    /// (a) To which CPUs the thread is bound for the poll that it is in the middle of, if that task has an
+    /// (a) The CPUs to which the thread is bound for the poll that it is in the middle of, if that task has an
     /// affinity.
     bound: Mutex<Option<CpuSet>>,
     /// (a) Whether `bound` is some.
@@ -247,12 +246,12 @@ impl Worker {
         CpuId(self.slot.load(Ordering::Acquire) as u16)
     }
 
-    /// Whether this worker owns its slot.
+    /// Returns whether this worker owns its slot.
     pub(crate) fn owns(&self) -> bool {
         self.shared.slot(self.cpu()).belongs_to(self.id)
     }
 
-    /// A thread is about to be started for this worker, which has none.
+    /// Prepares this worker, which has no thread, for a new one.
     pub(crate) fn prepare(&self, cpu: CpuId) {
         self.slot.store(cpu.0.into(), Ordering::Release);
         self.baton.lay_down();
@@ -262,9 +261,9 @@ impl Worker {
         self.is_ready.store(ready::NOT_YET, Ordering::SeqCst);
     }
 
-    /// The thread: waits as a spare, runs tasks while it owns a slot, and so on until it retires or the
-    /// runtime ends. The first worker of a slot owns it from the start. A thread without a timer could not be
-    /// stopped, and runs nothing.
+    /// Runs the thread: it waits as a spare, runs tasks while it owns a slot, and so on until it retires or the runtime
+    /// ends. The first worker of a slot owns it from the start. A thread without a timer could not be stopped, and runs
+    /// no task.
     pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
         let settled = self.settle_in();
         if settled {
@@ -292,7 +291,7 @@ impl Worker {
         }
     }
 
-    /// Whether the kernel gives the thread what it needs.
+    /// Sets the thread up. Returns whether the kernel grants all that it needs.
     fn settle_in(&self) -> bool {
         let tid = os::thread::current();
         self.tid.store(tid.0, Ordering::Release);
@@ -307,8 +306,8 @@ impl Worker {
         os::futex::wake(&self.is_ready);
     }
 
-    /// Waits until the thread of this worker is there: before that it cannot be seen to wait. `false` if the
-    /// kernel refuses what it needs; then the thread ends.
+    /// Waits until the thread of this worker has started: before that its state cannot be read. Returns `false` if the
+    /// kernel refuses a resource that it needs; then the thread ends.
     pub(crate) fn wait_until_ready(&self) -> bool {
         loop {
             match self.is_ready.load(Ordering::SeqCst) {
@@ -318,7 +317,7 @@ impl Worker {
         }
     }
 
-    /// Ends the thread of this worker, which waits as a spare and was taken from where it did.
+    /// Ends the thread of this worker, which waited as a spare and was taken out of the spares.
     pub(crate) fn retire(&self) {
         self.retires.store(true, Ordering::SeqCst);
         self.baton.grant();
@@ -328,7 +327,7 @@ impl Worker {
         self.retires.load(Ordering::SeqCst)
     }
 
-    /// Brings this worker, which waits for it, to another slot.
+    /// Moves this worker, which waits as a spare, to another slot.
     pub(crate) fn move_to(&self, cpu: CpuId) {
         if self.cpu() != cpu {
             self.shared.pin(self, cpu);
@@ -336,12 +335,12 @@ impl Worker {
         }
     }
 
-    /// A spare was granted the slot: what became of whom it belonged to.
+    /// Takes over the slot that a spare was granted. Returns the report about the worker before.
     fn take_over(&self) -> (Prev<Job>, Option<TaskId>) {
         let (shared, cpu) = (&self.shared, self.cpu());
         let left = loop {
-            // Said after the slot changed hands, before the baton is granted; this worker may have
-            // been awake already.
+            // This is stored after the slot changed hands, before the baton is granted; this worker may have been awake
+            // already.
             match shared.slot(cpu).left_by() {
                 Some(left) => break left,
                 None => std::thread::yield_now(),
@@ -350,7 +349,7 @@ impl Worker {
         let (Left::Preempted(from) | Left::Lost(from)) = left else { return (Prev::Idle, None) };
         let polled = self.end_batch_left(cpu, &shared.worker(from).expect(ALIVE));
         match left {
-            Left::Drove(_) => unreachable!("it had no task"),
+            Left::Drove(_) => unreachable!("a worker in the driver had no task"),
             Left::Preempted(worker) => {
                 let job = shared.worker(worker).expect(ALIVE).put_away(polled);
                 let curr = job.cell.id;
@@ -373,7 +372,7 @@ impl Worker {
         }
     }
 
-    /// Runs tasks until the slot goes to somebody else. `curr` is whom `prev` is about.
+    /// Runs tasks until the slot goes to another worker. `curr` is the task that `prev` describes.
     fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
         self.shared.slot(self.cpu()).take_pending();
         let (mut over, mut idled, mut waits_for_threads) = (None, false, false);
@@ -389,7 +388,7 @@ impl Worker {
             let Switch { next, released } = self.decide(now, prev, curr);
             match released {
                 Some((task, Released::Exited)) => {
-                    let cell = over.take().expect("its poll has just ended");
+                    let cell = over.take().expect("a poll that has just ended left its cell");
                     self.shared.ended(task, cell);
                 }
                 Some((task, _)) if waits_for_threads => self.shared.wait_for_threads(task),
@@ -428,7 +427,7 @@ impl Worker {
         }
     }
 
-    /// Schedules the own CPU. `curr` is the task that `prev` is about.
+    /// Schedules the worker's own CPU. `curr` is the task that `prev` describes.
     fn decide(&self, now: Time, prev: Prev<Job>, curr: Option<TaskId>) -> Switch<Job> {
         let cpu = self.cpu();
         let left = curr.zip(prev.left());
@@ -438,8 +437,8 @@ impl Worker {
         switch
     }
 
-    /// Polls a task, and tells what became of it; its cell, if it is over. When this returns the
-    /// worker owns a slot again, though not always the one it owned before.
+    /// Polls a task. Returns the report to the engine, and the task's cell if it is over. When this returns the worker
+    /// owns a slot again, though not always the one that it owned before.
     fn poll(&self, now: Time, cell: Arc<Cell>) -> (Prev<Job>, Option<Arc<Cell>>) {
         self.begin_poll(now, &cell);
         self.running.store(true, Ordering::Release);
@@ -460,7 +459,7 @@ impl Worker {
             self.ended.store(os::thread::now().0, Ordering::Relaxed);
         }
         if !self.running.load(Ordering::Acquire) {
-            assert!(self.shared.is_over(), "it runs whose poll it was");
+            assert!(self.shared.is_over(), "the worker has the engine's part of its task");
             return (Prev::Idle, None);
         }
         self.running.store(false, Ordering::Release);
@@ -477,7 +476,7 @@ impl Worker {
         (prev, None)
     }
 
-    /// Before a poll.
+    /// Sets the fields for a poll.
     fn begin_poll(&self, now: Time, cell: &Cell) {
         self.began.store(now.0, Ordering::Relaxed);
         self.reading.begins_poll();
@@ -489,7 +488,8 @@ impl Worker {
         self.bind_for(cell);
     }
 
-    /// Polls a task, if the slot says that its owner `enters` foreign code and nobody calls. Whether it was polled.
+    /// Polls a task, if the slot says that its owner `enters` foreign code and no thread calls. Returns whether it was
+    /// polled.
     fn run_foreign(&self, now: Time, cell: &Arc<Cell>, enters: bool) -> bool {
         let cpu = self.cpu();
         self.arm(now);
@@ -507,7 +507,7 @@ impl Worker {
         polls
     }
 
-    /// After a poll, if it was `polled`.
+    /// Notes the end of a poll, if the task was `polled`.
     fn note_poll(&self, cell: &Cell, polled: bool) {
         if polled {
             cell.note_light(!self.has_blocked.load(Ordering::Relaxed));
@@ -519,29 +519,29 @@ impl Worker {
         }
     }
 
-    /// The task in whose poll this thread was stopped, which is `polled` if it was one of a batch: its job is to go on
-    /// here.
+    /// Returns the job of the task that this thread was polling when it was stopped: to go on here. `polled` is its
+    /// cell if it was polled in a batch.
     fn put_away(self: &Arc<Worker>, polled: Option<Arc<Cell>>) -> Job {
         let ran = self.running.swap(false, Ordering::AcqRel);
         let cell = polled.or_else(|| self.cell_of_poll());
-        let cell = cell.filter(|_| ran).expect("it was in the middle of a poll");
+        let cell = cell.filter(|_| ran).expect("the worker was in the middle of a poll");
         Job { cell, todo: Todo::Resume(self.clone()) }
     }
 
-    /// The cell of the task in whose poll this thread is.
+    /// Returns the cell of the task that this thread polls.
     pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
         let place = self.polling.load(Ordering::Relaxed);
         (place < u64::MAX).then(|| self.shared.registry.cell_at(place)).flatten()
     }
 
-    /// The task in whose poll this thread is, by its runtime and its place there.
+    /// Returns the task that this thread polls, by its runtime and its place there.
     pub(crate) fn place_of_poll(&self) -> Option<(u16, u64)> {
         let place = self.polling.load(Ordering::Relaxed);
         (place < u64::MAX).then_some((self.shared.number, place))
     }
 
-    /// Counts mutexes that the task at a place of a runtime takes or gives back, if this thread is in
-    /// its poll.
+    /// Counts mutexes that the task at a place of a runtime takes or releases, if this thread is in its poll. Returns
+    /// whether it is.
     pub(crate) fn count_guard(&self, of: (u16, u64), more: i32) -> bool {
         let is_in_poll = self.place_of_poll() == Some(of);
         if is_in_poll {
@@ -550,15 +550,15 @@ impl Worker {
         is_in_poll
     }
 
-    /// The CPU on which this thread is in a poll.
+    /// Returns the CPU on which this thread is in a poll.
     pub(crate) fn cpu_of_poll(&self) -> Option<CpuId> {
         (self.in_poll.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
     }
 
-    /// Looks soon after somebody was queued here, unless the poll ends before.
+    /// Plans a check soon after a task was queued here, unless the poll ends before.
     pub(crate) fn look_soon(&self, now: Time, kicked: bool) {
         let what = if kicked { later::KICK } else { later::WAITER };
-        // By this thread and its handler only, which looks at it and forgets it.
+        // Only this thread and its handler access the word: the handler checks and clears it.
         if self.later.load(Ordering::Relaxed) < what {
             self.later.store(what, Ordering::Relaxed);
         }
@@ -568,13 +568,13 @@ impl Worker {
         }
     }
 
-    /// The task that wakes whom this thread wakes at the moment; none if a timer does.
+    /// Returns the task that this thread acts for while it wakes tasks; `None` if a timer wakes them.
     pub(crate) fn waking(&self) -> Option<TaskId> {
         let task = self.waking_since().is_none().then(|| self.cell_of_poll()).flatten();
         task.map(|cell| cell.id)
     }
 
-    /// Runs `wakes` as from outside a poll: whom it wakes does not wait for the end of this one.
+    /// Runs `wakes` as if outside a poll: a task that it wakes does not wait for the end of this poll.
     pub(crate) fn wake_at_once<R>(&self, wakes: impl FnOnce() -> R) -> R {
         let in_poll = self.in_poll.swap(false, Ordering::Relaxed);
         let result = wakes();
@@ -582,32 +582,32 @@ impl Worker {
         result
     }
 
-    /// Since when those could run whom this thread wakes at the moment.
+    /// Returns the time since which the tasks that this thread is waking could run.
     pub(crate) fn waking_since(&self) -> Option<Time> {
         let since = self.since.load(Ordering::Relaxed);
         (since > 0).then_some(Time(since))
     }
 
-    /// Wakes somebody who could have run since `since`.
+    /// Wakes a task that could have run since `since`.
     pub(crate) fn wake_since(&self, since: Time, wake: impl FnOnce()) {
         self.since.store(since.0, Ordering::Relaxed);
         wake();
         self.since.store(0, Ordering::Relaxed);
     }
 
-    /// Waits for the teller: if that waits for a lock, it is seen itself ([`crate::crew::foreign`]).
+    /// Waits for the teller. If the teller waits for a lock, that is detected itself ([`crate::crew::foreign`]).
     pub(crate) fn unseen(&self, wait: impl FnOnce()) {
         self.unseen.store(true, Ordering::SeqCst);
         wait();
         self.unseen.store(false, Ordering::SeqCst);
     }
 
-    /// Whether it waits for the teller.
+    /// Returns whether it waits for the teller.
     pub(crate) fn is_unseen(&self) -> bool {
         self.unseen.load(Ordering::SeqCst)
     }
 
-    /// The CPU of this thread, if it is in tokio's driver for want of work.
+    /// Returns the CPU of this thread, if it is in tokio's driver for want of work.
     pub(crate) fn cpu_of_driver(&self) -> Option<CpuId> {
         (self.drives.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
     }
@@ -618,12 +618,12 @@ impl Worker {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The slot was taken or given away while the task blocked in the kernel, and the runtime's code
-    /// has the thread again: queues for a slot.
+    /// Queues for a slot, when the thread is back in the runtime's code: its slot was taken or given away while the
+    /// task blocked in the kernel.
     fn come_back(&self) {
         self.baton.lay_down();
-        // Whoever took the slot may not have put the task away yet. It is queued already if this thread was
-        // let go.
+        // The worker that took the slot may not have left the task here yet. The task is queued already if this thread
+        // was let go.
         let task = self.in_kernel.come_back();
         task.into_iter().for_each(|task| self.wake_now(task));
         self.wait_to_own();
@@ -631,17 +631,16 @@ impl Worker {
         self.want_slot(false);
     }
 
-    /// Waits in the runtime's own code, having laid down the baton, until this worker owns a slot, retires,
-    /// or the runtime ends.
+    /// Waits in the runtime's own code, after `lay_down`, until this worker owns a slot, retires, or the runtime ends.
     fn wait_to_own(&self) {
         let may_go_on = || self.owns() || self.shared.is_over() || self.retires();
         self.asleep(|| self.baton.wait_until(may_go_on));
     }
 
-    /// The slot was taken from this worker, and its task blocks: it is left here until its thread runs
-    /// again, or woken if it does already.
+    /// Leaves the blocked task of this worker here until its thread runs again, after the slot was taken. Wakes the
+    /// task if the thread runs already.
     fn leave_in_kernel(&self, task: TaskOf<Job>) {
-        // A section that gave its slot away has seen to this itself.
+        // A section that gave its slot away has done this itself.
         let is_found_waiting = !self.waits_in_section();
         if is_found_waiting {
             self.wait_quietly();
@@ -659,24 +658,23 @@ impl Worker {
         self.shared.wake(now, task, now);
     }
 
-    /// Looks at the task that blocks in the kernel on this thread, if there is one.
+    /// Calls `look` with the task that blocks in the kernel on this thread, if there is one.
     pub(crate) fn look_in_kernel(&self, look: impl FnOnce(&Task<Job>)) {
         self.in_kernel.look(|task| look(task));
     }
 
-    /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls nothing foreign.
+    /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls no foreign code.
     pub(crate) fn ask_if_it_wants(&self) {
         let task = self.in_kernel.take_if_wanted();
         task.into_iter().for_each(|task| self.wake_now(task));
     }
 
-    /// Whether somebody has to ask for a slot in the name of this thread.
+    /// Returns whether another thread has to ask for a slot in the name of this one.
     pub(crate) fn wants_slot(&self) -> bool {
         self.in_kernel.wants_slot()
     }
 
-    /// This thread wants a slot, and somebody has to ask for it; or no more. May be called in a signal
-    /// handler.
+    /// Sets whether this thread wants a slot for which another thread has to ask. May be called in a signal handler.
     fn want_slot(&self, wants: bool) {
         if self.in_kernel.want_slot(wants) {
             self.shared.crew.keeper.count_wanting(wants);
@@ -700,7 +698,7 @@ impl Worker {
         self.arm_for_sleep(self.shared.machine.next_expiry(cpu));
     }
 
-    /// Serves every timer whose window is open, and if there is none waits until there is something to do.
+    /// Serves every timer whose window is open. If there is none, waits until there is work.
     fn idle(&self, cpu: CpuId) -> Found {
         if self.expire(cpu, os::thread::now(), true) {
             return Found::Asked;
@@ -713,7 +711,7 @@ impl Worker {
     }
 }
 
-/// Asks the owner of a slot to schedule, unless it is the caller who is going to.
+/// Asks the owner of a slot to schedule, unless the owner is the caller and will schedule anyway.
 pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
     if let Some(paused) = &shared.paused {
         return paused.kick(cpu);
@@ -730,7 +728,7 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
             let is_here = shared.here(|own| own.id) == Some(owner);
             shared.worker(owner).into_iter().for_each(|owner| owner.call(is_here));
         }
-        // The caller itself: looks when its turn in the driver is over.
+        // The owner is the caller itself: it checks when its turn in the driver is over.
         Ring::Bell(owner) if shared.here(|own| own.id) == Some(owner) => {}
         Ring::Bell(_) => {
             shared.driver.for_workers().into_iter().for_each(|own| own.ring());
@@ -743,7 +741,7 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
     }
 }
 
-/// A worker is woken that sleeps.
+/// Notes that a sleeping worker is woken.
 fn is_woken(shared: &Shared) {
     if shared.pins() || shared.cpus.homes.are_kept(os::thread::now) {
         // The kernel may not bring it to another CPU.

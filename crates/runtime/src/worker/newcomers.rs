@@ -1,4 +1,5 @@
-//! Newcomers ([`crate::protocol::newcomers`]): where a new task waits, and how the owner of a slot and idle CPUs come by it.
+//! Newcomers ([`crate::protocol::newcomers`]): the place where a new task waits, and the ways in which the owner of a
+//! slot and idle CPUs get it.
 
 use super::batch::{STAYS, fits};
 use super::{Worker, ring};
@@ -12,45 +13,46 @@ use runyard_engine::time::{Nanos, Time, VTime};
 use runyard_smp::machine::{TaskOf, apply_pending};
 use std::collections::VecDeque;
 
-/// How long a task waits at the most for those that are there if no task has spawned it. The debit of a slice keeps tasks
-/// that spawn from what others have; a task that comes from outside takes from nobody by coming. It waits as long as the
-/// order within a batch is relaxed: with nothing at all a flood of such tasks would keep the others from the CPU.
+/// The longest time for which a task that no task has spawned waits for the tasks that are there. The debit of a slice
+/// keeps spawning tasks from the time of others; a task from outside takes no other task's time by its arrival. It
+/// waits as long as the order within a batch is relaxed: without any wait, a flood of such tasks would keep the others
+/// from the CPU.
 const OUTSIDE: Nanos = Nanos::from_micros(100);
 
-/// How old the virtual clock may be by which a task is placed that a poll spawns: little beside a slice.
+/// The greatest age of the virtual clock that places a task that a poll spawns: little compared with a slice.
 const CLOCK_LASTS: Nanos = Nanos::from_micros(50);
 
-/// So many tasks that come from outside in so short a time are a flood: one CPU has all of them, as long as it takes
-/// newcomers and is in no poll that lasts. A thread that spawns many is as fast with one worker as with all of them: these
-/// would be woken again and again, and take its CPU.
+/// The number of tasks from outside that are a flood if they arrive within a short time. One CPU gets all of them, as
+/// long as it takes newcomers and is in no long poll. A thread that spawns many tasks is as fast with one worker as
+/// with all of them, which would be woken again and again, and take its CPU.
 const FLOOD: usize = 16;
 const FLOODS_WITHIN: Nanos = Nanos::from_micros(50);
 const POLLS_FOR: Nanos = Nanos::from_micros(20);
 
-/// In a flood the CPU is looked at for each so many tasks: a look takes the line from its worker that this writes with each
-/// poll.
+/// The number of tasks in a flood for each check of the CPU: a check takes from its worker the cache line that the
+/// worker writes with each poll.
 const LOOKS_EVERY: usize = 8;
 
-/// The tasks that are spawned by no poll, away from what all read.
+/// The tasks that no poll has spawned, away from the fields that all threads read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Outsiders {
-    /// How many there were.
+    /// The number of such tasks so far.
     nr: AtomicUsize,
-    /// When the last one was of which the number is a multiple of [`FLOOD`].
+    /// The arrival of the last one with a number that is a multiple of [`FLOOD`].
     counted_at: AtomicU64,
     is_flood: AtomicBool,
-    /// To which CPU the last one went.
+    /// The CPU of the last one.
     last: AtomicU32,
 }
 
 impl Outsiders {
-    /// Whether the last ones were.
+    /// Returns whether the last ones were a flood.
     pub(super) fn is_flood(&self) -> bool {
         self.is_flood.load(Ordering::Relaxed)
     }
 
-    /// Whether the `nth` is one of a flood.
+    /// Returns whether the `nth` is one of a flood.
     fn are_flood(&self, now: Time, nth: usize) -> bool {
         if nth.is_multiple_of(FLOOD) {
             let before = Time(self.counted_at.swap(now.0, Ordering::Relaxed));
@@ -61,7 +63,7 @@ impl Outsiders {
 }
 
 impl Worker {
-    /// The first newcomer of `cpu`, if there is one, enters the run queue: the decision that is next heeds it. Whether
+    /// Puts the first newcomer of `cpu` into the run queue, so that the next decision considers it. Returns whether
     /// there was one.
     pub(super) fn offer_newcomer(&self, cpu: CpuId, now: Time) -> bool {
         let newcomers = self.shared.batches(cpu).map(|it| &it.newcomers);
@@ -74,8 +76,9 @@ impl Worker {
         true
     }
 
-    /// In a poll that is none of a batch and spawns a task: the clock by which that is placed is not older than
-    /// [`CLOCK_LASTS`]. Else children stood as if their parent had not run: a chain of them had a tenth too much.
+    /// Updates the clock that places a task spawned by a poll outside a batch: it must not be older than
+    /// [`CLOCK_LASTS`]. Otherwise children are placed as if their parent had not run: a chain of them got a tenth too
+    /// much.
     fn update_clock(&self, now: Time) {
         let known = self.began.load(Ordering::Relaxed).max(self.clock_at.load(Ordering::Relaxed));
         if now >= Time(known) + CLOCK_LASTS
@@ -87,8 +90,8 @@ impl Worker {
         }
     }
 
-    /// Takes some of the tasks that wait in the company of another CPU, and of its newcomers, as this one has none.
-    /// Whether there were any.
+    /// Takes some of the tasks that wait in another CPU's batch, and of its newcomers, as this CPU has none. Returns
+    /// whether there were any.
     pub(super) fn take_some(&self, cpu: CpuId) -> bool {
         let others = || self.shared.machine.config().topology.iter().filter(|&other| other != cpu);
         let len = |other| self.shared.nr_beside(other);
@@ -102,7 +105,7 @@ impl Worker {
         let mut taken = own.take_room();
         let now = os::thread::now();
         let has_stayed = |task: &TaskOf<Job>| now.since(task.waits_since()) >= STAYS;
-        // One that its spawner waits for stays with that.
+        // A newcomer that its spawner waits for stays on that CPU.
         let more = usize::from(victim.newcomers.look(has_stayed) == Some(true));
         let half = ((victim.newcomers.len() + more) / 2).min(taken.capacity());
         victim.newcomers.take(half, u64::MAX, |task| taken.push_back(task));
@@ -116,7 +119,7 @@ impl Worker {
         any
     }
 
-    /// Newcomers of another CPU are some of this one from now on. Whether there were any.
+    /// Makes newcomers of another CPU newcomers of this one. Returns whether there were any.
     fn settle(&self, cpu: CpuId, taken: &mut VecDeque<TaskOf<Job>>) -> bool {
         let Some(own) = self.shared.batches(cpu) else { return false };
         let any = !taken.is_empty();
@@ -132,19 +135,19 @@ impl Worker {
 }
 
 impl Shared {
-    /// The place of the first newcomer of a CPU, as far as is known without the line that a push writes.
+    /// Returns the place of the first newcomer of a CPU, as far as is known without the cache line that a push writes.
     #[inline]
     pub(crate) fn first_newcomer(&self, cpu: CpuId) -> Option<VTime> {
         self.batches(cpu)?.newcomers.first().map(VTime)
     }
 
-    /// Whether newcomers wait at a CPU.
+    /// Returns whether newcomers wait at a CPU.
     pub(super) fn has_newcomers(&self, cpu: CpuId) -> bool {
         self.batches(cpu).is_some_and(|it| it.newcomers.len() > 0)
     }
 
-    /// A new task for which nothing was asked waits with the host of a CPU: of that of the poll in which it was spawned,
-    /// or of any. Other tasks are given back.
+    /// Makes a new task without special settings a newcomer: of the CPU of the poll that spawned it, or of any CPU.
+    /// Returns other tasks.
     pub(crate) fn welcome(
         &self,
         now: Time,
@@ -192,8 +195,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Where a task waits that is spawned by no poll of this runtime: where the last one does, if that CPU looks for
-    /// work, or is quick in a flood; else at an idle CPU, else at one of two, in turn, where fewer wait.
+    /// Returns the CPU where a task waits that no poll of this runtime has spawned. It is the CPU of the last one, if
+    /// that looks for work, or is quick in a flood. Otherwise it is an idle CPU, or of two CPUs, in turn, the one where
+    /// fewer tasks wait.
     fn cpu_for_newcomer(&self, now: Time) -> Option<CpuId> {
         let outsiders = &self.outsiders;
         let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
@@ -207,7 +211,7 @@ impl Shared {
         };
         let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.slot(*cpu).is_asleep();
         let nth = outsiders.nr.fetch_add(1, Ordering::Relaxed);
-        // Where no poll is stopped, none shows to an idle CPU who waits beside it.
+        // Where no poll is stopped, no poll tells an idle CPU which tasks wait beside it.
         let in_flood = outsiders.are_flood(now, nth) && self.preempts;
         let was_quick = |_: &CpuId| !nth.is_multiple_of(LOOKS_EVERY);
         let goes_on = |cpu: &CpuId| in_flood && (was_quick(cpu) || is_quick(cpu));
@@ -224,7 +228,7 @@ impl Shared {
         self.machine.is_idle(cpu) && !self.has_company(cpu)
     }
 
-    /// An idle CPU, else the one of two, in turn, where fewer wait.
+    /// Returns an idle CPU, or else, of two CPUs in turn, the one where fewer tasks wait.
     fn cpu_for_one(&self, nth: usize, takes: impl Fn(&CpuId) -> bool) -> Option<CpuId> {
         let nr = self.slots.len();
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));

@@ -1,4 +1,4 @@
-//! What a worker does, for the picture of a runtime that hangs: atomics only.
+//! The state of a worker, for the picture of a runtime that hangs: atomics only.
 
 use super::Worker;
 use crate::os::sync::Ordering;

@@ -1,11 +1,12 @@
-//! What a worker says of its polls to the thread that looks for [stalls](crate::stall): nothing, if there is none.
+//! The report of a worker's polls to the thread that looks for [stalls](crate::stall). Does nothing if there is no such
+//! thread.
 
 use super::Worker;
 use crate::os;
 use runyard_engine::time::Time;
 
 impl Worker {
-    /// The thread of this worker begins.
+    /// Notes the stack when the thread of this worker begins.
     pub(super) fn note_stack(&self) {
         if self.shared.observation.stalls.is_some() {
             self.clock.has_stack(os::stack::lowest());
@@ -16,7 +17,7 @@ impl Worker {
     #[inline]
     pub(super) fn clocked<R>(&self, now: Time, poll: impl FnOnce() -> R) -> R {
         let Some(stalls) = &self.shared.observation.stalls else { return poll() };
-        // Its address is above all that the poll has on the stack.
+        // Its address is above all data that the poll has on the stack.
         let top = 0_u8;
         self.clock.begin(now, (&raw const top).addr());
         stalls.somebody_runs();
@@ -33,12 +34,12 @@ impl Worker {
         result
     }
 
-    /// Stops the clock of the poll. Whether the caller is to let it go on. May be called in a signal handler.
+    /// Stops the clock of the poll. Returns whether the caller has to let it go on. May be called in a signal handler.
     pub(super) fn halt_clock(&self) -> bool {
         self.shared.observation.stalls.is_some() && self.clock.halt(os::thread::now())
     }
 
-    /// The end of what began with [`Worker::halt_clock`].
+    /// Lets the clock go on after [`Worker::halt_clock`].
     pub(super) fn go_on_clock(&self, halted: bool) {
         if let Some(stalls) = self.shared.observation.stalls.as_ref().filter(|_| halted) {
             self.clock.go_on(os::thread::now());

@@ -1,5 +1,5 @@
-//! This worker's thread as one that is [steered](crate::protocol::steering), and one that steers; and where it is as it sleeps
-//! ([`crate::crew::homes`]).
+//! This worker's thread as one that is [steered](crate::protocol::steering), and as one that steers; and the place
+//! where it sleeps ([`crate::crew::homes`]).
 
 use super::Worker;
 use crate::os;
@@ -34,7 +34,7 @@ impl Worker {
         {
             wait();
             self.steering.wakes(|| {
-                // Somebody may have said from outside where the thread runs.
+                // Code outside the runtime may have set the thread's CPUs.
                 if os::thread::runs_on_one(self.tid(), home) {
                     self.unbind_all();
                 }
@@ -45,15 +45,15 @@ impl Worker {
         homes.woke(slot, slept_on, os::thread::current_cpu(), os::thread::now);
     }
 
-    /// Notes where this thread runs, if it has a slot.
+    /// Notes the CPU on which this thread runs, if it has a slot.
     pub(super) fn note_place(&self) {
         if !self.shared.pins() && self.owns() {
             self.shared.cpus.homes.comes(self.cpu(), os::thread::current_cpu());
         }
     }
 
-    /// This thread is about to give its slot to `other`, and to sleep then: it is to wake here, or at home. Not if it is
-    /// bound for a task, or by foreign code. May be called in a signal handler.
+    /// Steers `other`, to which this thread is about to give its slot before it sleeps: `other` is to wake here, or at
+    /// home. Does nothing if it is bound for a task, or by foreign code. May be called in a signal handler.
     pub(super) fn steer(&self, other: &Worker) {
         let shared = &self.shared;
         if shared.pins() {
@@ -63,12 +63,13 @@ impl Worker {
         if !shared.cpus.homes.are_kept(os::thread::now) {
             return other.steering.steer(Some(cpu), || other.binds_to(cpu));
         }
-        // The kernel would not even wake it where it sleeps, as this thread is there still.
+        // Without this the kernel would not even wake it where it sleeps, as this thread is still there.
         let home = shared.home_of(self.cpu(), cpu).unwrap_or(cpu);
         other.steering.steer(None, || other.binds_to(home));
     }
 
-    /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Whether it did.
+    /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Returns whether it
+    /// did.
     fn binds_to(&self, cpu: u32) -> bool {
         let everywhere = &self.shared.cpus.everywhere;
         !self.is_bound.load(Ordering::Relaxed)
@@ -81,7 +82,7 @@ impl Worker {
         os::thread::bind_to(self.tid(), &self.shared.cpus.everywhere);
     }
 
-    /// The keeper: this worker was called, and does not come. If it is bound, it is so no more, and no worker is for a
+    /// Unbinds this worker, for the keeper: it was called, and does not come. If it was bound, no worker is bound for a
     /// time.
     pub(crate) fn does_not_come(&self) {
         if self.steering.free(|| self.unbind_all()) {

@@ -1,5 +1,5 @@
-//! How a worker is stopped in the middle of a poll, and goes on: sections in which it is not, what the
-//! doorbell does, and parking.
+//! How a worker is stopped in the middle of a poll, and goes on: sections in which it is not stopped, the reaction to
+//! the doorbell, and parking.
 //!
 //! [`Worker::rung`] runs in the signal handler. It compares words, moves the slot, and waits.
 
@@ -11,45 +11,46 @@ use crate::os::sync::Ordering;
 use crate::os::timer::Clock;
 use runyard_engine::time::{Nanos, Time};
 
-/// How long a thread that was stopped at an unsafe point is let go on: it may hold the allocator's lock (H4).
-/// Most such locks are held for less than the first grace; each later one is twice as long, up to the longest. Of
-/// shorter ones the signals would take most.
+/// The grace of a thread that was interrupted at an unsafe point: it may hold the allocator's lock (H4), so it goes on
+/// for this time. Most such locks are held for less than the first grace. Each later grace is twice as long, up to the
+/// longest. With shorter graces the signals would take most of the time.
 const FIRST_GRACE: Nanos = Nanos::from_micros(5);
 const LONGEST_GRACE: Nanos = Nanos::from_micros(30);
 
-/// How much CPU time a thread may use in all graces together, however late the timers are that end them: some 250
-/// graces. Of a task that holds such a lock nineteen times of twenty, all these samples hit that four times of
-/// 10^6; then it is stopped there all the same, and the keeper lets it go on if somebody waits. By the clock on the
-/// wall a thread would be stopped with the lock since others had its CPU.
+/// The CPU time that a thread may use in all graces together, however late their timers are: some 250 graces. If a task
+/// holds such a lock 95 % of the time, all these samples hit that with a probability of four in 10^6. Then the task is
+/// stopped there all the same, and the keeper lets it go on if another thread waits. The limit is not on the wall's
+/// clock: a thread would be stopped with the lock because others had its CPU.
 const GRACES: Nanos = Nanos::from_millis(10);
 
-/// For how long a fair task, or a tick, waits for the end of a poll that has only just begun: most polls are over by then,
-/// and to hand over the slot takes some twenty microseconds.
+/// The time for which a fair task, or a tick, waits for the end of a poll that has only just begun: most polls are over
+/// by then, and to hand over the slot takes some twenty microseconds.
 const YOUNG: Nanos = Nanos::from_micros(50);
 
-/// When a worker that could not hand over its slot, for want of a spare, tries again (H18).
+/// The time after which a worker that could not hand over its slot, for want of a spare, tries again (H18).
 const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
 
-/// After a slot was taken from a thread that blocked in the kernel, it may use this much CPU time
-/// before it is stopped and asks for a slot.
+/// The CPU time that a thread may use after its slot was taken while it blocked in the kernel, before it is stopped and
+/// asks for a slot.
 const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
 
-/// A section that blocks may compute for this long before it counts as one that does not: as long as one that
-/// blocks goes without being seen by the keeper.
+/// The time for which a section that blocks may compute before it counts as one that does not: as long as the keeper
+/// leaves a blocked thread undetected.
 pub(super) const SECTION_GRACE: Nanos = Nanos::from_millis(1);
 
-/// How often a thread without a slot looks whether it has used that, if the kernel does not tell.
+/// The interval at which a thread without a slot checks whether it has used that time, if the kernel makes no timer for
+/// that.
 const LOOK_WITHOUT_CPU_TIMER: Nanos = Nanos::from_millis(1);
 
 impl Worker {
-    /// Runs `section` without being stopped in it; acts at its end on what came meanwhile.
+    /// Runs `section` without being stopped in it. Acts at its end on requests that came meanwhile.
     pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
         self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
         let _end = Unstopped(self);
         section()
     }
 
-    /// Whether this thread, which asks, is in the runtime's own code.
+    /// Returns whether the calling thread is in the runtime's own code.
     pub(crate) fn is_in_own_code(&self) -> bool {
         let drives = self.drives.load(Ordering::Relaxed);
         self.preempt_count.load(Ordering::Relaxed) > u32::from(drives)
@@ -57,8 +58,8 @@ impl Worker {
 
     pub(super) fn end_section(&self) {
         let count = self.preempt_count.load(Ordering::Relaxed) - 1;
-        // Parking is the runtime's own code: a signal in the middle of it must find the count above zero.
-        // Who panics holds locks that others need (H5): it is asked again.
+        // Parking is the runtime's own code: a signal in the middle of it must find the count above zero. A thread that
+        // panics holds locks that others need (H5), so it is asked again later.
         let hears = count == 0 && !self.waits_in_section();
         let answers = hears && !std::thread::panicking();
         while answers && self.is_called_now() && self.answer() {}
@@ -73,23 +74,24 @@ impl Worker {
         self.shared.slot(self.cpu()).calls(self.id)
     }
 
-    /// Whether this thread is called, and does not wait for the end of the poll.
+    /// Returns whether this thread is called, and does not wait for the end of the poll.
     fn is_called_now(&self) -> bool {
         self.is_called() && !(self.owns() && self.may_end_first(os::thread::now()))
     }
 
-    /// Whether the poll that this worker is in has only just begun, and nobody waits who is real-time.
+    /// Returns whether this worker's poll has only just begun, and no real-time task waits.
     fn may_end_first(&self, now: Time) -> bool {
         self.is_young(now) && !self.shared.machine.has_rt(self.cpu())
     }
 
-    /// Whether the poll that this worker is in has only just begun.
+    /// Returns whether this worker's poll has only just begun.
     pub(super) fn is_young(&self, now: Time) -> bool {
         now < Time(self.began.load(Ordering::Relaxed)) + YOUNG
     }
 
-    /// Tells this worker, which was in foreign code as it was called, to look: now, unless it `is_here`, on the thread
-    /// that calls it, and looks when its section ends; or when its poll is not young any more.
+    /// Makes this worker check, as it was called in foreign code. If its poll has only just begun, it checks when that
+    /// is no longer so. Otherwise it checks at once; if it `is_here`, on the calling thread, it checks when its section
+    /// ends.
     pub(super) fn call(&self, is_here: bool) {
         let now = os::thread::now();
         if self.may_end_first(now) {
@@ -100,8 +102,8 @@ impl Worker {
         }
     }
 
-    /// The doorbell was rung. Runs in the signal handler.
-    /// `deaf_to` are the signals that could not have interrupted this thread.
+    /// Reacts to the doorbell, in the signal handler. `deaf_to` are the signals that could not have interrupted this
+    /// thread.
     pub(crate) fn rung(&self, at_unsafe_point: bool, deaf_to: Signals) {
         self.shared.crew.keeper.somebody_runs();
         self.note_place();
@@ -110,7 +112,7 @@ impl Worker {
         let slot = self.shared.slot(self.cpu());
         if self.preempt_count.load(Ordering::Relaxed) > 0 {
             if !slot.belongs_to(self.id) || self.waits_in_section() {
-                // It goes on without a slot, or deaf: asked again when it has used some more CPU time.
+                // It goes on without a slot, or deaf: it is asked again when it has used some more CPU time.
                 self.stop_when_it_runs();
             } else if !self.is_to_look(now) {
                 return;
@@ -126,10 +128,10 @@ impl Worker {
         let due = self.is_due(self.cpu(), now) && !self.tick_waits(now);
         let is_kicked = self.has_left_a_kick(now);
         let is_wanted = due || self.is_called_now() || is_kicked || self.is_overdue(now);
-        // A section that computed may wait again, and then is not to be interrupted.
+        // A section that computed may wait again, and must not be interrupted then.
         let may_wait = self.is_in_section() && at_unsafe_point;
         if !is_wanted && !may_wait {
-            // Nobody waits; or somebody else's signal, or a setting that was overtaken.
+            // No task waits: the signal is another sender's, or its timer setting is outdated.
             self.graces.store(0, Ordering::Relaxed);
             return self.look_later(now);
         }
@@ -142,22 +144,23 @@ impl Worker {
         }
         let blocks = at_unsafe_point && self.stands_still(self.last_grace());
         if blocks && !self.owns() && self.has_graces_left() {
-            // Or others have the CPU, on a busy machine: it is not to be stopped here for that.
+            // It may also be that other processes have the CPU, on a busy machine: the thread should not be stopped
+            // here for that.
             self.wait_quietly();
             return self.stop_when_it_runs();
         }
         self.graces.store(0, Ordering::Relaxed);
         if !blocks {
-            // Handlers are shorter than that: a task has blocked signals on its thread.
+            // Handlers are shorter than this: a task has blocked signals on its thread.
             self.deaf_to.store(deaf_to, Ordering::Relaxed);
         }
-        // Who blocks loses its slot, and asks for one when it runs again.
+        // A thread that blocks loses its slot, and asks for one when it runs again.
         if blocks && self.owns() {
             if self.shared.take_slot(self.cpu(), self.id) {
                 return;
             }
             if self.is_in_section() {
-                // There is no spare: it waits with its slot, as a section does that begins so.
+                // There is no spare: it waits with its slot, as a section does that begins without a spare.
                 self.wait_quietly();
                 self.shared.slot(self.cpu()).be_deaf(self.id);
                 return self.stop_when_it_runs();
@@ -170,24 +173,25 @@ impl Worker {
         }
     }
 
-    /// Whether the thread is in the handler of another signal, which may hold a lock or must not be entered
-    /// twice (H9): that is deaf to more than the thread.
+    /// Returns whether the thread is in the handler of another signal, which may hold a lock or must not be entered
+    /// twice (H9): such a handler blocks more signals than its thread.
     fn is_in_a_handler(&self, deaf_to: Signals) -> bool {
-        // A handler hears nothing that its thread does not, so what is heard here the thread hears too.
+        // A handler blocks all signals that its thread blocks. So the thread does not block a signal that is not
+        // blocked here.
         let usual = self.deaf_to.load(Ordering::Relaxed) & deaf_to;
         self.deaf_to.store(usual, Ordering::Relaxed);
         deaf_to & !usual != 0
     }
 
-    /// Looks at what the poll left to be looked at: tells an idle CPU that somebody waits here, if the poll has
-    /// lasted. Whether somebody here should preempt.
+    /// Checks the work that the poll left: rings an idle CPU for a task that waits here, if the poll has lasted.
+    /// Returns whether a task here should preempt.
     fn has_left_a_kick(&self, now: Time) -> bool {
         let cpu = self.cpu();
-        // Those that came from outside are not noted.
+        // Tasks that came from outside are not noted in `later`.
         let waits =
             self.later.load(Ordering::Relaxed) == later::WAITER || self.shared.has_company(cpu);
         if waits && now < self.lasts_from() {
-            // Somebody waits who came in this poll. It is probably over before the next look.
+            // A task waits that arrived in this poll, which is probably over before the next check.
             return false;
         }
         let left = self.later.swap(later::NOTHING, Ordering::Relaxed);
@@ -200,8 +204,8 @@ impl Worker {
         left == later::KICK
     }
 
-    /// A signal came in the runtime's own code: whether there is something to look at when that ends. If not, the timer is
-    /// set again.
+    /// Returns whether the thread, which got a signal in the runtime's own code, has to check when that code ends. If
+    /// not, the timer is set again.
     fn is_to_look(&self, now: Time) -> bool {
         let has_left_something = || self.later.load(Ordering::Relaxed) != later::NOTHING;
         let is_to_look = self.is_called_now()
@@ -213,27 +217,27 @@ impl Worker {
         is_to_look
     }
 
-    /// There is nothing to do now: sets the timer to when there may be.
+    /// Sets the timer to the next check, as there is nothing to do now.
     fn look_later(&self, now: Time) {
         if self.is_called() || self.is_due(self.cpu(), now) {
             self.set_timer(self.in_time(now + YOUNG));
         } else if self.later.load(Ordering::Relaxed) != later::NOTHING {
             self.set_timer(self.in_time(self.lasts_from().max(now + YOUNG)));
         } else {
-            // Whoever called has set the timer, perhaps.
+            // A caller may have set the timer.
             self.armed.store(super::UNSET, Ordering::Relaxed);
             self.arm(now);
         }
     }
 
-    /// When to look, which is `at`, or with the next timer of the CPU.
+    /// Returns the time of a check: `at`, or the next timer of the CPU if that is earlier.
     pub(super) fn in_time(&self, at: Time) -> Time {
         at.min(self.shared.machine.next_timer(self.cpu()))
     }
 
-    /// Whether the tick, which is due, waits for the end of this poll: if nothing else is due, and the poll has not used
-    /// much CPU time since a tick began to wait for it. How long the poll has lasted does not say whether it is a long
-    /// one, as others may have had its CPU.
+    /// Returns whether the due tick waits for the end of this poll. It does if nothing else is due, and the poll has
+    /// not used much CPU time since a tick began to wait for it. The duration of the poll does not say whether it is a
+    /// long one, as others may have had its CPU.
     fn tick_waits(&self, now: Time) -> bool {
         if self.shared.machine.next_timer(self.cpu()) <= now {
             return false;
@@ -245,13 +249,13 @@ impl Worker {
         used < self.used_before_tick.load(Ordering::Relaxed) + YOUNG.0 / 2
     }
 
-    /// From when on the poll has lasted for so long that others are not to wait for its end.
+    /// Returns the time from which the poll has lasted so long that others should not wait for its end.
     fn lasts_from(&self) -> Time {
         Time(self.began.load(Ordering::Relaxed)) + POLL_GRACE
     }
 
-    /// For how long a thread at an unsafe point may go on: not for ever, and not if it did nothing with the last
-    /// grace.
+    /// Returns how long a thread at an unsafe point may go on; `None` if it has used up its graces, or hardly ran
+    /// during the last one.
     fn next_grace(&self) -> Option<Nanos> {
         let graces = self.graces.load(Ordering::Relaxed);
         let used = os::thread::own_cpu_time().0;
@@ -274,29 +278,29 @@ impl Worker {
         os::thread::own_cpu_time().0 - before < GRACES.0
     }
 
-    /// A thread is about to be started for this worker: what was known of one before says nothing of it.
+    /// Resets the fields before a thread is started for this worker: observations of an earlier thread do not apply to
+    /// it.
     pub(super) fn begin_anew(&self) {
         self.goes_on_until.store(0, Ordering::SeqCst);
         self.used.store(0, Ordering::SeqCst);
         self.waits.store(0, Ordering::SeqCst);
     }
 
-    /// The thread, which had used so much CPU time when it was interrupted, is let go on.
+    /// Notes the CPU time that the thread had used when it was interrupted, as it is let go on.
     fn note_used(&self, used: u64) {
         self.used.store(used, Ordering::Relaxed);
         self.waits.store(os::thread::nr_own_waits(), Ordering::Relaxed);
     }
 
-    /// Whether the thread has hardly run since it was last let go on for `grace`, or began to wait again. CPU time
-    /// alone does not say it: the signal and the call that begins anew take as much as a grace has.
+    /// Returns whether the thread has hardly run since it was last let go on for `grace`, or began to wait again. CPU
+    /// time alone does not show this: the signal and the restarted call take as much as a grace.
     fn stands_still(&self, grace: Nanos) -> bool {
         let used = os::thread::own_cpu_time().0 - self.used.load(Ordering::Relaxed);
         used < grace.0 / 2 || os::thread::nr_own_waits() != self.waits.load(Ordering::Relaxed)
     }
 
-    /// Whether this thread, which was let go without a slot, may go on: until its grace is used up. One
-    /// that has hardly run since it was looked at the last time blocks: it is not to be interrupted again
-    /// before it runs.
+    /// Returns whether this thread, which was let go without a slot, may go on: until its grace is used up. A thread
+    /// that has hardly run since the last check blocks: it must not be interrupted again before it runs.
     fn goes_on(&self) -> bool {
         let until = self.goes_on_until.load(Ordering::Relaxed);
         let used = os::thread::own_cpu_time().0;
@@ -312,7 +316,7 @@ impl Worker {
         true
     }
 
-    /// Goes on without a slot for as long as who let it go said.
+    /// Goes on without a slot for the grace that the rescuer set.
     fn go_on_without_slot(&self) {
         let used = os::thread::own_cpu_time().0;
         let grace = self.baton.grace();
@@ -322,8 +326,8 @@ impl Worker {
         self.ring_again(Nanos(grace));
     }
 
-    /// Does what is wanted of this worker. `false` if it could not, or nobody is stopped here, or it goes
-    /// on all the same.
+    /// Meets a request to this worker. Returns `false` if it could not, if no thread is stopped in this runtime, or if
+    /// it goes on all the same.
     fn answer(&self) -> bool {
         if self.shared.is_over() || !self.shared.preempts {
             return false;
@@ -331,12 +335,12 @@ impl Worker {
         if self.owns() { self.park() } else { self.park_without_slot() }
     }
 
-    /// Hands the slot to a spare and waits to be resumed, again and again while it is wanted.
-    /// `false` if there is no spare, or it was let go.
+    /// Hands the slot to a spare and waits to be resumed, again and again while it is wanted. Returns `false` if there
+    /// is no spare, or it was let go.
     fn park(&self) -> bool {
         loop {
             let slot = self.shared.slot(self.cpu());
-            // The last one is kept for a task that blocks, if there are no more.
+            // If threads are scarce, the last spare is kept for a task that blocks.
             let kept = usize::from(self.shared.crew.maker.is_scarce());
             let Some(spare) = slot.take_spare_beyond(kept) else {
                 slot.enter_all_the_same(self.id);
@@ -365,16 +369,16 @@ impl Worker {
         }
     }
 
-    /// The slot was taken while this thread blocked in the kernel, and it goes on with foreign code:
-    /// waits for a slot, which the keeper asks for. `false` if it was let go.
+    /// Waits for a slot, which the keeper asks for: the slot was taken while this thread blocked in the kernel, and it
+    /// goes on with foreign code. Returns `false` if it was let go.
     fn park_without_slot(&self) -> bool {
         self.baton.lay_down();
         self.want_slot(true);
         self.wait_for_slot() && (self.shared.slot(self.cpu()).enter(self.id) || self.park())
     }
 
-    /// Waits, having laid down the baton, until this worker owns a slot. `false` if it was let go, and goes
-    /// on without one: it may hold a lock that somebody waits for, wherever it was stopped.
+    /// Waits, after `lay_down`, until this worker owns a slot. Returns `false` if it was let go and goes on without
+    /// one: it may hold a lock that another thread waits for, wherever it was stopped.
     fn wait_for_slot(&self) -> bool {
         let now = || {
             self.shared.crew.keeper.count_stopped(true);
@@ -386,7 +390,7 @@ impl Worker {
         self.go_on_clock(halted);
         self.want_slot(false);
         if owns {
-            // What is left of a grace is not for the next time that it has no slot.
+            // The rest of a grace does not apply to the next time without a slot.
             self.goes_on_until.store(0, Ordering::Relaxed);
             self.goes_on_in_section();
             self.arm(os::thread::now());
@@ -401,9 +405,9 @@ impl Worker {
         self.timer.set_after(after);
     }
 
-    /// After its slot was taken: stop it when it has used CPU time again. In a section that blocks it stops by
-    /// itself, at the end. Where the kernel refuses a timer for that, the thread looks now and then by the other
-    /// one.
+    /// Arranges, after its slot was taken, that the thread is stopped when it has used CPU time again. In a section
+    /// that blocks it stops by itself, at the end. Where the kernel refuses a timer for that, the thread checks now and
+    /// then by the other timer.
     pub(crate) fn stop_when_it_runs(&self) {
         let (shared, tid) = (&self.shared, self.tid());
         if !shared.preempts {
@@ -414,7 +418,7 @@ impl Worker {
             return self.cpu_timer.set_after(if waits { SECTION_GRACE } else { UNSCHEDULED_GRACE });
         }
         if waits {
-            // To look now and then would interrupt what it waits for.
+            // To check now and then would interrupt its wait.
             return;
         }
         let used = os::thread::cpu_time(tid).unwrap_or_default().0;
@@ -424,7 +428,7 @@ impl Worker {
     }
 }
 
-/// How long the grace of that number is, from 1.
+/// Returns the length of the grace of this number, from 1.
 fn grace(number: u32) -> Nanos {
     let doubled = number.saturating_sub(1).min(LONGEST_GRACE.0.ilog2());
     Nanos(FIRST_GRACE.0 << doubled).min(LONGEST_GRACE)

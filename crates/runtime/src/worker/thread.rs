@@ -1,10 +1,10 @@
-//! What the kernel knows of a worker's thread: the same as of any other thread of the process, since whatever
-//! a task starts inherits it.
+//! The kernel's settings of a worker's thread: the same as those of any other thread of the process, since all threads
+//! and programs that a task starts inherit them.
 //!
-//! No signal is blocked in a section that blocks: a program that is started there inherits that too. Instead nobody
-//! rings, and the timer is stopped. A section that computes all the same is found by the timer on the clock of its
-//! CPU time, or by the keeper ([`crate::crew::slotless`]): from then on it is stopped, charged and picked as any poll,
-//! until it loses its slot as it waits.
+//! No signal is blocked in a section that blocks: a program that is started there inherits that too. Instead no thread
+//! rings it, and its timer is stopped. If the section computes all the same, the timer on its CPU clock or the keeper
+//! detects it ([`crate::crew::slotless`]). From then on it is stopped, charged and picked as any poll, until it loses
+//! its slot as it waits.
 
 use super::stop::SECTION_GRACE;
 use super::{UNSET, Worker, section};
@@ -21,14 +21,14 @@ impl Worker {
         }
     }
 
-    /// Lets this thread run where the process may, after a poll.
+    /// Lets this thread run on all CPUs of the process, after a poll.
     pub(super) fn unbind(&self) {
         if self.is_bound.load(Ordering::Relaxed) {
             self.rebind(None);
         }
     }
 
-    /// Binds this thread to the CPUs that a task has asked for now, if it is in its poll.
+    /// Binds this thread to the CPUs that a task has now asked for, if the thread is in its poll.
     pub(crate) fn follow_affinity_of(&self, cell: &Cell) {
         let place = cell.place.load(Ordering::Relaxed);
         if self.polling.load(Ordering::Relaxed) == place {
@@ -37,7 +37,8 @@ impl Worker {
     }
 
     fn rebind(&self, cell: Option<&Cell>) {
-        // The task is asked under the lock: of two who do this at a time, the second knows the last answer.
+        // The task is asked under the lock: of two threads that do this at the same time, the second gets the latest
+        // answer.
         let mut bound = lock(&self.bound);
         let cpus = cell.and_then(Cell::affinity);
         if *bound != cpus {
@@ -49,8 +50,8 @@ impl Worker {
         }
     }
 
-    /// Runs `section`, which is going to block in the kernel, without the slot, and queues for one
-    /// after it. With the slot, if it cannot be given away. One in another is part of that.
+    /// Runs `section`, which is going to block in the kernel, without the slot, and queues for one after it. It runs
+    /// with the slot if that cannot be given away. A section inside another one is part of the outer one.
     pub(crate) fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
         if self.is_in_section() {
             return section();
@@ -58,7 +59,7 @@ impl Worker {
         let count = self.preempt_count.load(Ordering::Relaxed);
         self.set_preempt_count(count + 1);
         let halted = self.halt_clock();
-        // Before the slot is given away: who gets it would set a timer of this thread.
+        // This is stored before the slot is given away: the new owner would set a timer of this thread.
         self.section.store(section::WAITS, Ordering::SeqCst);
         self.wait_quietly();
         self.stop_when_it_runs();
@@ -72,34 +73,35 @@ impl Worker {
         section()
     }
 
-    /// Runs a blocking function, which is all that its task does: as any poll, if that can be stopped, else as a
+    /// Runs a blocking function, which is all that its task does: as any poll, if polls can be stopped, otherwise as a
     /// [section](Worker::blocking).
     pub(crate) fn function<R>(&self, function: impl FnOnce() -> R) -> R {
         if self.shared.preempts { self.at_length(function) } else { self.blocking(function) }
     }
 
-    /// Whether this thread is in a section that blocks.
+    /// Returns whether this thread is in a section that blocks.
     pub(crate) fn is_in_section(&self) -> bool {
         self.section.load(Ordering::SeqCst) != section::OUTSIDE
     }
 
-    /// Whether it is in one that waits, which no signal of ours is to interrupt.
+    /// Returns whether this thread is in a section that waits, which our signals must not interrupt.
     pub(crate) fn waits_in_section(&self) -> bool {
         self.section.load(Ordering::SeqCst) == section::WAITS
     }
 
-    /// Whether this thread, which asks, is in the foreign code of a section that blocks.
+    /// Returns whether the calling thread is in the foreign code of a section that blocks.
     pub(crate) fn is_blocking(&self) -> bool {
         let count = self.preempt_count.load(Ordering::Relaxed);
         self.is_in_section() && self.blocks_at.load(Ordering::Relaxed) == count
     }
 
-    /// What this thread had used as its section began to wait.
+    /// Returns the CPU time that this thread had used when its section began to wait.
     pub(crate) fn used_as_it_began_to_wait(&self) -> Nanos {
         Nanos(self.computes_at.load(Ordering::SeqCst)).saturating_sub(SECTION_GRACE)
     }
 
-    /// Whether the section has computed for so long that it may be interrupted from now on. In the signal handler.
+    /// Returns whether the section has computed for so long that it may be interrupted from now on. Called in the
+    /// signal handler.
     pub(super) fn has_computed_in_section(&self) -> bool {
         let used = os::thread::own_cpu_time().0;
         let computes = used >= self.computes_at.load(Ordering::SeqCst);
@@ -109,10 +111,10 @@ impl Worker {
         computes
     }
 
-    /// A section that this thread may be in computes: it may be interrupted from now on.
+    /// Notes that a section that this thread may be in computes: it may be interrupted from now on.
     pub(crate) fn hear_in_section(&self) {
         if self.change_section(section::WAITS, section::COMPUTES) {
-            // If it could not give its slot away.
+            // This is for a section that could not give its slot away.
             self.shared.slot(self.cpu()).hear_again(self.id);
         }
     }
@@ -121,8 +123,8 @@ impl Worker {
         self.section.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// This thread waits without a slot: its timer would interrupt that. It hears of us if it runs, by the clock of its
-    /// CPU time or the keeper.
+    /// Stops the timer, which would interrupt the wait of this thread without a slot. If the thread runs, the timer on
+    /// its CPU clock or the keeper detects it.
     pub(super) fn wait_quietly(&self) {
         self.timer.stop();
         self.armed.store(UNSET, Ordering::Relaxed);
@@ -133,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// This thread has a slot again in the middle of a section, which is no wait then.
+    /// Notes that this thread has a slot again in the middle of a section, which waits no longer then.
     pub(super) fn goes_on_in_section(&self) {
         self.change_section(section::WAITS, section::COMPUTES);
     }
@@ -142,7 +144,7 @@ impl Worker {
 /// The end of a section that blocks, also if it panics.
 struct Blocking<'a> {
     worker: &'a Worker,
-    /// `preempt_count` before it.
+    /// The `preempt_count` before it.
     count: u32,
     /// Whether it stopped the clock of the poll.
     halted: bool,
@@ -157,7 +159,7 @@ impl Drop for Blocking<'_> {
             worker.come_back();
             worker.shared.slot(worker.cpu()).enter_all_the_same(worker.id);
         } else {
-            // Who called meanwhile is heard when the section ends.
+            // Requests that came meanwhile are handled when the section ends.
             worker.shared.slot(worker.cpu()).hear_again(worker.id);
         }
         worker.arm(os::thread::now());

@@ -1,4 +1,4 @@
-//! What is due on the CPU of a worker, and the timer that tells it.
+//! The timers that are due on the CPU of a worker, and the kernel's timer that interrupts the worker for them.
 
 use super::{UNSET, Worker};
 use crate::os;
@@ -11,10 +11,9 @@ use runyard_engine::time::Time;
 use runyard_engine::timer::Walk;
 
 impl Worker {
-    /// Serves the timers of `cpu` whose time has come, all in one visit. Of one that is idle these are all
-    /// whose windows are open: awake, it serves them for less than an interrupt of their own would cost.
-    /// But none of these goes before a task: if somebody asks for the worker, what is left is served
-    /// before it waits the next time. Whether there were any.
+    /// Serves the timers of `cpu` whose time has come, all in one visit. Returns whether there were any. For an `idle`
+    /// worker these are all timers whose windows are open: to serve them now costs less than a later interrupt. But
+    /// none of these delays a task: if another thread asks for the worker, the rest is served before its next wait.
     pub(super) fn expire(&self, cpu: CpuId, now: Time, idle: bool) -> bool {
         let shared = &self.shared;
         let Some(next) = shared.machine.next_expiry(cpu) else { return false };
@@ -35,7 +34,7 @@ impl Worker {
             let Expired::Timer(expiry) = expired else { continue };
             shared.fire(now, cpu, expiry);
             if expiry.greedy && shared.slot(cpu).is_pending() {
-                // It schedules next.
+                // The worker schedules next.
                 shared.slot(cpu).take_pending();
                 break;
             }
@@ -44,23 +43,22 @@ impl Worker {
         any
     }
 
-    /// Sets the timer to the next moment at which somebody must look: to the next tick at the
-    /// latest, as others who queue a task here while this one runs alone do not tell. May be called
-    /// in a signal handler.
+    /// Sets the timer to the next moment at which a check is needed. That is the next tick at the latest: other threads
+    /// that queue a task here, while this one runs alone, do not notify it. May be called in a signal handler.
     pub(crate) fn arm(&self, now: Time) {
         let machine = &self.shared.machine;
         let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = Time(self.armed.load(Ordering::Relaxed));
         let config = machine.config();
-        // It may have been set to a moment that is far away, and its timer be gone since.
+        // The timer may have been set to a far moment, for a timer of a task that is gone since.
         let late = due < armed || armed <= now || armed > now + config.tick;
         if late {
             self.set_timer(due.min(config.next_tick(self.cpu(), now)));
         }
     }
 
-    /// After a timer was armed in a poll: sets the own one to that if it is set to later. If the tick is due, the own one
-    /// is set for that, or its signal is on its way.
+    /// Sets the worker's timer to a timer that was armed in a poll, if it is set to a later time. If the tick is due,
+    /// the worker's timer is set for that already, or its signal is on its way.
     pub(crate) fn arm_sooner(&self) {
         let due = self.shared.machine.next_timer(self.cpu());
         if due < Time(self.armed.load(Ordering::Relaxed)) {
@@ -68,10 +66,10 @@ impl Worker {
         }
     }
 
-    /// Sets the timer of a worker that has nothing to do until then: to the tick after that, to which
-    /// [`Worker::arm`] would set it when it polls whoever is woken. A signal before that would only wake
-    /// it, and the call takes longer than all else between a timer and its task, which nobody waits for
-    /// now. One who sleeps longer, as a spare may, is woken for nothing, once.
+    /// Sets the timer of a worker that has nothing to do until then. It is set to the tick after that, to which
+    /// [`Worker::arm`] would set it when the worker polls the woken task. A signal before that would only wake the
+    /// worker. The call takes longer than all other steps between a timer and its task, which does not have to wait for
+    /// it now. A worker that sleeps longer, as a spare may, is woken once without need.
     pub(super) fn arm_for_sleep(&self, until: Option<Time>) {
         let armed = Time(self.armed.load(Ordering::Relaxed));
         let tick_after = |until| self.shared.machine.config().next_tick(self.cpu(), until);

@@ -1,17 +1,18 @@
-//! A worker in tokio's driver, if the runtime has one of its own: out of work ([`super::idle`]), or before a poll, if it is
-//! busy and nobody else drives ([`crate::protocol::wheel`]). In the driver it may lose its slot, since that calls foreign code.
+//! A worker in tokio's driver, if the runtime has its own one. It visits the driver without work ([`super::idle`]), or
+//! before a poll, if it is busy and no other thread drives ([`crate::protocol::wheel`]). In the driver it may lose its
+//! slot, since the driver calls foreign code.
 
 use super::{POLL_GRACE, Worker, later};
 use crate::adapters::driver::{Own, Until};
 use crate::os::sync::Ordering;
 use runyard_engine::time::{Nanos, Time};
 
-/// How often workers that are busy visit the driver: a visit takes a microsecond or two. More often than a long poll calls
-/// the driver's thread ([`POLL_GRACE`]).
+/// The interval at which busy workers visit the driver: a visit takes a microsecond or two. It is shorter than the time
+/// after which a long poll calls the driver's thread ([`POLL_GRACE`]).
 const VISITS_EVERY: Nanos = Nanos::from_micros(100);
 
 impl Worker {
-    /// A visit to the driver, of which the foreign code is not the runtime's own. As [`Own::visit`].
+    /// Visits the driver, as [`Own::visit`] does. The foreign code in it is not the runtime's own.
     pub(super) fn visit(&self, driver: &Own, until: Until) -> bool {
         self.drives.store(true, Ordering::Relaxed);
         let goes_on = driver.visit(until);
@@ -19,11 +20,11 @@ impl Worker {
         goes_on
     }
 
-    /// Visits the driver before a poll that begins `now`, if nobody has driven for long: so sockets and timers wait for no
-    /// idle worker while polls are short. `false` if a decision is needed before the poll.
+    /// Visits the driver before a poll that begins `now`, if no thread has driven for long. So sockets and timers need
+    /// no idle worker while polls are short. Returns `false` if a decision is needed before the poll.
     ///
-    /// The visit is part of the task's turn, as an interrupt is in the kernel. It is not stopped, so that no task keeps the
-    /// driver while it waits for a CPU. As any poll it may lose the slot.
+    /// The visit is part of the task's turn, as an interrupt is in the kernel. It is not stopped, so that no task keeps
+    /// the driver while it waits for a CPU. Like any poll it may lose the slot.
     pub(super) fn visit_in_passing(&self, now: Time) -> bool {
         if now < Time(self.visits_at.load(Ordering::Relaxed)) {
             return true;
@@ -42,19 +43,19 @@ impl Worker {
         self.in_poll.store(false, Ordering::Relaxed);
         driver.leave_wheel();
         if !self.owns() {
-            // Whoever got the slot may sleep by now, as this worker drove.
+            // The new owner of the slot may sleep by now, as this worker drove.
             self.shared.see_to_driver();
         }
         self.later.load(Ordering::Relaxed) != later::KICK
     }
 
-    /// Whether it is in the driver.
+    /// Returns whether it is in the driver.
     pub(crate) fn drives(&self) -> bool {
         self.drives.load(Ordering::Relaxed)
     }
 
-    /// This worker, which runs, looks whether nobody has driven for long. Others who are busy do not see it. In the
-    /// signal handler.
+    /// Checks, as a running worker, whether no thread has driven for long. Other busy workers do not detect it. Called
+    /// in the signal handler.
     pub(super) fn look_at_driver(&self, now: Time) {
         let driver = self.shared.driver.for_workers();
         let Some(since) = driver.and_then(Own::free_since) else { return };

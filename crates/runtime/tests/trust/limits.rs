@@ -157,7 +157,7 @@ fn at_the_ceiling_a_task_that_does_not_block_goes_on() {
     let Some(end) = end else { return };
     let ended = end.status.is_some_and(|status| status.success());
     assert!(ended, "{:?}\n{}", end.status, end.said);
-    let said = end.said.matches("there are as many threads as there may be").count();
+    let said = end.said.matches("the runtime has its maximum number of threads").count();
     assert_eq!(said, 1, "{}", end.said);
 }
 

@@ -1,4 +1,4 @@
-//! There is no barrier that others are made to pass.
+//! No barrier for other threads exists here.
 
 pub(crate) fn prepare() {}
 

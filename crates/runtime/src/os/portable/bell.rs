@@ -1,4 +1,4 @@
-//! No bell: only the driver's thread drives here.
+//! No bell exists here: only the driver's own thread drives.
 
 use runyard_engine::time::Time;
 use std::convert::Infallible;
@@ -6,12 +6,12 @@ use std::io;
 use std::task::Context;
 use tokio::runtime::Handle;
 
-/// There is none.
+/// A bell, of which none is ever made.
 #[derive(Debug)]
 pub(crate) struct Bell(Infallible);
 
 impl Bell {
-    /// Refuses.
+    /// Refuses always.
     pub(crate) fn new(_handle: &Handle) -> io::Result<Bell> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -1,4 +1,4 @@
-//! For tests: what disturbs nobody here.
+//! Disturbances for tests, which have no effect here.
 
 /// Sends no signal: there are none.
 pub fn ring(_thread: i32, _signal: i32) {}

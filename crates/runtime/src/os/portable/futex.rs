@@ -1,8 +1,8 @@
-//! Waiting for a word to change, by a lock and a condition variable that many words share.
+//! Waits for a change of a word, by a lock and a condition variable that many words share.
 //!
-//! A waiter compares the word under the lock, and sleeps in the same breath. A thread that wakes others has changed
-//! the word before, and takes the lock before it tells them. So either the waiter sees the change, or it sleeps by
-//! the time that it is told.
+//! A waiter compares the word under the lock, and keeps the lock until the condition variable has registered it. A
+//! thread that wakes others has changed the word before, and takes the lock before it notifies. So the waiter either
+//! sees the change, or is registered when the notification comes.
 
 use crate::os::portable::thread;
 use crate::os::sync::{AtomicU32, Mutex, Ordering, lock};
@@ -10,10 +10,11 @@ use runyard_engine::time::Time;
 use std::sync::Condvar;
 use std::time::Duration;
 
-/// As many beds as there are. A word has the bed of its address, and all that sleep in a bed are woken together.
+/// The number of beds: pairs of a lock and a condition variable. The address of a word selects its bed, and all waiters
+/// of a bed are woken together.
 const BEDS: usize = 64;
 
-/// Words lie at least so far apart.
+/// The smallest distance between two words, in bytes.
 const WORD: usize = size_of::<AtomicU32>();
 
 static ALL: [Bed; BEDS] = [const { Bed { lock: Mutex::new(()), told: Condvar::new() } }; BEDS];
@@ -25,12 +26,12 @@ struct Bed {
 
 fn bed(word: &AtomicU32) -> &'static Bed {
     let address = std::ptr::from_ref(word).addr() / WORD;
-    // Words of one size of structure are to have different beds.
+    // Words at equal distances, as in an array of structures, should have different beds.
     &ALL[address.wrapping_mul(0x9E37_79B1) / BEDS % BEDS]
 }
 
-/// Waits until somebody wakes this word, unless it is not `expected` any more; until `deadline` on the clock of
-/// [`thread::now`] at the latest. May return for no reason: callers look and wait again.
+/// Waits until another thread wakes this word, while the word is `expected`, and until `deadline` on the clock of
+/// [`thread::now`] at the latest. May return spuriously: callers check and wait again.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
     let bed = bed(word);
     let guard = lock(&bed.lock);
@@ -47,7 +48,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
     }
 }
 
-/// Wakes one thread that waits for this word, and may wake others for nothing.
+/// Wakes one thread that waits for this word. May also wake others spuriously.
 pub(crate) fn wake(word: &AtomicU32) {
     wake_all(word);
 }
@@ -67,7 +68,7 @@ mod tests {
     #[test]
     fn who_waits_sees_the_change_or_is_woken() {
         const ROUNDS: u32 = 2_000;
-        // As many words as threads, and more pairs than beds: some share one.
+        // There are as many words as threads, and more pairs than beds, so some pairs share a bed.
         let words: Vec<_> = (0..2 * BEDS).map(|_| AtomicU32::new(0)).collect();
         std::thread::scope(|scope| {
             for mine in [0, 1] {
@@ -75,7 +76,7 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
                         let word = &words[round as usize % words.len()];
-                        // Even numbers are the one's turn, odd ones the other's.
+                        // Even numbers are one thread's turn, odd numbers the other's.
                         loop {
                             let now = word.load(Ordering::SeqCst);
                             if now % 2 == mine {
@@ -98,7 +99,7 @@ mod tests {
         while thread::now() < until {
             wait(&word, 7, Some(until));
         }
-        // One that has passed, and a word that is another, are not waited for.
+        // The wait ends at once if the deadline has passed, or if the word has another value.
         wait(&word, 7, Some(until));
         wait(&word, 6, None);
     }

@@ -1,14 +1,14 @@
-//! What a system gives that is not Linux: the standard library's locks, threads and clocks.
+//! The operations of systems other than Linux, from the standard library's locks, threads and clocks.
 //!
-//! Each file has the verbs of the file of that name beside this folder. Nobody can stop a thread from outside here,
-//! so tasks keep their CPU until their next await or section that blocks, as on Linux without preemption. No timer
-//! interrupts, no thread is bound to a CPU, and nobody knows what CPU time a thread has used: time on the clock is taken for it. A
-//! verb that only preemption needs does nothing, and says so by what it returns.
+//! Each file has the functions of the file of that name in the parent folder. Code outside a thread cannot stop it
+//! here. So a task keeps its CPU until its next await or its next section that blocks, as on Linux without preemption.
+//! No timer interrupts a thread, no thread is bound to a CPU, and the CPU time of a thread is unknown: time on the
+//! clock is taken for it. A function that only preemption needs does nothing, and its result says so.
 //!
-//! Linux has it too with `--cfg runyard_portable`, to be tested.
+//! On Linux, `--cfg runyard_portable` builds this version for tests.
 //!
-//! Rejected: the own waits of each system (`WaitOnAddress`, `os_sync_wait_on_address`). They would be `unsafe` code
-//! that none of our machines can run.
+//! Rejected: each system's own waits (`WaitOnAddress`, `os_sync_wait_on_address`). They would be `unsafe` code that
+//! none of our machines can run.
 
 pub(crate) mod barrier;
 #[cfg(feature = "tokio")]

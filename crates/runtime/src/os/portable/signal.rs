@@ -6,33 +6,33 @@ use crate::os::local;
 use crate::os::stack::Copied;
 use std::ops::Range;
 
-/// None are known here.
+/// The signals that a thread blocks. None are known here.
 pub(crate) use crate::os::above::Signals;
 
-/// What a runtime has for the number of its signal, if not said.
+/// The number of a runtime's signal if the program sets none.
 pub(crate) const USUAL: i32 = 0;
 
-/// No handler is installed.
+/// Refuses: no handler is installed.
 pub(crate) fn install(_signal: i32) -> bool {
     false
 }
 
-/// Nothing can be taken that nobody has.
+/// Returns that the handler was not replaced: there is none.
 pub(crate) fn is_ours(_signal: i32) -> bool {
     true
 }
 
-/// The thread hears nothing.
+/// Sends no signal.
 pub(crate) fn ring(_thread: Tid, _signal: i32) {}
 
-/// The calling thread hears as much as before.
+/// Changes no signal mask.
 pub(crate) fn listen_to(_signal: i32) -> Signals {
     0
 }
 
-/// The calling thread hears as much as before.
+/// Changes no signal mask.
 pub(crate) fn listen_to_nothing() {}
 
-/// What a handler calls is compiled here too, though nobody calls it.
+/// Keeps the functions that a handler would call compiled here too, although nothing calls them.
 type Copy = fn(&Copied, u32, u64, Range<usize>);
 const _: (fn(bool, Signals, Copy), fn(fn())) = (Above::rung, local::handling);

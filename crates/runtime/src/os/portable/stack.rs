@@ -1,14 +1,14 @@
-//! No stack is copied here: nobody can interrupt the thread whose stack it is.
+//! No stack is copied here: no signal can interrupt the thread of the stack.
 
 use runyard_engine::time::Time;
 
-/// No copy.
+/// A copy of a stack, which is always empty.
 #[derive(Debug)]
 pub(crate) struct Copied;
 
-/// What a thread would answer.
+/// The answer of a thread.
 #[derive(Debug)]
-#[expect(dead_code, reason = "nobody is asked")]
+#[expect(dead_code, reason = "no thread is asked for a stack")]
 pub(crate) enum Answer {
     Taken(Vec<usize>),
     AnotherPoll,
@@ -20,26 +20,26 @@ impl Copied {
         Copied
     }
 
-    /// Nobody is asked.
+    /// Asks no thread.
     pub(crate) fn ask(&self, _worker: u32) {}
 
-    /// Nobody answers.
+    /// Waits for no answer.
     pub(crate) fn wait(&self, _until: Time) -> bool {
         false
     }
 
-    /// Nobody is about to answer.
+    /// Gives up: no answer is under way.
     pub(crate) fn give_up(&self) -> bool {
         true
     }
 
-    /// Nothing was copied.
+    /// Returns that nothing was copied.
     pub(crate) fn take(&self, _poll: u64) -> Answer {
         Answer::AnotherStack
     }
 }
 
-/// Where a stack ends is not known.
+/// Returns `None`: the end of a stack is not known.
 pub(crate) fn lowest() -> Option<usize> {
     None
 }

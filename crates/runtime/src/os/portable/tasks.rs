@@ -1,35 +1,35 @@
-//! The threads of this process, which nobody lists here.
+//! The threads of this process, which cannot be listed here.
 
 use super::thread::Tid;
 
-/// The list of the threads. There is none.
+/// The list of the threads, which is never made.
 #[derive(Debug)]
 pub(crate) enum Tasks {}
 
-/// What a thread waits for without a timeout.
+/// A wait of a thread for a word, without a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FutexWait {
     pub(crate) expected: u32,
 }
 
 impl Tasks {
-    /// Nobody says.
+    /// Returns `None`: there is no list.
     pub(crate) fn open() -> Option<Tasks> {
         None
     }
 
-    /// A number that changes when a thread starts or ends.
+    /// Never called: there is no list.
     pub(crate) fn links(&self) -> u64 {
         match *self {}
     }
 
-    /// Calls `each` with every thread.
+    /// Never called: there is no list.
     pub(crate) fn each(&mut self, _each: impl FnMut(Tid)) {
         match *self {}
     }
 }
 
-/// Nobody says what a thread waits for.
+/// Returns `None`: the system does not report waits.
 pub(crate) fn futex_wait_of(_thread: Tid) -> Option<FutexWait> {
     None
 }

@@ -1,4 +1,4 @@
-//! Threads: their numbers, and the time. Where they run, and what CPU time they use, is not known.
+//! Threads' numbers, and the time. The CPU of a thread and its CPU time are not known.
 
 use crate::os::here;
 use crate::os::sync::{AtomicI32, OnceLock, Ordering};
@@ -10,7 +10,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tid(pub(crate) i32);
 
-/// The calling thread's: the next one, when the thread asks for the first time. Never 0.
+/// Returns the calling thread's number: the next free one when the thread asks for the first time. It is never 0.
 pub(crate) fn current() -> Tid {
     thread_local! {
         static NUMBER: Cell<i32> = const { Cell::new(0) };
@@ -22,12 +22,12 @@ pub(crate) fn current() -> Tid {
     Tid(NUMBER.get())
 }
 
-/// No CPU is known by its number.
+/// Returns no CPU: none is known by a number.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     Vec::new()
 }
 
-/// No thread is bound to a CPU.
+/// Returns that no thread can be bound to a CPU.
 pub(crate) fn may_pin(_cpu: usize) -> bool {
     false
 }
@@ -37,7 +37,7 @@ pub(crate) fn bind(_thread: Tid, _cpus: impl IntoIterator<Item = usize>) -> bool
     false
 }
 
-/// A set of CPUs, of which none is known.
+/// A set of CPUs, in which no CPU is known to be.
 #[derive(Debug)]
 pub(crate) struct Places;
 
@@ -46,18 +46,18 @@ impl Places {
         Places
     }
 
-    /// No CPU is known to be in it, so that no thread is steered.
+    /// Returns that the CPU is not in the set, so that no thread is steered.
     pub(crate) fn has(&self, _cpu: u32) -> bool {
         false
     }
 }
 
-/// The CPU on which the calling thread runs is not known: all have this number.
+/// Returns the same number for every CPU: the CPU of the calling thread is not known.
 pub(crate) fn current_cpu() -> u32 {
     0
 }
 
-/// No thread is known to be where it may be steered.
+/// Returns that the thread is not known to be bound to these CPUs.
 pub(crate) fn may_run_on(_thread: Tid, _places: &Places) -> bool {
     false
 }
@@ -67,7 +67,7 @@ pub(crate) fn bind_to(_thread: Tid, _places: &Places) -> bool {
     false
 }
 
-/// No thread is bound.
+/// Returns that the thread is not bound to this CPU.
 pub(crate) fn runs_on_one(_thread: Tid, _cpu: u32) -> bool {
     false
 }
@@ -77,15 +77,15 @@ pub(crate) fn bind_to_one(_thread: Tid, _cpu: u32) -> bool {
     false
 }
 
-/// Waits, by `wait`, as exactly as any wait.
+/// Waits, by `wait`, with the exactness of any wait.
 pub(crate) fn exactly(wait: impl FnOnce()) {
     wait();
 }
 
-/// Waits are as exact as they are.
+/// Does nothing: waits keep their exactness.
 pub(crate) fn be_exact() {}
 
-/// Nothing is reserved for a thread.
+/// Refuses to reserve CPU time for a thread.
 ///
 /// # Errors
 /// Always.
@@ -93,53 +93,53 @@ pub fn set_deadline(_runtime: Nanos, _deadline: Nanos, _period: Nanos) -> std::i
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// No thread has a slice of its own.
+/// The shortest slice of a thread: no thread has a slice of its own.
 pub(crate) const SHORTEST_SLICE: Nanos = Nanos::ZERO;
 
-/// No thread has a slice of its own.
+/// Refuses: no thread has a slice of its own.
 pub fn set_slice(_slice: Option<Nanos>) -> bool {
     false
 }
 
-/// Whether it is known what CPU time a thread has used.
+/// Whether the CPU time of a thread is known.
 pub(crate) const KNOWS_CPU_TIME: bool = false;
 
-/// CPU time is not known. The time on the clock is taken for it: a task is charged for all the time that it has a
-/// slot, also if the system runs another process meanwhile.
+/// Returns the time on the clock, since CPU time is not known. So a task is charged for all the time that it has a
+/// slot, even while the system runs another process.
 pub(crate) fn cpu_time(_thread: Tid) -> Option<Nanos> {
     Some(own_cpu_time())
 }
 
-/// The same for the calling thread.
+/// Returns the time on the clock, for the calling thread.
 pub(crate) fn own_cpu_time() -> Nanos {
     Nanos(now().0)
 }
 
-/// Nobody counts waits.
+/// Returns the same number always: the system does not count waits.
 pub(crate) fn nr_own_waits() -> u64 {
     0
 }
 
-/// Nobody is known to block.
+/// Returns `None`: it is not known whether a thread blocks.
 pub(crate) fn is_blocked(_thread: Tid) -> Option<bool> {
     None
 }
 
-/// No limit is known.
+/// Returns `None`: no limit is known.
 pub(crate) fn most_of_user() -> Option<usize> {
     None
 }
 
-/// The monotonic clock; in a paused runtime the virtual one.
+/// Returns the time on the monotonic clock; in a paused runtime, on the virtual clock.
 pub(crate) fn now() -> Time {
     here::now().unwrap_or_else(monotonic)
 }
 
-/// There is nothing to choose: the standard library has one clock.
+/// Does nothing: the standard library has only one clock.
 pub(crate) fn choose_clock() {}
 
-/// The monotonic clock of the standard library. It began one second before somebody looked at it first: an instant of
-/// zero means that there is none.
+/// Returns the time on the standard library's monotonic clock. Its zero is one second before the first reading, since
+/// an instant of zero means "none".
 pub(crate) fn monotonic() -> Time {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     let since = BEGAN.get_or_init(Instant::now).elapsed();

@@ -1,10 +1,10 @@
-//! No timer interrupts a thread here. What is due is seen by workers: between two polls, and as they wake from a wait
-//! that ends then.
+//! No timer interrupts a thread here. Workers check for expired timers between two polls, and when they wake from a
+//! wait that ends at an expiry.
 
 use super::thread::Tid;
 use runyard_engine::time::{Nanos, Time};
 
-/// Room for a timer that is never made.
+/// A place for a timer, which is never made.
 #[derive(Debug)]
 pub(crate) struct Timer;
 
@@ -21,12 +21,12 @@ impl Timer {
         Timer
     }
 
-    /// None is.
+    /// Returns that no timer can be made.
     pub(crate) fn are_possible(_signal: i32, _many: usize) -> bool {
         false
     }
 
-    /// Refuses.
+    /// Refuses to make a timer.
     pub(crate) fn make(&self, _clock: Clock, _thread: Tid, _signal: i32) -> bool {
         false
     }
