@@ -1,8 +1,9 @@
 //! A preemptive runtime for Rust programs, with the scheduling policies of Linux.
 //!
-//! A task is a future with a policy. Short polls cost what they cost on a cooperative runtime; one
-//! that overstays while somebody more important waits is stopped by a signal, in the middle, and
-//! goes on later on the thread on which it began. No privilege is needed.
+//! A task is a future with a policy: normal tasks with a nice value, batch and idle tasks, or realtime tasks
+//! with a priority. Short polls cost what they cost on a cooperative runtime. If a long poll keeps a more
+//! important task waiting, a signal stops it in the middle. It continues later, on the thread on which it began. This
+//! needs no privilege, and no code in the task.
 //!
 //! ```
 //! use runyard::{Runtime, Task, spawn, spawn_blocking, time};
@@ -21,25 +22,37 @@
 //! });
 //! ```
 //!
-//! Worth knowing:
-//! * [`Allocator`] as the program's allocator keeps tasks from being stopped with its lock.
-//! * [`blocking`] gives the CPU away for a call that blocks; without it the runtime finds out, a
-//!   little later.
-//! * Locks of the standard library work: who waits for one that a stopped task holds gives its CPU
-//!   to that task. [`without_preemption`] spares short sections the trouble. [`sync::Mutex`] lends who
-//!   has it the priority of who waits.
-//! * A [`Group`] of tasks can be held to so much CPU time ([`Limit`]), whatever its polls are like.
-//! * A CPU that idles deeply comes back late, by tens of microseconds: [`Builder::cpu_latency`].
-//! * A thread or a program that a task starts may run on the CPUs on which the runtime was built, and hears the signals
-//!   that were heard there. It is bound to fewer CPUs only where [that was asked for](Builder::pin_workers).
-//! * With the feature `tokio` tasks use tokio's timers and sockets, and libraries on these; with the feature `hyper` there is
-//!   a server for axum's routers and other tower services; with the feature `rayon` the threads of
-//!   rayon's pools are tasks.
-//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it
-//!   needs, polls end by themselves ([`Runtime::preempts`]).
-#![cfg(not(loom))] // The model checker builds parts of it in a program of its own: tests/models.rs.
+//! # Where to begin
+//! * [`Runtime`] starts the runtime, [`Builder`] sets it up, and the attributes [`main`](macro@main) and
+//!   [`test`](macro@test) do both for a function.
+//! * [`spawn`] starts a task with the default policy, and [`Task::builder`] one with another
+//!   [policy](TaskBuilder::policy), nice value, group, CPUs or name.
+//! * [`spawn_blocking`] runs a function that computes for long, or blocks. [`blocking`] does so within a task.
+//! * [`Group`] collects tasks that share a weight, and [`Limit`] bounds their CPU time.
+//! * [`time`](mod@time) has sleeps, timeouts and intervals. [`sync::Mutex`] is a lock with priority inheritance.
+//! * [`Runtime::snapshot`], an [`Observer`] and [`Builder::on_stall`] show how tasks run.
+//!
+//! # Locks and blocking calls
+//! * [`Allocator`], as the allocator of the program, keeps tasks from being stopped while they hold its lock.
+//! * [`blocking`] gives the CPU away before a call that blocks. Without it the runtime detects the blocked task a little
+//!   later.
+//! * Locks of the standard library work. If a stopped task holds a lock, a task that waits for it gives its CPU to the
+//!   holder. [`without_preemption`] keeps short sections from being stopped at all. [`sync::Mutex`] lends the priority of
+//!   its waiters to its holder.
+//!
+//! # CPUs and threads
+//! * A [`Group`] of tasks stays within its [`Limit`] of CPU time, however long its polls are.
+//! * A CPU in a deep idle state wakes up late, by tens of microseconds. [`Builder::cpu_latency`] prevents that.
+//! * A thread or a program that a task starts may run on the CPUs on which the runtime was built. It receives the signals
+//!   that were unmasked there. It is bound to fewer CPUs only if [the builder asked for that](Builder::pin_workers).
+//! * With the feature `tokio`, tasks use tokio's timers and sockets, and libraries that are built on them. With the
+//!   feature `hyper`, there is a server for axum's routers and other tower services. With the feature `rayon`, the threads
+//!   of rayon's pools are tasks.
+//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it needs,
+//!   a task keeps its CPU until its poll ends ([`Runtime::preempts`]).
+#![cfg(not(loom))] // The model checker builds parts of the crate in a separate program: tests/models.rs.
 
-/// The programs of the README compile.
+/// The README; its programs are doctests, so they compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
@@ -50,7 +63,7 @@ mod deferred;
 mod group;
 mod mutex;
 mod observe;
-#[expect(unsafe_code, reason = "the only place of the project that has any")]
+#[expect(unsafe_code, reason = "the only module of the project with unsafe code")]
 mod os;
 mod paused;
 mod protocol;
@@ -93,26 +106,26 @@ pub use task::builder::{
 };
 pub use task::{AbortHandle, JoinError, JoinHandle, JoinSet, Task, TaskHandle, TaskUsage};
 
-/// What [`What::Balanced`] tells.
+/// The types of the event [`What::Balanced`].
 pub mod balance {
     pub use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};
     pub use runyard_engine::topology::Level;
 }
 
-/// Runs an `async fn` as a program, on a [`Runtime`] of its own.
+/// Runs an `async fn` as the main function of a program, on a [`Runtime`] of its own.
 ///
-/// The function runs in [`Runtime::block_on`], on the thread of the program: it is no task, and need not be `Send`. When it
+/// The function runs in [`Runtime::block_on`], on the main thread. It is not a task, and need not be `Send`. When it
 /// returns, the runtime is dropped, which ends all tasks.
 ///
-/// | argument | means | if not said |
+/// | argument | meaning | default |
 /// |---|---|---|
 /// | `workers = N`, or tokio's `worker_threads = N` | [`Builder::workers`] | all CPUs |
-/// | `max_threads = N` | [`Builder::max_threads`] | what the system allows |
+/// | `max_threads = N` | [`Builder::max_threads`] | nine tenths of the system's limit |
 /// | `preempt = BOOL` | [`Builder::preempt`] | `true` |
 /// | `tokio`, or `tokio = BOOL` | `Builder::enable_tokio`, with the feature `tokio` | `false` |
 /// | `flavor = "current_thread"` | one worker | |
-/// | `flavor = "multi_thread"` | nothing more | |
-/// | `crate = PATH` | where this crate is, if it is not `::runyard` | |
+/// | `flavor = "multi_thread"` | no effect | |
+/// | `crate = PATH` | path of this crate | `::runyard` |
 ///
 /// ```
 /// #[runyard::main]
@@ -123,10 +136,10 @@ pub mod balance {
 /// }
 /// ```
 ///
-/// What it does not know it refuses, at the place where that stands:
+/// An argument or a function that the attribute does not accept is a compile error at its place:
 ///
 /// ```compile_fail
-/// #[runyard::main(threads = 2)] // `threads` is no argument of this attribute
+/// #[runyard::main(threads = 2)] // `threads` is not an argument of this attribute
 /// async fn main() {}
 /// ```
 /// ```compile_fail
@@ -145,8 +158,8 @@ pub use runyard_macros::main;
 
 /// Runs an `async fn` as a test, on a [`Runtime`] of its own with one worker, or in [virtual time](mod@test).
 ///
-/// The arguments are those of [`main`](macro@main); a test that needs more CPUs says so by `workers = N`, or by `flavor =
-/// "multi_thread"` for all. Other attributes of the test stay, and so does its result.
+/// The arguments are those of [`main`](macro@main). `workers = N` gives the test more workers, and `flavor =
+/// "multi_thread"` one for each CPU. Other attributes of the test stay in force, and its result type is kept.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -163,8 +176,8 @@ pub use runyard_macros::main;
 /// }
 /// ```
 ///
-/// With `paused` the test is in virtual time, on as many simulated CPUs as `cpus` says (one if not said), with the seed
-/// `seed` (0 if not said).
+/// With `paused` the test runs in virtual time, on `cpus = N` simulated CPUs (default 1), with `seed = N` (default 0) for
+/// the random choices of the schedule.
 ///
 /// ```
 /// # use runyard::time;
@@ -179,17 +192,17 @@ pub use runyard_macros::main;
 ///
 /// ```compile_fail
 /// #[runyard::test]
-/// #[test] // this makes it a test a second time
+/// #[test] // the attribute already makes the function a test
 /// async fn twice() {}
 /// ```
 pub use runyard_macros::test;
 
-/// Locks that the scheduler knows.
+/// Locks that the scheduler takes part in.
 pub mod sync {
     pub use crate::mutex::{Lock, LockOwned, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 }
 
-/// What `runyard linux` asks the kernel for its threads. No part of the interface.
+/// Kernel attributes of threads, for `runyard linux`. Not part of the interface.
 #[doc(hidden)]
 pub mod kernel {
     pub use crate::os::thread::{set_deadline, set_slice};
