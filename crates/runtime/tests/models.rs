@@ -9,6 +9,7 @@ mod os {
     pub(crate) mod list;
     pub(crate) mod seat;
     pub(crate) mod sync;
+    pub(crate) mod wait;
 }
 #[path = "../src/protocol/mod.rs"]
 mod protocol;

@@ -131,7 +131,8 @@ pub fn one_file_names_the_sync_primitives(tree: &Tree) -> Vec<Violation> {
     let mut naming: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
     for file in tree.with_extension("rs") {
         let Some((name, path)) = crate_of(file) else { continue };
-        let may = MODELLED.contains(&name) && (SYNC_FILES.contains(&path) || path == PORTABLE_FUTEX);
+        let may =
+            MODELLED.contains(&name) && (SYNC_FILES.contains(&path) || path == PORTABLE_FUTEX);
         if may || !path.starts_with("src/") {
             continue;
         }

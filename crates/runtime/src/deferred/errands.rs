@@ -25,12 +25,11 @@
 //! Invariants: a foreign waker is called with no lock of the runtime held and nowhere in own code; a bell that has
 //! rung is called once; the errands of one CPU are called in the order in which their bells rang.
 
-use crate::deferred::harmless::{Careful, is_harmless};
-use crate::os;
+use crate::deferred::careful::{Careful, is_harmless};
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::shared::{NewTask, Shared};
-use crate::task::without_preemption;
 use crate::worker::Worker;
+use crate::worker::current::without_preemption;
 use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
@@ -105,7 +104,7 @@ impl Bell {
             Bell::Foreign(mut errand) => {
                 errand.since = since;
                 let mut left = Some(errand);
-                os::local::worker(|worker| {
+                crate::worker::current::worker(|worker| {
                     let errands = &worker.shared.errands;
                     if errands.are_served() {
                         left.take().into_iter().for_each(|it| errands.put(worker.cpu(), it));
@@ -128,7 +127,7 @@ impl Bell {
 fn wake_since(since: Option<Time>, wake: impl FnOnce()) {
     let mut wake = Some(wake);
     if let Some(since) = since {
-        os::local::worker(|worker| {
+        crate::worker::current::worker(|worker| {
             wake.take().into_iter().for_each(|wake| worker.wake_since(since, wake));
         });
     }
@@ -140,7 +139,7 @@ impl Errand {
     fn call(self) {
         let Errand { waker, since, .. } = self;
         let call = || wake_since(since, || waker.call());
-        os::local::section(call, Worker::wake_at_once);
+        crate::worker::current::section(call, Worker::wake_at_once);
     }
 }
 

@@ -8,15 +8,15 @@
 //! A thread that is no worker is never stopped, and drops at once.
 
 use crate::deferred::errands::Bell;
-use crate::deferred::harmless::harmless;
 use crate::group::Membership;
 use crate::mutex::lending::Core;
-use crate::os;
+use crate::os::harmless::harmless;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicUsize, Mutex, Ordering, lock};
 use crate::shared::Shared;
-use crate::task::{Cell, Job, without_preemption};
+use crate::task::{Cell, Job};
 use crate::worker::Worker;
+use crate::worker::current::without_preemption;
 use runyard_engine::cpu::CpuId;
 use runyard_smp::machine::TaskOf;
 
@@ -86,7 +86,7 @@ impl Bin {
 /// Drops something, or leaves it to be dropped if the calling code is the runtime's own.
 pub(crate) fn discard(rubbish: Rubbish) {
     let mut left = Some(rubbish);
-    os::local::worker(|worker: &Worker| {
+    crate::worker::current::worker(|worker: &Worker| {
         if worker.is_in_own_code() {
             let bin = &worker.shared.bins[worker.cpu().index()];
             left.take().into_iter().for_each(|rubbish| bin.put(rubbish));

@@ -27,15 +27,15 @@
 use crate::deferred::errands::Bell;
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::mutex::guards;
-use crate::os;
 use crate::os::here;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicUsize, MutexGuard as QueueGuard, OnceLock, Ordering, lock};
 use crate::protocol::turns::{Joined, Line, Queue, Taker, Ticket, Word};
 use crate::runtime::current_if_any;
 use crate::shared::Shared;
-use crate::task::{Cell, current_cell, without_preemption};
+use crate::task::{Cell, current_cell};
 use crate::worker::Worker;
+use crate::worker::current::without_preemption;
 use runyard_engine::attr::{GroupId, RtPrio};
 use runyard_engine::inherit::{Lent, Waiter};
 use runyard_engine::limits::Pools;
@@ -53,8 +53,9 @@ const RUNTIME: u32 = 48;
 
 /// Returns the taker that stands for the calling code.
 fn me() -> Taker {
-    let paused = || os::local::task(|task| task.filter(|_| here::is_paused()).map(place_of));
-    let task = os::local::worker(Worker::place_of_poll).flatten().or_else(paused);
+    let paused =
+        || crate::task::current::task(|task| task.filter(|_| here::is_paused()).map(place_of));
+    let task = crate::worker::current::worker(Worker::place_of_poll).flatten().or_else(paused);
     task.map_or(NO_TASK, |(shared, place)| Taker(u64::from(shared) << RUNTIME | place))
 }
 

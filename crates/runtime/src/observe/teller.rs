@@ -28,16 +28,17 @@
 //! when the flush returns, unless the observer takes longer than [`PATIENCE_OF_FLUSH`] for one event.
 
 use crate::crew::threads;
-use crate::deferred::harmless::harmless;
 use crate::observe::Observer;
 use crate::os;
+use crate::os::harmless::harmless;
 use crate::os::here;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::paused::host::BEGIN;
 use crate::runtime::Entered;
 use crate::shared::Shared;
-use crate::task::{Job, without_preemption};
+use crate::task::Job;
 use crate::worker::Worker;
+use crate::worker::current::without_preemption;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::time::{Nanos, Time};
@@ -335,7 +336,7 @@ impl Shared {
         } else if let Some(teller) = &self.teller {
             let what = what();
             while let Err(full) = teller.write(cpu, what, !os::local::is_servant()) {
-                os::local::section(|| teller.wait_for_room(full), Worker::unseen);
+                crate::worker::current::section(|| teller.wait_for_room(full), Worker::unseen);
             }
         }
     }
@@ -351,7 +352,8 @@ impl Shared {
     #[cold]
     fn tell_wake_to_observer(&self, task: &TaskOf<Job>, since: Time) {
         if let Some(host) = &self.paused {
-            let by = here::cpu_of_poll().and(os::local::task(|task| task.map(|cell| cell.id)));
+            let by = here::cpu_of_poll()
+                .and(crate::task::current::task(|task| task.map(|cell| cell.id)));
             let since = Time(since.since(BEGIN).0);
             host.note(task.cpu(), || What::Wake { task: task.id, since, by });
         } else if let Some(teller) = &self.teller {

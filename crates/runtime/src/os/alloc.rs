@@ -1,7 +1,7 @@
 //! An allocator in which nobody is stopped.
 
+use crate::os::above::{Above, Calls};
 use crate::os::local;
-use crate::task::without_preemption;
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// A global allocator inside which no task is stopped, so that none is stopped with its lock (H4).
@@ -37,7 +37,7 @@ impl<A> Allocator<A> {
 impl<A> Allocator<A> {
     fn section<R>(&self, call: impl FnOnce(&A) -> R) -> R {
         debug_assert!(!local::is_handling(), "the signal handler allocates nothing (H1)");
-        without_preemption(|| call(&self.0))
+        Above::without_preemption(|| call(&self.0))
     }
 }
 

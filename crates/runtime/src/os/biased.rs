@@ -16,9 +16,9 @@
 //!
 //! Invariants, modelled in loom: one thread at a time has the value.
 
-use crate::os::sync::{
-    Arc, AtomicBool, AtomicU32, Mutex, Ordering, UnsafeCell, barrier_for_all, barrier_for_own,
-    barrier_is_there, let_others_run, lock, prepare_barrier,
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering, UnsafeCell, lock};
+use crate::os::wait::{
+    barrier_for_all, barrier_for_own, barrier_is_there, let_others_run, prepare_barrier,
 };
 
 /// How often a thread takes the lock in a row until it is the favourite.

@@ -1,18 +1,13 @@
-//! Which worker the calling thread is, in which task's poll, and whether it is in the signal handler.
+//! Words of the calling thread: a value that is lent to it for a time, whether it serves workers, and whether it is in
+//! the signal handler.
 //!
 //! The words are initialised at compile time and have no destructor, so reading one is one load
 //! relative to the thread pointer, in a signal handler too, and never registers anything (H2).
 
-use crate::os::sync::Arc;
-use crate::task;
-use crate::worker::Worker;
 use std::cell::Cell;
 use std::ptr;
-use std::thread::LocalKey;
 
 thread_local! {
-    static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
-    static TASK: Cell<*const Arc<task::Cell>> = const { Cell::new(std::ptr::null()) };
     /// Whether the thread is one of a runtime's that serve its workers.
     static SERVANT: Cell<bool> = const { Cell::new(false) };
     /// Whether the thread is in the signal handler.
@@ -41,73 +36,47 @@ pub(crate) fn handling(body: impl FnOnce()) {
     HANDLING.set(false);
 }
 
-/// Makes the calling thread `worker` while `body` runs.
-pub(crate) fn with_worker(worker: &Arc<Worker>, body: impl FnOnce()) {
-    pointing(&WORKER, &**worker, body);
-}
+/// A word of a thread that points to a value for as long as that is lent. It has no destructor.
+pub(crate) struct Lent<T>(Cell<*const T>);
 
-/// The calling thread's worker, if it is one. May be called in a signal handler.
-pub(crate) fn worker<R>(body: impl FnOnce(&Worker) -> R) -> Option<R> {
-    with(|worker| worker.map(body))
-}
-
-/// Calls `section`: by way of the calling thread's worker, if it is one.
-pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F) -> R) -> R {
-    with(|worker| match worker {
-        Some(worker) => on_worker(worker, section),
-        None => section(),
-    })
-}
-
-fn with<R>(body: impl FnOnce(Option<&Worker>) -> R) -> R {
-    let worker = WORKER.get();
-    // SAFETY: the pointer is set only while `with_worker` borrows the worker on this thread, also if it
-    // panics, and is read on this thread only, so what it points to is alive for as long as `body` runs.
-    body(unsafe { worker.as_ref() })
-}
-
-/// Puts the calling thread in a poll of `task` while `body` runs.
-pub(crate) fn with_task<R>(task: &Arc<task::Cell>, body: impl FnOnce() -> R) -> R {
-    pointing(&TASK, task, body)
-}
-
-/// Makes a word of the calling thread point to `what` while `body` runs, and no longer if it panics.
-fn pointing<T, R>(
-    word: &'static LocalKey<Cell<*const T>>,
-    what: &T,
-    body: impl FnOnce() -> R,
-) -> R {
-    struct End<T: 'static>(&'static LocalKey<Cell<*const T>>);
-    impl<T> Drop for End<T> {
-        fn drop(&mut self) {
-            self.0.set(ptr::null());
-        }
+impl<T> Lent<T> {
+    /// A word that points nowhere.
+    pub(crate) const fn none() -> Lent<T> {
+        Lent(Cell::new(ptr::null()))
     }
-    word.set(what);
-    let _end = End(word);
-    body()
-}
 
-/// The task in whose poll the calling thread is.
-pub(crate) fn task<R>(body: impl FnOnce(Option<&Arc<task::Cell>>) -> R) -> R {
-    let task = TASK.get();
-    // SAFETY: the pointer is set only while `with_task` borrows the `Arc` on this thread, also if it panics,
-    // and is read on this thread only, so what it points to is alive for as long as `body` runs.
-    body(unsafe { task.as_ref() })
+    /// Makes the word point to `value` while `body` runs, and no longer if that panics.
+    pub(crate) fn lend<R>(&self, value: &T, body: impl FnOnce() -> R) -> R {
+        struct End<'a, T>(&'a Cell<*const T>);
+        impl<T> Drop for End<'_, T> {
+            fn drop(&mut self) {
+                self.0.set(ptr::null());
+            }
+        }
+        self.0.set(value);
+        let _end = End(&self.0);
+        body()
+    }
+
+    /// Calls `body` with the value, if one is lent. May be called in a signal handler.
+    pub(crate) fn with<R>(&self, body: impl FnOnce(Option<&T>) -> R) -> R {
+        let value = self.0.get();
+        // SAFETY: the pointer is set only while `lend` borrows the value, also if that panics. Only the thread that
+        // has the word reads it, so the value is alive for as long as `body` runs.
+        body(unsafe { value.as_ref() })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    thread_local! {
-        static WORD: Cell<*const u32> = const { Cell::new(ptr::null()) };
-    }
-
     #[test]
     fn a_word_points_nowhere_after_a_panic() {
-        let panics = || pointing(&WORD, &7, || assert!(WORD.get().is_null(), "it is set"));
-        assert!(std::panic::catch_unwind(panics).is_err());
-        assert!(WORD.get().is_null());
+        let word = Lent::none();
+        let is_there = || word.with(|value| value == Some(&7));
+        let panics = || word.lend(&7, || assert!(!is_there(), "it is lent"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        assert!(!is_there());
     }
 }

@@ -9,10 +9,10 @@
 //! Rejected: to bring the memory along from outside of the section. A waiter needs some for three lists of two tasks
 //! and for the queue of a mutex. It would have to ask for each, and again after each try.
 
+use crate::os::above::{Above, Calls};
 use crate::os::local;
 use crate::os::pages::{PAGE, map, unmap};
 use crate::os::sync::{Mutex, lock};
-use crate::task::without_preemption;
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use std::ptr::{self, NonNull};
 
@@ -88,7 +88,7 @@ fn class(layout: Layout) -> Option<usize> {
 /// Nobody is stopped with the lock, wherever the caller is.
 fn with_arena<R>(act: impl FnOnce(&mut Arena) -> R) -> R {
     debug_assert!(!local::is_handling(), "the signal handler allocates nothing (H1)");
-    without_preemption(|| act(&mut lock(&ARENA)))
+    Above::without_preemption(|| act(&mut lock(&ARENA)))
 }
 
 // SAFETY: a block is in one pair of hands from `allocate` to `deallocate`: it is cut from a chunk once, and is in

@@ -6,11 +6,13 @@
 //! What may be called from a signal handler says so; it is atomics and raw system calls, never the allocator, never a
 //! lock, and it keeps errno.
 
+pub(crate) mod above;
 pub(crate) mod alloc;
 pub(crate) mod biased;
 pub(crate) mod cgroup;
 pub(crate) mod cpu_latency;
 pub(crate) mod future;
+pub(crate) mod harmless;
 pub(crate) mod here;
 pub(crate) mod list;
 pub(crate) mod local;
@@ -19,6 +21,7 @@ pub(crate) mod memory;
 pub(crate) mod seat;
 pub(crate) mod sync;
 pub(crate) mod trial;
+pub(crate) mod wait;
 
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
 pub(crate) mod barrier;

@@ -1,6 +1,6 @@
 //! The doorbell: a signal that says "look", and nothing else.
 //!
-//! The handler keeps errno, asks who the thread is, and calls [`crate::worker::Worker::rung`],
+//! The handler keeps errno, and calls [`Calls::rung`],
 //! which does atomics and futex calls only (H1). While it runs every signal waits but those of
 //! faults (`sa_mask`, H9). The signal may come late, twice, or from somebody else: the handler looks at words that
 //! say what is wanted (H8).
@@ -8,11 +8,15 @@
 //! Workers hear every signal that the thread hears which built the runtime: the threads and programs that
 //! tasks start inherit that. So our signal may interrupt another handler.
 
+use crate::os::above::{Above, Calls};
 use crate::os::quiet::Frame;
+use crate::os::stack::Copied;
 use crate::os::thread::Tid;
 use crate::os::unwind::Registers;
 use crate::os::{clock, code, local};
-use crate::worker::Worker;
+use std::ops::Range;
+
+pub(crate) use crate::os::above::Signals;
 
 /// The signal of a runtime, if not said.
 pub(crate) const USUAL: i32 = libc::SIGURG;
@@ -54,9 +58,6 @@ pub(crate) fn ring(thread: Tid, signal: i32) {
         libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal);
     }
 }
-
-/// Signals of the kernel: number n is bit n - 1.
-pub(crate) type Signals = u64;
 
 /// Lets the calling thread hear `signal`. To which it is deaf then: to those that the thread was deaf to
 /// which made it.
@@ -115,25 +116,16 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
     let unsafe_point = code::is_unsafe(interrupted(context)) || std::thread::panicking();
     let deaf_to = deaf_to(context);
-    local::handling(|| {
-        local::worker(|worker| {
-            show_stack(worker, context);
-            worker.rung(unsafe_point, deaf_to);
-        });
-    });
+    let copy = |place: &Copied, worker: u32, poll: u64, stack: Range<usize>| {
+        // SAFETY: the stack is this thread's, as the C library said when the thread began; it is mapped from below the
+        // stack pointer, which is in it, up to the beginning of the poll.
+        unsafe { place.answer(worker, poll, stack, || registers(context)) };
+    };
+    local::handling(|| Above::rung(unsafe_point, deaf_to, copy));
     // SAFETY: as above.
     unsafe {
         *errno = saved;
     }
-}
-
-/// Copies the stack of the calling thread if the worker's poll is reported as a stall.
-fn show_stack(worker: &Worker, context: *mut libc::c_void) {
-    let Some(stalls) = &worker.shared.stalls else { return };
-    let (poll, stack) = (worker.clock.poll(), worker.clock.stack());
-    // SAFETY: the stack is this thread's, as the C library said when the thread began; it is mapped from below the
-    // stack pointer, which is in it, up to the beginning of the poll.
-    unsafe { stalls.copied.answer(worker.id.0, poll, stack, || registers(context)) };
 }
 
 /// To which signals the interrupted code was deaf.

@@ -1,8 +1,7 @@
 //! For tests: allocators, as those of crates may be.
 
-use crate::os::local;
+use crate::os::above::{Above, Calls};
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
-use crate::worker::Worker;
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// An allocator with one lock for all, which is neither the C library's nor known to the runtime: a task
@@ -103,6 +102,5 @@ fn refuse_own_code() {
 /// Whether the calling thread is a worker in own code, where nobody is stopped and nothing is to be
 /// allocated. A section that blocks is none.
 pub fn is_in_own_code() -> bool {
-    let is_own = |worker: &Worker| worker.is_in_own_code() && !worker.is_blocking();
-    local::worker(is_own) == Some(true)
+    Above::is_in_own_code()
 }

@@ -138,7 +138,7 @@ fn live(shared: &Arc<Shared>, own: Own) {
     OWN.set(Some(own));
     while let Some(order) = next_order() {
         let Order::Poll(cell) = order else { unreachable!("it is in no poll") };
-        os::local::with_task(&cell, || os::future::run(&cell));
+        crate::task::current::with_task(&cell, || os::future::run(&cell));
         drop(cell);
         report(Report::Ended);
     }

@@ -3,9 +3,9 @@
 //! Everything else of `Shared` is used as it is. A thread of a paused runtime is no worker, so each question for
 //! the calling worker is answered by none, and the few that matter are asked of [`here`] as well.
 
-use crate::deferred::harmless::harmless;
 use crate::mutex::guards;
 use crate::observe::Observer;
+use crate::os::harmless::harmless;
 use crate::os::here;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::shared::Shared;

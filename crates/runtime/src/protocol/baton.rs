@@ -16,7 +16,8 @@
 //! owner only of a slot that is its own; one that was given a slot does not wait for ever; one that is stopped
 //! can be let go, as often as it stops.
 
-use crate::os::sync::{AtomicU32, AtomicU64, Ordering, futex_wait, futex_wake};
+use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::os::wait::{futex_wait, futex_wake};
 
 /// Whether a worker may run.
 #[derive(Debug)]

@@ -21,7 +21,8 @@
 //! Invariants, modelled in loom: a thread in foreign code is not steered, and is not being steered; a thread that is
 //! bound for a task stays so.
 
-use crate::os::sync::{AtomicU32, Ordering, let_others_run};
+use crate::os::sync::{AtomicU32, Ordering};
+use crate::os::wait::let_others_run;
 
 /// Whether a thread sleeps, and where; and whether it is bound for its waking.
 #[derive(Debug)]

@@ -19,7 +19,8 @@
 //! Invariants, modelled in loom: no two are at the wheel; no worker sleeps while the wheel is free and nobody is awake
 //! who sees to that; a thread that wants the wheel gets it.
 
-use crate::os::sync::{AtomicU32, AtomicU64, Ordering, futex_wait, futex_wake};
+use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::os::wait::{futex_wait, futex_wake};
 
 const FREE: u32 = 0;
 const WORKER: u32 = 1;

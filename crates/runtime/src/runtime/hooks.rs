@@ -13,7 +13,7 @@
 //! Invariants: no lock of the runtime is held; the thread is in no poll, and owns no slot that another thread could
 //! use; a panic goes to the panic hook of the process, and no further.
 
-use crate::deferred::harmless::harmless;
+use crate::os::harmless::harmless;
 use crate::os::sync::Arc;
 use std::cell::Cell;
 use std::fmt;

@@ -10,7 +10,7 @@ use crate::observe::teller::Teller;
 use crate::os;
 use crate::os::sync::{Arc, Ordering, lock};
 use crate::stall::Stalls;
-use crate::task::without_preemption;
+use crate::worker::current::without_preemption;
 use crate::worker::ring;
 use std::thread;
 

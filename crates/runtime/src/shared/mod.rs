@@ -31,11 +31,12 @@ use crate::runtime::Builder;
 use crate::runtime::cookies::NoCookies;
 use crate::snapshot::Groups;
 use crate::stall::{self, Stalls};
-use crate::task::{Asked, Cell, Job, JoinHandle, NewCell, Todo, without_preemption};
+use crate::task::{Asked, Cell, Head, Job, JoinHandle, NewCell, Todo};
 use crate::time::late::Late;
 use crate::time::timers;
 use crate::trial::siege;
 use crate::worker::batch::Batches;
+use crate::worker::current::without_preemption;
 use crate::worker::newcomers::Outsiders;
 use crate::worker::{POLL_GRACE, Worker, ring};
 use runyard_engine::attr::{Attr, Cookie, LatencyNice, Nice, Policy};
@@ -400,7 +401,7 @@ impl Shared {
     /// handler.
     pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
         let ours = |worker: &Worker| std::ptr::eq(&raw const *worker.shared, self);
-        os::local::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
+        crate::worker::current::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
     }
 
     /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare.
@@ -571,7 +572,7 @@ impl Shared {
         let asked = Asked::new(&attr, reset_on_fork);
         let light = serves || !(self.preempts || blocks);
         let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
-        let (cell, result) = os::future::task(self, new, future);
+        let (cell, result) = os::future::task(Head::new(self.clone(), new), future);
         let result = JoinHandle::new(result);
         if let Some(group) = group {
             without_preemption(|| *lock(&cell.rest().membership) = Membership::of(group));

@@ -19,9 +19,9 @@
 
 use super::clock::Seen;
 use super::{NoBacktrace, OnStall, StallBacktrace, StallReport};
-use crate::deferred::harmless::harmless;
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
+use crate::os::harmless::harmless;
 use crate::os::stack::{Answer, Copied};
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Ordering, lock};
 use crate::runtime::Entered;

@@ -1,12 +1,11 @@
 //! The start of tasks, and the attributes with which they start.
 
 use crate::group::Group;
-use crate::os;
 use crate::os::here;
 use crate::os::sync::Arc;
 use crate::runtime::current;
 use crate::shared::{NewTask, Shared};
-use crate::task::{self, Heritage, JoinHandle, Task};
+use crate::task::{Heritage, JoinHandle, Task};
 use crate::time::nanos;
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
@@ -273,7 +272,7 @@ impl TaskBuilder {
         function: impl FnOnce() -> T,
     ) -> (TaskBuilder, impl Future<Output = T>) {
         self.blocks = true;
-        (self, async move { os::local::section(function, Worker::function) })
+        (self, async move { crate::worker::current::section(function, Worker::function) })
     }
 
     #[track_caller]
@@ -464,7 +463,7 @@ pub fn spawn_blocking<T: Send + 'static>(
 /// assert!(status.unwrap().success());
 /// ```
 pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
-    os::local::section(function, Worker::blocking)
+    crate::worker::current::section(function, Worker::blocking)
 }
 
 /// Runs a section in which the task is not stopped, such as a few microseconds under a lock on which other tasks spin
@@ -482,7 +481,7 @@ pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
 /// assert_eq!(*COUNT.lock().unwrap(), 1);
 /// ```
 pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-    task::without_preemption(|| here::without_preemption(section))
+    crate::worker::current::without_preemption(|| here::without_preemption(section))
 }
 
 /// Runs `wakes` so that the tasks that it wakes start now: each goes to an idle CPU, or preempts the running task. This
@@ -500,7 +499,7 @@ pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
 /// });
 /// ```
 pub fn wake_at_once<R>(wakes: impl FnOnce() -> R) -> R {
-    os::local::section(|| here::outside_of_poll(wakes), Worker::wake_at_once)
+    crate::worker::current::section(|| here::outside_of_poll(wakes), Worker::wake_at_once)
 }
 
 /// Lets other tasks run before the calling task goes on.

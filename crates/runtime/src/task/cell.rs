@@ -4,16 +4,17 @@
 //! in its hands, and the box comes to the seat after the poll is over. So a task is never in two queues, and no wake-up
 //! is lost.
 
+use super::join::JoinError;
 use crate::group::Membership;
 use crate::mutex::guards::Guards;
 use crate::mutex::lending::Inheritance;
 use crate::os;
-use crate::os::future::{Body, Join, Waiter, block};
+use crate::os::future::{self, block};
 use crate::os::memory::Own;
-use crate::os::seat::Seat;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
 use crate::shared::{KickNow, Shared};
 use crate::worker::Worker;
+use crate::worker::current::without_preemption;
 use allocator_api2::boxed::Box;
 use runyard_engine::attr::{Attr, Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
@@ -22,16 +23,13 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::{Requests, Tag};
 use runyard_smp::machine::{Controlled, TaskOf, apply_pending};
+use std::any::Any;
 use std::fmt;
 use std::ptr;
 use std::task::Waker;
 
 /// The payload of an engine task, which a worker needs to run it.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) cell: Arc<Cell>,
-    pub(crate) todo: Todo,
-}
+pub(crate) type Job = future::Job<Head>;
 
 impl Controlled for Job {
     fn tag(&self) -> &Tag {
@@ -144,18 +142,14 @@ pub(crate) struct NewCell {
 }
 
 /// The state that a task shares with its wakers and handles, for any type of future.
-pub(crate) type Cell = TaskCell<dyn Body>;
+pub(crate) type Cell = future::Cell<Head>;
 
-/// A task's cell, with its future.
+/// The part of a [`Cell`] beside the turn of the task, its future and its result.
 ///
-/// The fields stay in the order of the source. Those that every wake-up and poll reads lie together behind the
-/// reference counts, because with thousands of tasks each cache line is a miss.
+/// The fields stay in the order of the source. Those that every wake-up and poll reads are at the front, behind the turn,
+/// because with thousands of tasks each cache line is a miss.
 #[repr(C)]
-pub(crate) struct TaskCell<B: ?Sized> {
-    pub(crate) seat: Seat<TaskOf<Job>>,
-    /// Set when the future has been dropped.
-    done: AtomicBool,
-    aborted: AtomicBool,
+pub(crate) struct Head {
     /// See [`Cell::is_light`].
     light: AtomicBool,
     /// Set if `affinity` is some.
@@ -164,6 +158,7 @@ pub(crate) struct TaskCell<B: ?Sized> {
     bequeaths: AtomicBool,
     /// Set for a task that serves other tasks, and ends after them.
     pub(crate) serves: bool,
+    pub(crate) guards: Guards,
     pub(crate) id: TaskId,
     /// The only reference of a task to its runtime. All others go through it, because CPUs would contend for the
     /// reference count.
@@ -172,16 +167,12 @@ pub(crate) struct TaskCell<B: ?Sized> {
     pub(crate) place: AtomicU64,
     pub(crate) slack: Slack,
     pub(crate) tag: Tag,
-    pub(crate) join: Join,
-    pub(crate) guards: Guards,
-    pub(crate) waiter: Waiter,
     pub(crate) asked: Mutex<Asked>,
     /// CPU time charged to the task. It is updated when a caller asks for it, when the task is woken, and at its end.
     used: AtomicU64,
     /// Time at which the task became runnable, if it was woken in its poll. For the observer.
     woken_at: AtomicU64,
     rest: OnceLock<Box<Rest, Own>>,
-    pub(crate) body: B,
 }
 
 /// The part of a cell that few tasks need. It is allocated from the runtime's own memory when a task first needs it,
@@ -199,40 +190,51 @@ pub(crate) struct Rest {
     requests: Requests,
 }
 
-impl<B: ?Sized> fmt::Debug for TaskCell<B> {
+impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cell").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-impl<B> TaskCell<B> {
-    pub(crate) fn new(shared: Arc<Shared>, new: NewCell, body: B) -> TaskCell<B> {
+impl future::Head for Head {
+    type Error = JoinError;
+    type Todo = Todo;
+
+    fn cancelled(&self) -> JoinError {
+        JoinError::cancelled(self.id)
+    }
+
+    fn panicked(&self, payload: std::boxed::Box<dyn Any + Send>) -> JoinError {
+        JoinError::panicked(self.id, payload)
+    }
+
+    fn wake(cell: &Cell) {
+        cell.wake();
+    }
+}
+
+impl Head {
+    pub(crate) fn new(shared: Arc<Shared>, new: NewCell) -> Head {
         let NewCell { id, name, asked, slack, serves, bequeaths, light } = new;
         let rest = OnceLock::new();
         if name.is_some() {
             let _ = rest.set(Box::new_in(Rest { name, ..Rest::default() }, Own));
         }
-        TaskCell {
-            seat: Seat::new(),
-            done: AtomicBool::new(false),
-            aborted: AtomicBool::new(false),
+        Head {
             light: AtomicBool::new(light),
             has_affinity: AtomicBool::new(false),
             bequeaths: AtomicBool::new(bequeaths),
             serves,
+            guards: Guards::default(),
             id,
             shared,
             place: AtomicU64::new(NOWHERE),
             slack: Slack::new(slack, asked.policy),
             tag: Tag::default(),
-            join: Join::default(),
-            guards: Guards::default(),
-            waiter: Waiter::default(),
             asked: Mutex::new(asked),
             used: AtomicU64::new(0),
             woken_at: AtomicU64::new(0),
             rest,
-            body,
         }
     }
 }
@@ -314,26 +316,6 @@ impl Cell {
         lock(&self.rest_if_any()?.affinity).clone()
     }
 
-    /// Returns whether the future has been dropped, at its end or earlier.
-    pub(crate) fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire)
-    }
-
-    /// Records that the future has been dropped.
-    pub(crate) fn note_done(&self) {
-        self.done.store(true, Ordering::Release);
-    }
-
-    /// Returns whether an abort of the task was requested.
-    pub(crate) fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
-    }
-
-    /// Returns whether the result of the task is available. That is some time after the future has been dropped.
-    pub(crate) fn is_over(&self) -> bool {
-        self.join.is_over()
-    }
-
     /// Returns whether the last poll of the task ended without blocking.
     ///
     /// Before the first poll this is a guess. It is true for a task that serves others, because they may hold the
@@ -353,7 +335,9 @@ impl Cell {
     /// Returns whether the calling thread is in the poll of this task.
     pub(crate) fn is_polled_here(&self) -> bool {
         let own = (&raw const *self).cast::<()>();
-        os::local::task(|task| task.is_some_and(|task| ptr::eq(Arc::as_ptr(task).cast(), own)))
+        crate::task::current::task(|task| {
+            task.is_some_and(|task| ptr::eq(Arc::as_ptr(task).cast(), own))
+        })
     }
 
     /// Returns whether `waker` is the task's own waker, which calls no foreign code.
@@ -417,7 +401,7 @@ impl Cell {
             return;
         }
         without_preemption(|| {
-            let since = os::local::worker(Worker::waking_since).flatten();
+            let since = crate::worker::current::worker(Worker::waking_since).flatten();
             if self.shared.is_observed() {
                 let noted = since.unwrap_or_else(os::thread::now);
                 self.woken_at.store(noted.0, Ordering::Relaxed);
@@ -455,11 +439,6 @@ impl Cell {
             self.wake();
         }
     }
-
-    /// Records that the task is to end at its next poll.
-    pub(crate) fn note_aborted(&self) {
-        self.aborted.store(true, Ordering::Release);
-    }
 }
 
 /// Returns the job of a task that is with its host.
@@ -467,21 +446,16 @@ fn job(task: &mut TaskOf<Job>) -> &mut Job {
     task.payload.as_mut().expect("a blocked task has its payload")
 }
 
-/// Runs a section of the runtime's own code. A worker is not stopped in it.
-pub(crate) fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-    os::local::section(section, Worker::without_preemption)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::JoinError;
+    use crate::os::future::TaskCell;
     use runyard_engine::task::Task;
 
     /// A program may have a million cells.
     #[test]
     fn a_task_is_small() {
-        assert_eq!(size_of::<TaskCell<()>>(), 152);
+        assert_eq!(size_of::<TaskCell<Head, ()>>(), 152);
         assert_eq!(size_of::<Task<Job>>(), 168);
         assert_eq!(
             size_of::<Result<(), JoinError>>(),

@@ -5,12 +5,12 @@
 //! can be given to other code. Rejected: one type called `Task` for all three. In other libraries that name is a handle
 //! that waits for the result, and cancels the task when it is dropped.
 
-use super::cell::{Cell, without_preemption};
+use super::cell::Cell;
 use crate::group::Group;
-use crate::os;
 use crate::os::sync::{Arc, lock};
 use crate::task::builder::{LatencyNiceError, ONE_RUNTIME, TaskBuilder, allowed, is_same_runtime};
 use crate::time::nanos;
+use crate::worker::current::without_preemption;
 use runyard_engine::attr::{Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Change, TaskId};
@@ -237,7 +237,7 @@ impl TaskHandle {
 
 /// Returns the cell of the task in whose poll the calling code runs.
 pub(crate) fn current_cell() -> Option<Arc<Cell>> {
-    os::local::task(|task| task.cloned())
+    crate::task::current::task(|task| task.cloned())
 }
 
 /// The resources that a task has used.

@@ -1,9 +1,11 @@
 //! The result of a task: the handle that waits for it, and the error if there is none.
 
+use super::cell::Head;
 use super::handle::{AbortHandle, TaskHandle};
-use crate::deferred::harmless::{LastCareful, Outcome};
+use crate::deferred::careful::LastCareful;
 use crate::os::future::Joined;
-use crate::os::sync::Mutex;
+use crate::os::harmless::Outcome;
+use crate::os::sync::{Mutex, OnceLock};
 use runyard_engine::task::TaskId;
 use std::any::Any;
 use std::borrow::Cow;
@@ -134,31 +136,33 @@ impl std::error::Error for JoinError {}
 /// A handle that waits for the result of a task. If it is dropped, the task goes on.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
-    result: Joined<T>,
+    result: Joined<Head, T>,
+    /// Made when it is asked for.
+    task: OnceLock<TaskHandle>,
     careful: LastCareful,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(result: Joined<T>) -> Self {
-        JoinHandle { result, careful: LastCareful::default() }
+    pub(crate) fn new(result: Joined<Head, T>) -> Self {
+        JoinHandle { result, task: OnceLock::new(), careful: LastCareful::default() }
     }
 
     /// Returns a handle with which the task can be inspected and changed. It outlives this handle.
     #[must_use]
     pub fn task(&self) -> &TaskHandle {
-        self.result.task()
+        self.task.get_or_init(|| TaskHandle { cell: self.result.cell().clone() })
     }
 
     /// Returns the task's number, which is unique in its runtime and identifies it in the events of an
     /// [`crate::Observer`].
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.task().id()
+        self.result.cell().id
     }
 
     /// Ends the task at its next await, unless it is over by then.
     pub fn abort(&self) {
-        self.task().abort();
+        self.result.cell().abort();
     }
 
     /// Returns a handle that can only end the task.
@@ -170,7 +174,7 @@ impl<T> JoinHandle<T> {
     /// Returns whether the task is over. Its result is then available, and this handle is ready.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task().is_finished()
+        self.result.cell().is_over()
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod builder;
 mod cell;
+pub(crate) mod current;
 mod handle;
 mod heritage;
 mod join;
@@ -15,6 +16,6 @@ pub use handle::{AbortHandle, Task, TaskHandle, TaskUsage};
 pub use join::{JoinError, JoinHandle};
 pub use set::JoinSet;
 
-pub(crate) use cell::{Asked, Cell, Job, NewCell, TaskCell, Todo, without_preemption};
+pub(crate) use cell::{Asked, Cell, Head, Job, NewCell, Todo};
 pub(crate) use handle::current_cell;
 pub(crate) use heritage::Heritage;

@@ -14,13 +14,14 @@
 //! Rejected: a loop over all handles in each poll, because its cost is quadratic in their number. Also rejected: a
 //! channel to which each task sends its result, because a task that is aborted before its first poll sends none.
 
-use super::cell::without_preemption;
 use super::handle::AbortHandle;
 use super::join::{JoinError, JoinHandle};
-use crate::deferred::harmless::{LastCareful, harmless};
+use crate::deferred::careful::LastCareful;
+use crate::os::harmless::harmless;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::runtime::handle::Handle;
 use crate::task::builder::{spawn, spawn_blocking};
+use crate::worker::current::without_preemption;
 use runyard_engine::task::TaskId;
 use std::fmt;
 use std::future::{Future, poll_fn};

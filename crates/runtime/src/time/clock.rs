@@ -8,7 +8,7 @@
 use crate::os;
 use crate::os::here;
 use crate::os::sync::OnceLock;
-use crate::task::without_preemption;
+use crate::worker::current::without_preemption;
 use runyard_engine::time::{Nanos, Time};
 use std::time::{Duration, Instant};
 

@@ -20,7 +20,7 @@
 use crate::os;
 use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, lock};
 use crate::shared::{KickNow, Shared};
-use crate::task::without_preemption;
+use crate::worker::current::without_preemption;
 use runyard_engine::run_queue::Expired;
 use runyard_engine::time::Time;
 use runyard_engine::timer::Walk;

@@ -19,7 +19,6 @@ pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 
 pub(crate) use clock::nanos;
 
-use crate::os;
 use crate::os::here;
 use crate::time::timers::{Alarm, Armed};
 use clock::{after, time_of};
@@ -183,5 +182,7 @@ impl Future for Sleep {
 
 /// What the task allows in whose poll this is called.
 fn tasks_slack() -> Nanos {
-    os::local::task(|task| task.map_or(here::default_slack(), |cell| cell.slack.of_timers()))
+    crate::task::current::task(|task| {
+        task.map_or(here::default_slack(), |cell| cell.slack.of_timers())
+    })
 }

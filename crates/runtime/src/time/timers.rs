@@ -16,13 +16,13 @@
 
 use crate::deferred::errands::Bell;
 use crate::deferred::rubbish::{Rubbish, discard};
-use crate::os;
 use crate::os::here;
 use crate::os::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::protocol::places::Places;
 use crate::runtime::{current, is_current};
 use crate::shared::Shared;
-use crate::task::{Cell, without_preemption};
+use crate::task::Cell;
+use crate::worker::current::without_preemption;
 use crate::worker::{Worker, ring};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
@@ -246,7 +246,9 @@ impl Host {
 
     /// That of the calling code.
     fn current() -> Host {
-        let task = os::local::task(|task| task.filter(|cell| is_current(&cell.shared)).cloned());
+        let task = crate::task::current::task(|task| {
+            task.filter(|cell| is_current(&cell.shared)).cloned()
+        });
         task.map_or_else(|| Host::Runtime(current()), Host::Task)
     }
 }

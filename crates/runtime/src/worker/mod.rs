@@ -9,6 +9,7 @@
 //! to resume that worker, and it is scheduled like any other.
 
 pub(crate) mod batch;
+pub(crate) mod current;
 mod idle;
 pub(crate) mod newcomers;
 mod picture;
@@ -267,7 +268,7 @@ impl Worker {
     pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
         let settled = self.settle_in();
         if settled {
-            os::local::with_worker(self, || self.work(owns));
+            crate::worker::current::with_worker(self, || self.work(owns));
         } else {
             self.is_ready(ready::REFUSED);
         }
@@ -499,7 +500,7 @@ impl Worker {
         if polls {
             self.shared.empty_bin_a_little(cpu);
             self.in_poll.store(true, Ordering::Relaxed);
-            self.clocked(now, || os::local::with_task(cell, || os::future::run(cell)));
+            self.clocked(now, || crate::task::current::with_task(cell, || os::future::run(cell)));
             self.in_poll.store(false, Ordering::Relaxed);
         }
         self.set_preempt_count(1);

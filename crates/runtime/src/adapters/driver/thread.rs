@@ -2,8 +2,8 @@
 
 use super::Own;
 use crate::crew::maker::Refusal;
-use crate::deferred::harmless::harmless;
 use crate::os;
+use crate::os::harmless::harmless;
 use crate::os::sync::{Arc, Ordering, lock};
 use crate::os::thread::SHORTEST_SLICE;
 use crate::runtime::Entered;

@@ -9,8 +9,8 @@
 //! called and does not return loses its slot ([`crate::protocol::handoff`]).
 
 use super::Own;
-use crate::deferred::harmless::harmless;
 use crate::os;
+use crate::os::harmless::harmless;
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::os::thread::Tid;
 use runyard_engine::time::Time;

@@ -1,16 +1,16 @@
 //! No signal stops a thread here.
 
 use super::thread::Tid;
+use crate::os::above::{Above, Calls};
 use crate::os::local;
-use crate::stall::PollClock;
-use crate::worker::Worker;
+use crate::os::stack::Copied;
 use std::ops::Range;
+
+/// None are known here.
+pub(crate) use crate::os::above::Signals;
 
 /// What a runtime has for the number of its signal, if not said.
 pub(crate) const USUAL: i32 = 0;
-
-/// Signals to which a thread is deaf. None are known.
-pub(crate) type Signals = u64;
 
 /// No handler is installed.
 pub(crate) fn install(_signal: i32) -> bool {
@@ -34,5 +34,5 @@ pub(crate) fn listen_to(_signal: i32) -> Signals {
 pub(crate) fn listen_to_nothing() {}
 
 /// What a handler calls is compiled here too, though nobody calls it.
-const _: (fn(&Worker, bool, Signals), fn(fn())) = (Worker::rung, local::handling);
-const _: fn(&PollClock) -> Range<usize> = PollClock::stack;
+type Copy = fn(&Copied, u32, u64, Range<usize>);
+const _: (fn(bool, Signals, Copy), fn(fn())) = (Above::rung, local::handling);

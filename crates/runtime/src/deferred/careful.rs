@@ -1,50 +1,10 @@
-//! Foreign code that may panic while the runtime calls it: the destructor of a result that nobody takes, a
-//! waker, an observer. The panic hook reports the panic, as every panic, and the panic goes no further.
+//! Foreign wakers, which may panic while the runtime calls them.
 
-use crate::os;
+use crate::os::harmless::harmless;
 use crate::os::sync::Arc;
 use crate::runtime::Unpark;
-use crate::task::{Cell, JoinError};
-use std::fmt;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::task::Cell;
 use std::task::{Wake, Waker};
-
-/// Calls what may panic.
-pub(crate) fn harmless(foreign: impl FnOnce()) {
-    let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) else { return };
-    // The payload is foreign as well. One that panics again is left where it is.
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        mem::forget(another);
-    }
-}
-
-/// The result of a task. A panic of its destructor harms nobody.
-pub(crate) struct Outcome<T>(Option<Result<T, JoinError>>);
-
-impl<T> Outcome<T> {
-    pub(crate) fn new(result: Result<T, JoinError>) -> Outcome<T> {
-        Outcome(Some(result))
-    }
-
-    pub(crate) fn take(mut self) -> Result<T, JoinError> {
-        self.0.take().expect("a result is taken once")
-    }
-}
-
-impl<T> Drop for Outcome<T> {
-    fn drop(&mut self) {
-        if let Some(result) = self.0.take() {
-            harmless(|| drop(result));
-        }
-    }
-}
-
-impl<T> fmt::Debug for Outcome<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Outcome")
-    }
-}
 
 /// A foreign waker: a panic of it harms nobody.
 #[derive(Debug)]
@@ -88,7 +48,7 @@ impl Drop for Careful {
 /// waits in the runtime's code.
 pub(crate) fn is_harmless(waker: &Waker) -> bool {
     let is_own = |task: Option<&Arc<Cell>>| task.is_some_and(|cell| cell.is_woken_by(waker));
-    os::local::task(is_own) || Unpark::is_behind(waker)
+    crate::task::current::task(is_own) || Unpark::is_behind(waker)
 }
 
 /// The careful waker of a handle that is polled again and again.

@@ -1,0 +1,62 @@
+//! The worker that the calling thread is, and the calls that the folder [`os`](crate::os) makes to it.
+
+use super::Worker;
+use crate::os::above::{Above, Calls, Signals};
+use crate::os::local::Lent;
+use crate::os::stack::Copied;
+use crate::os::sync::Arc;
+use std::ops::Range;
+
+thread_local! {
+    static WORKER: Lent<Worker> = const { Lent::none() };
+}
+
+/// Makes the calling thread `worker` while `body` runs.
+pub(crate) fn with_worker(worker: &Arc<Worker>, body: impl FnOnce()) {
+    WORKER.with(|word| word.lend(worker, body));
+}
+
+/// The calling thread's worker, if it is one. May be called in a signal handler.
+pub(crate) fn worker<R>(body: impl FnOnce(&Worker) -> R) -> Option<R> {
+    WORKER.with(|word| word.with(|worker| worker.map(body)))
+}
+
+/// Calls `section`: by way of the calling thread's worker, if it is one.
+pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F) -> R) -> R {
+    WORKER.with(|word| {
+        word.with(|worker| match worker {
+            Some(worker) => on_worker(worker, section),
+            None => section(),
+        })
+    })
+}
+
+/// Runs a section of the runtime's own code; on a worker, without being stopped in it.
+pub(crate) fn without_preemption<R>(own: impl FnOnce() -> R) -> R {
+    section(own, Worker::without_preemption)
+}
+
+impl Calls for Above {
+    fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
+        without_preemption(section)
+    }
+
+    fn is_in_own_code() -> bool {
+        let is_own = |worker: &Worker| worker.is_in_own_code() && !worker.is_blocking();
+        worker(is_own) == Some(true)
+    }
+
+    fn rung<C: FnOnce(&Copied, u32, u64, Range<usize>)>(
+        at_unsafe_point: bool,
+        deaf_to: Signals,
+        copy: C,
+    ) {
+        worker(|worker| {
+            if let Some(stalls) = &worker.shared.stalls {
+                let (poll, stack) = (worker.clock.poll(), worker.clock.stack());
+                copy(&stalls.copied, worker.id.0, poll, stack);
+            }
+            worker.rung(at_unsafe_point, deaf_to);
+        });
+    }
+}
