@@ -222,7 +222,7 @@ impl Clockwork {
             }
         }
         let next = next.ok_or_else(|| self.is_stuck())?;
-        debug_assert!(next > self.now, "what is due was done");
+        debug_assert!(next > self.now, "all due events were handled");
         self.now = next;
         self.nr_at_once = 0;
         here::be(Here::at(self.now, None));
@@ -271,7 +271,7 @@ impl Clockwork {
             Doing::Idle => (Prev::Idle, None),
             Doing::Between(prev, over) => (prev, over),
             Doing::Computes(Stretch { job, until, .. }) => {
-                let stopped = self.computing.get_mut(&job.cell.id).expect("it computed");
+                let stopped = self.computing.get_mut(&job.cell.id).expect("the task computed");
                 stopped.left = until.since(self.now);
                 (Prev::Preempted(job), None)
             }
@@ -317,7 +317,7 @@ impl Clockwork {
         let Doing::Computes(Stretch { job, .. }) = doing else {
             unreachable!("a task computed here")
         };
-        let Computing { hand, .. } = self.computing.remove(&job.cell.id).expect("it computed");
+        let Computing { hand, .. } = self.computing.remove(&job.cell.id).expect("the task computed");
         self.order(cpu, hand, (job.cell, Order::GoOn));
     }
 
@@ -385,18 +385,18 @@ impl Clockwork {
                 .unwrap_or_default();
             said += if waits { ": it waits for a mutex" } else { "" };
             for holder in holders {
-                let _ = write!(said, " that {} has", self.host().describe(&holder));
+                let _ = write!(said, " that {} holds", self.host().describe(&holder));
             }
         }
-        said + "\nThey wait for each other, or for something outside of virtual time: I/O, or another thread"
+        said + "\nThey wait for each other, or for an event outside of virtual time: I/O, or another thread"
     }
 
     fn stands_still(&self) -> String {
         let last = self.last.as_ref().map(|cell| self.host().describe(cell)).unwrap_or_default();
         let many = self.nr_at_once - 1;
         format!(
-            "virtual time stands still: {many} things happened at one instant. The last that was polled \
-             is {last}. A task that waits in a loop has to sleep or to compute in it"
+            "virtual time stands still: {many} events happened at one instant. The task polled last \
+             is {last}. A task that waits in a loop must sleep or compute in it"
         )
     }
 }

@@ -97,7 +97,7 @@ impl Hands {
         let (shared, own) = (self.shared.clone(), Own { orders, report: self.report.clone() });
         let thread = thread::Builder::new().name("runyard-paused".to_owned());
         let thread = thread.spawn(move || live(&shared, own));
-        let thread = thread.expect("the system has threads for a test");
+        let thread = thread.expect("the system starts threads for a test");
         self.all.push(Thread { orders: order, thread });
         Hand(self.all.len() - 1)
     }
@@ -118,8 +118,8 @@ impl Hands {
         let task = self.shared.paused.as_ref().map(|host| host.describe(cell)).unwrap_or_default();
         eprintln!(
             "runyard: {task} has been running for {PATIENCE:?} of real time in a test in virtual time. It may \
-             block: virtual time knows nothing of `std::thread::sleep`, of I/O, or of a lock of the standard library \
-             that another task holds while it computes"
+             block: virtual time does not advance for `std::thread::sleep`, for I/O, or for a lock of the standard \
+             library that another task holds while it computes"
         );
     }
 
@@ -138,7 +138,7 @@ fn live(shared: &Arc<Shared>, own: Own) {
     let _context = Entered::enter(shared);
     OWN.set(Some(own));
     while let Some(order) = next_order() {
-        let Order::Poll(cell) = order else { unreachable!("it is in no poll") };
+        let Order::Poll(cell) = order else { unreachable!("the hand is in no poll") };
         crate::task::current::with_task(&cell, || os::future::run(&cell));
         drop(cell);
         report(Report::Ended);

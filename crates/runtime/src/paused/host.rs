@@ -170,7 +170,7 @@ impl Shared {
     pub(crate) fn note_place(&self, task: TaskId, place: &'static Location<'static>) {
         if let Some(host) = &self.paused {
             let ours = here::is_paused() || self.closed.load(Ordering::SeqCst);
-            assert!(ours, "no other thread spawns tasks in virtual time");
+            assert!(ours, "a thread outside of virtual time cannot spawn tasks");
             lock(&host.places).insert(task, place);
         }
     }
@@ -178,7 +178,7 @@ impl Shared {
     /// Asserts that the calling thread is one of this runtime's, if that is in virtual time.
     pub(crate) fn assert_that_may_ask(&self) {
         let ours = self.paused.is_none() || here::is_paused();
-        assert!(ours, "no other thread changes tasks in virtual time");
+        assert!(ours, "a thread outside of virtual time cannot change tasks");
     }
 
     /// Registers this runtime, which is in virtual time, so that mutexes find it.

@@ -121,7 +121,7 @@ impl Paused {
     }
 
     fn outcome<F: Future>(self, main: F) -> Result<F::Output, End> {
-        assert!(!here::is_paused(), "virtual time does not begin in virtual time");
+        assert!(!here::is_paused(), "a test in virtual time cannot start another one");
         let mut builder = self.builder.workers(self.cpus);
         builder.paused = Some(self.seed);
         let driver = Driver::default();
@@ -205,7 +205,7 @@ pub fn seeds(seeds: impl IntoIterator<Item = u64>, test: impl Fn(Paused)) {
 pub fn compute(span: Duration) {
     assert!(
         here::is_paused(),
-        "compute is for tests in virtual time: `runyard::test::paused(seed)`"
+        "`compute` needs virtual time: use `runyard::test::paused(seed)`"
     );
     let span = nanos(span);
     if hands::is_hand() {
@@ -305,7 +305,7 @@ fn drive<F: Future>(
         CLOCKWORK.set(Some(clockwork));
         let poll = || main.as_mut().poll(&mut Context::from_waker(&waker));
         let polled = catch_unwind(AssertUnwindSafe(poll));
-        clockwork = CLOCKWORK.take().expect("it was set before the poll");
+        clockwork = CLOCKWORK.take().expect("the clockwork was set before the poll");
         match polled {
             Ok(Poll::Ready(value)) => break Ok(value),
             Ok(Poll::Pending) => {}
@@ -318,7 +318,7 @@ fn drive<F: Future>(
     // The main future is dropped while virtual time still exists.
     CLOCKWORK.set(Some(clockwork));
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(main)));
-    clockwork = CLOCKWORK.take().expect("it was set before");
+    clockwork = CLOCKWORK.take().expect("the clockwork was set before the drop");
     let result = result.and_then(|value| dropped.map(|()| value).map_err(End::Panic));
     (clockwork, result)
 }

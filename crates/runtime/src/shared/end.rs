@@ -1,6 +1,6 @@
-//! How what workers share ends: first no task comes any more, then all tasks end, then all threads.
+//! The end of a runtime: first it accepts no more tasks, then all tasks end, then all threads.
 //!
-//! How long the caller waits for that: [`crate::runtime`].
+//! [`crate::runtime`] decides how long the caller waits for that.
 
 use super::live::Part;
 use super::{KickNow, Shared};
@@ -15,10 +15,10 @@ use crate::worker::ring;
 use std::thread;
 
 impl Shared {
-    /// Takes no more tasks, and ends every task at its next await. It may be said twice.
+    /// Accepts no more tasks, and ends every task at its next await. It may be called twice.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        // Who waits for budget is to end too.
+        // Throttled tasks must end too.
         without_preemption(|| {
             self.machine.lift_limits(os::thread::now(), &mut KickNow(self));
         });
@@ -34,7 +34,8 @@ impl Shared {
     /// Ends every task at its next await, and waits until all have ended.
     fn end_tasks(&self) {
         let _ = self.closer.set(thread::current());
-        // Also if it is closed already: a task that ended before there was a closer is not counted any more after this.
+        // This closes the runtime even if it is closed already: a task that ended before there was a closer no longer
+        // counts as live.
         self.close();
         while self.nr_live_but_serving() > 0 {
             thread::park();
@@ -51,7 +52,7 @@ impl Shared {
         without_preemption(|| self.parts.iter().map(|part| in_part(&lock(part))).sum())
     }
 
-    /// A task is over, or never was one. After it has left its part.
+    /// Counts a task that is over, or was refused, after it has left its part.
     pub(super) fn one_less_live(&self) {
         if self.closed.load(Ordering::SeqCst)
             && let Some(closer) = self.closer.get()
@@ -60,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// Ends the runtime, and waits until no task and no thread of it is left.
+    /// Ends the runtime, and waits until none of its tasks and threads is left.
     pub(crate) fn shut_down(self: &Arc<Shared>) {
         guards::delist(self);
         self.teller.iter().for_each(Teller::prepare_for_end);
@@ -70,7 +71,7 @@ impl Shared {
         self.keeper.look();
         self.maker.call();
         self.stalls.iter().for_each(Stalls::call);
-        // First, as the maker starts workers.
+        // Servants end first, because the maker starts workers.
         let servants = std::mem::take(&mut *lock(&self.servants));
         servants.into_iter().for_each(threads::join);
         for cpu in self.machine.config().topology.iter() {
@@ -87,7 +88,7 @@ impl Shared {
         self.serve_late();
     }
 
-    /// What is kept of tasks that are over knows the runtime, and goes.
+    /// Frees the boxes of tasks that are over, because they refer to the runtime.
     pub(crate) fn forget_boxes(&self) {
         self.empty_bins();
         for part in &self.parts {

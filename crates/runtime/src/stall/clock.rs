@@ -111,7 +111,7 @@ mod tests {
         clock.begin(Time(10), 0);
         assert_eq!(lasted(&clock, 30), Some((20, true)));
         assert!(clock.halt(Time(30)));
-        assert!(!clock.halt(Time(40)), "it stands already");
+        assert!(!clock.halt(Time(40)), "it is halted already");
         assert_eq!(lasted(&clock, 50), Some((20, false)));
         clock.go_on(Time(60));
         assert_eq!(lasted(&clock, 65), Some((25, true)));

@@ -14,7 +14,7 @@ pub struct Elapsed;
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time was over first")
+        f.write_str("the time was over before the future was ready")
     }
 }
 
