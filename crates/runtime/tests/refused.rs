@@ -1,4 +1,4 @@
-//! Where the kernel refuses what preemption needs, tasks are not preempted, and all else works.
+//! If the kernel refuses what preemption needs, tasks are not preempted, and everything else works.
 
 use runyard::{Runtime, Task, spawn, time};
 use rustix::process::{Resource, Rlimit, setrlimit};

@@ -179,7 +179,7 @@ fn a_future_that_is_ready_in_time_is_and_one_that_is_not_is_given_up() {
                 };
                 let started = Instant::now();
                 let late = timeout(ms(3), never).slack(Duration::ZERO).await;
-                assert_eq!(late.unwrap_err().to_string(), "the time was over first");
+                assert_eq!(late.unwrap_err().to_string(), "the time was over before the future was ready");
                 assert!(started.elapsed() >= ms(3));
                 assert!(given_up.load(Ordering::SeqCst), "what it has is dropped");
             });
