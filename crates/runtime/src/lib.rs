@@ -1,7 +1,7 @@
 //! A preemptive runtime for Rust programs, with the scheduling policies of Linux.
 //!
 //! A task is a future with a policy: normal tasks with a nice value, batch and idle tasks, or realtime tasks
-//! with a priority. Short polls cost what they cost on a cooperative runtime. If a long poll keeps a more
+//! with a priority. A short poll costs the same as on a cooperative runtime. If a long poll keeps a more
 //! important task waiting, a signal stops it in the middle. It continues later, on the thread on which it began. This
 //! needs no privilege, and no code in the task.
 //!
@@ -48,7 +48,7 @@
 //! * With the feature `tokio`, tasks use tokio's timers and sockets, and libraries that are built on them. With the
 //!   feature `hyper`, there is a server for axum's routers and other tower services. With the feature `rayon`, the threads
 //!   of rayon's pools are tasks.
-//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it needs,
+//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses a resource that it needs,
 //!   a task keeps its CPU until its poll ends ([`Runtime::preempts`]).
 #![cfg(not(loom))] // The model checker builds parts of the crate in a separate program: tests/models.rs.
 

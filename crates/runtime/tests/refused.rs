@@ -1,4 +1,4 @@
-//! If the kernel refuses what preemption needs, tasks are not preempted, and everything else works.
+//! If the kernel refuses a resource that preemption needs, tasks are not preempted, and everything else works.
 
 use runyard::{Runtime, Task, spawn, time};
 use rustix::process::{Resource, Rlimit, setrlimit};

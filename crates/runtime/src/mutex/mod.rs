@@ -174,7 +174,9 @@ fn wait_for<G>(lock: impl Future<Output = G>) -> G {
         match lock.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(guard) => return guard,
             Poll::Pending if here::is_paused() => {
-                panic!("a locked mutex cannot be waited for by blocking in virtual time: use `lock().await`")
+                panic!(
+                    "a locked mutex cannot be waited for by blocking in virtual time: use `lock().await`"
+                )
             }
             Poll::Pending => blocking(thread::park),
         }

@@ -1,4 +1,4 @@
-//! The event loop of a paused runtime: it decides what happens next in virtual time, and when.
+//! The event loop of a paused runtime: it selects the next event in virtual time, and its time.
 //!
 //! The loop asks the machine which task each simulated CPU runs, as workers do on real CPUs ([`crate::worker`]). A poll
 //! takes no time. A task that computes has its CPU until its span is over, or until the machine takes the CPU away. In
@@ -317,7 +317,8 @@ impl Clockwork {
         let Doing::Computes(Stretch { job, .. }) = doing else {
             unreachable!("a task computed here")
         };
-        let Computing { hand, .. } = self.computing.remove(&job.cell.id).expect("the task computed");
+        let Computing { hand, .. } =
+            self.computing.remove(&job.cell.id).expect("the task computed");
         self.order(cpu, hand, (job.cell, Order::GoOn));
     }
 

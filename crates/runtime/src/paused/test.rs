@@ -203,10 +203,7 @@ pub fn seeds(seeds: impl IntoIterator<Item = u64>, test: impl Fn(Paused)) {
 /// # Panics
 /// If the calling code is not in virtual time.
 pub fn compute(span: Duration) {
-    assert!(
-        here::is_paused(),
-        "`compute` needs virtual time: use `runyard::test::paused(seed)`"
-    );
+    assert!(here::is_paused(), "`compute` needs virtual time: use `runyard::test::paused(seed)`");
     let span = nanos(span);
     if hands::is_hand() {
         return hands::compute(&current(), span);

@@ -41,7 +41,7 @@ pub struct Builder {
     pub(crate) workers: Option<usize>,
     pub(crate) pins: bool,
     cookies: bool,
-    /// Number of workers that a core counts as having, regardless of what the kernel reports. For tests.
+    /// Number of workers that a core counts as having, regardless of the kernel's report. For tests.
     declared: Option<usize>,
     /// Number of workers of each core, if cookies are kept; otherwise the reason why they are not.
     pub(crate) cores: Result<usize, NoCookies>,
@@ -133,8 +133,7 @@ impl Builder {
     /// Switches core scheduling on: tasks with different [cookies](crate::Cookie) never run on one core at the same
     /// time, nor does a task with a cookie beside one without. Off by default.
     ///
-    /// Hardware threads of a core share caches and buffers, through which one program may find out what another one
-    /// does. Core scheduling needs [pinned workers](Builder::pin_workers) on CPUs that share cores. A worker runs no
+    /// Hardware threads of a core share caches and buffers, through which one program may observe another. Core scheduling needs [pinned workers](Builder::pin_workers) on CPUs that share cores. A worker runs no
     /// task while its core runs tasks of another cookie than the tasks that wait for the worker. It is then *forced
     /// idle*, and sleeps. Cookies take turns by the shares of their tasks. If workers share no cores or are not pinned,
     /// cookies have no effect. [`Runtime::keeps_cookies`] returns the reason.
@@ -143,7 +142,7 @@ impl Builder {
     /// workers. [Fewer workers than CPUs](Builder::workers) use the first CPUs that the process may use. There is no
     /// [batch dispatch](crate::runtime::experiments).
     ///
-    /// # What is not kept apart
+    /// # Limits of the separation
     /// * A poll that must make way runs until its signal arrives, about 50 us later. It also runs until it has released
     ///   a lock of the C library, for at most 10 ms of CPU time. The other cookie starts at once, so the two overlap
     ///   for that long. Without [preemption](Runtime::preempts) they overlap until the poll ends.
@@ -261,8 +260,7 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum number of kernel threads that run tasks. The default is nine tenths of what the system allows
-    /// the process. Each task that is stopped in the middle of a poll keeps one thread, and so does each task that
+    /// Sets the maximum number of kernel threads that run tasks. The default is nine tenths of the number that the system allows the process. Each task that is stopped in the middle of a poll keeps one thread, and so does each task that
     /// blocks in the kernel. At least three threads for each CPU are always allowed.
     ///
     /// At the ceiling, and wherever the system refuses a thread, the runtime falls back. Tasks whose last poll ended

@@ -92,7 +92,7 @@ impl Runtime {
     }
 
     /// Returns whether tasks are stopped in the middle of their polls. That is so on Linux, unless preemption is
-    /// [switched off](Builder::preempt) or the kernel refuses what it needs.
+    /// [switched off](Builder::preempt) or the kernel refuses a resource that it needs.
     ///
     /// Without preemption a task keeps its CPU until its next await, even while it blocks in the kernel. It gives its
     /// CPU away only in [`blocking`](crate::blocking). A function of [`spawn_blocking`](crate::spawn_blocking) then has

@@ -101,7 +101,7 @@ pub(crate) struct Shared {
     pub(crate) driver: Driver,
     /// Discarded values of each CPU, which foreign code will free.
     pub(crate) bins: Box<[Bin]>,
-    /// Number of tasks that are over and whose groups are in a bin, or held by the thread that empties it.
+    /// Number of finished tasks whose groups are in a bin, or held by the thread that empties it.
     pub(crate) nr_leaving: AtomicUsize,
     pub(crate) keeper: Keeper,
     pub(crate) maker: Maker,

@@ -66,7 +66,8 @@ static TASKS: Names = names!("task", "over all tasks");
 static CPUS: Names = names!("cpu", "on a CPU");
 static GROUPS: Names = names!("group", "in a group and below");
 
-static UPTIME: Known = gauge("runyard_uptime_seconds", Unit::Seconds, "Time since the start of the runtime");
+static UPTIME: Known =
+    gauge("runyard_uptime_seconds", Unit::Seconds, "Time since the start of the runtime");
 static LIVE: Known = gauge("runyard_tasks", Unit::Count, "Tasks that are not over, by state");
 static WAITING: Known = gauge("runyard_cpu_waiting_tasks", Unit::Count, "Tasks that wait on a CPU");
 static IN_GROUP: Known = gauge("runyard_group_tasks", Unit::Count, "Tasks in a group and below");

@@ -1,4 +1,4 @@
-//! The task in whose poll the calling thread is.
+//! The task that the calling thread polls.
 
 use super::cell::Cell;
 use crate::os::local::Lent;
@@ -8,12 +8,12 @@ thread_local! {
     static TASK: Lent<Arc<Cell>> = const { Lent::none() };
 }
 
-/// Puts the calling thread in a poll of `task` while `body` runs.
+/// Marks the calling thread as polling `task` while `body` runs.
 pub(crate) fn with_task<R>(task: &Arc<Cell>, body: impl FnOnce() -> R) -> R {
     TASK.with(|word| word.lend(task, body))
 }
 
-/// The task in whose poll the calling thread is.
+/// Calls `body` with the task that the calling thread polls, if any.
 pub(crate) fn task<R>(body: impl FnOnce(Option<&Arc<Cell>>) -> R) -> R {
     TASK.with(|word| word.with(body))
 }

@@ -235,7 +235,7 @@ impl TaskHandle {
     }
 }
 
-/// Returns the cell of the task in whose poll the calling code runs.
+/// Returns the cell of the task that the calling code belongs to.
 pub(crate) fn current_cell() -> Option<Arc<Cell>> {
     crate::task::current::task(|task| task.cloned())
 }

@@ -181,7 +181,7 @@ impl Future for Sleep {
     }
 }
 
-/// Returns the slack of the task in whose poll this is called.
+/// Returns the slack of the task that the calling code belongs to.
 fn tasks_slack() -> Nanos {
     crate::task::current::task(|task| {
         task.map_or(here::default_slack(), |cell| cell.slack.of_timers())

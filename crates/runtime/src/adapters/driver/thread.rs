@@ -65,7 +65,9 @@ impl Own {
         if after.is_none() {
             // A foreign waker panicked in the driver, whose state may be inconsistent.
             harmless(|| {
-                eprintln!("runyard: a waker panicked in the tokio driver: its timers and sockets wake no more tasks");
+                eprintln!(
+                    "runyard: a waker panicked in the tokio driver: its timers and sockets wake no more tasks"
+                );
             });
         }
         after.unwrap_or(ControlFlow::Break(()))
