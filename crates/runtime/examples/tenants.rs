@@ -321,7 +321,7 @@ struct Pool(Mutex<Vec<SendRequest<Empty<Bytes>>>>);
 
 impl Pool {
     async fn ask(&self, address: SocketAddr, arrival: Arrival) -> Option<()> {
-        let idle = self.0.lock().expect("nobody panics with it").pop();
+        let idle = self.0.lock().expect("no task panics under the lock").pop();
         let mut connection = match idle {
             Some(connection) => connection,
             None => {
@@ -336,7 +336,7 @@ impl Pool {
         let request = Request::get(path).header("host", "tenants").body(Empty::new()).ok()?;
         let answer = connection.send_request(request).await.ok()?;
         answer.into_body().collect().await.ok()?;
-        self.0.lock().expect("nobody panics with it").push(connection);
+        self.0.lock().expect("no task panics under the lock").push(connection);
         Some(())
     }
 }

@@ -1,9 +1,9 @@
 //! A preemptive runtime for Rust programs, with the scheduling policies of Linux.
 //!
-//! A task is a future with a policy: normal tasks with a nice value, batch and idle tasks, or realtime tasks
-//! with a priority. A short poll costs the same as on a cooperative runtime. If a long poll keeps a more
-//! important task waiting, a signal stops it in the middle. It continues later, on the thread on which it began. This
-//! needs no privilege, and no code in the task.
+//! A task is a future with a policy: normal tasks with a nice value, batch and idle tasks, or real-time tasks with a
+//! priority. A short poll costs the same as on a cooperative runtime. If a long poll keeps a more important task
+//! waiting, a signal stops it in the middle. It continues later, on the thread on which it began. This needs no
+//! privilege, and no code in the task.
 //!
 //! ```
 //! use runyard::{Runtime, Task, spawn, spawn_blocking, time};
@@ -34,22 +34,28 @@
 //!
 //! # Locks and blocking calls
 //! * [`Allocator`], as the allocator of the program, keeps tasks from being stopped while they hold its lock.
-//! * [`blocking`] gives the CPU away before a call that blocks. Without it the runtime detects the blocked task a little
-//!   later.
+//! * [`blocking`] gives the CPU away before a call that blocks. Without it the runtime detects the blocked task a
+//!   little later.
 //! * Locks of the standard library work. If a stopped task holds a lock, a task that waits for it gives its CPU to the
-//!   holder. [`without_preemption`] keeps short sections from being stopped at all. [`sync::Mutex`] lends the priority of
-//!   its waiters to its holder.
+//!   holder. [`without_preemption`] keeps short sections from being stopped at all. [`sync::Mutex`] lends the priority
+//!   of its waiters to its holder.
 //!
 //! # CPUs and threads
 //! * A [`Group`] of tasks stays within its [`Limit`] of CPU time, however long its polls are.
 //! * A CPU in a deep idle state wakes up late, by tens of microseconds. [`Builder::cpu_latency`] prevents that.
-//! * A thread or a program that a task starts may run on the CPUs on which the runtime was built. It receives the signals
-//!   that were unmasked there. It is bound to fewer CPUs only if [the builder asked for that](Builder::pin_workers).
-//! * With the feature `tokio`, tasks use tokio's timers and sockets, and libraries that are built on them. With the
-//!   feature `hyper`, there is a server for axum's routers and other tower services. With the feature `rayon`, the threads
-//!   of rayon's pools are tasks.
-//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses a resource that it needs,
-//!   a task keeps its CPU until its poll ends ([`Runtime::preempts`]).
+//! * A thread or a program that a task starts may run on the CPUs on which the runtime was built. It receives the
+//!   signals that were unmasked there. It is bound to fewer CPUs only if [the builder asked for
+//!   that](Builder::pin_workers).
+//!
+//! # Cargo features
+//! * `tokio`: tasks use tokio's timers and sockets, and libraries that are built on them (`Builder::enable_tokio`).
+//! * `hyper`: a server for axum's routers and other tower services (`serve`).
+//! * `rayon`: pools of rayon's whose threads are tasks (`rayon::pool`).
+//! * `metrics`: snapshots through the crate `metrics` (`Snapshot::record`).
+//!
+//! # Supported systems
+//! Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses a resource that
+//! it needs, a task keeps its CPU until its poll ends ([`Runtime::preempts`]).
 #![cfg(not(loom))] // The model checker builds parts of the crate in a separate program: tests/models.rs.
 
 /// The README; its programs are doctests, so they compile.
@@ -176,8 +182,8 @@ pub use runyard_macros::main;
 /// }
 /// ```
 ///
-/// With `paused` the test runs in virtual time, on `cpus = N` simulated CPUs (default 1), with `seed = N` (default 0) for
-/// the random choices of the schedule.
+/// With `paused` the test runs in virtual time, on `cpus = N` simulated CPUs (default 1), with `seed = N` (default 0)
+/// for the random choices of the schedule.
 ///
 /// ```
 /// # use runyard::time;

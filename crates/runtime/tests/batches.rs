@@ -156,7 +156,7 @@ fn a_long_poll_of_a_batch_does_not_keep_the_others_waiting() {
                     begins.send(()).unwrap();
                     let began = Instant::now();
                     while told.load(Ordering::Relaxed) == 0 {
-                        assert!(began.elapsed() < ms(30_000), "nobody else was polled");
+                        assert!(began.elapsed() < ms(30_000), "another task was polled");
                         spin(ms(1));
                     }
                 });

@@ -52,7 +52,7 @@ fn it_is_asked_for_while_the_runtime_lives() {
         let runtime = asking(latency);
         assert_eq!(runtime.block_on(async { spawn(async { 7 }).await.unwrap() }), 7);
         let within = |effective| effective <= latency;
-        assert!(effective().is_none_or(within), "nobody asks for {latency:?}");
+        assert!(effective().is_none_or(within), "no process asks for {latency:?}");
         drop(runtime);
         // A process that another test starts has every file of this one, until it executes another program.
         until(|| effective() != Some(latency));

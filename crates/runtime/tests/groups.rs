@@ -123,7 +123,7 @@ fn a_limit_can_be_changed_and_lifted_at_any_time() {
             }
             let refused = group.set_limit(Limit::new(ms(10), ms(100)).burst(ms(20)));
             assert_eq!(refused, Err(BadLimit::Burst));
-            assert_eq!(group.limit(), Some(crumbs), "what is refused changes nothing");
+            assert_eq!(group.limit(), Some(crumbs), "a refused limit changes nothing");
             // With that limit this would take two minutes.
             let (before, begin) = (work.used(), Instant::now());
             group.set_limit(None).unwrap();
@@ -411,7 +411,7 @@ fn a_group_without_a_limit_has_an_account_too() {
             drop(below);
             // The task leaves soon, or later. The time that it used stays.
             for _ in 0..5 {
-                assert!(above.usage().used >= used.1, "its parent has what it used");
+                assert!(above.usage().used >= used.1, "its parent has the time that it used");
                 time::sleep(ms(50)).await;
             }
         });

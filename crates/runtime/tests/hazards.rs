@@ -312,9 +312,9 @@ fn h16_a_signal_that_somebody_else_handles_is_left_alone() {
         }
         let important = Task::builder().fifo(50).spawn(async { Instant::now() });
         let (ended, ran) = (hog.await.unwrap(), important.await.unwrap());
-        assert!(ran >= ended, "nobody was stopped");
+        assert!(ran >= ended, "no task was stopped");
     });
-    assert!(!rang.load(Ordering::Relaxed), "nobody was signalled");
+    assert!(!rang.load(Ordering::Relaxed), "no thread was signalled");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![cfg(loom)]
 
 #[path = "../src/os"]
-#[expect(unsafe_code, reason = "a model of what is in that folder")]
+#[expect(unsafe_code, reason = "a model of the code in that folder")]
 mod os {
     pub(crate) mod biased;
     pub(crate) mod list;

@@ -90,7 +90,7 @@ fn a_sleep_that_was_moved_leaves_no_timer() {
             }))
             .unwrap();
         assert_eq!(counts.at_the_end(runtime), [101, 0, 101]);
-        assert_eq!(woken.count(), 0, "nobody was woken");
+        assert_eq!(woken.count(), 0, "no task was woken");
         assert_eq!(Arc::strong_count(&woken), 1, "and no waker is kept");
     });
 }

@@ -119,7 +119,7 @@ fn who_gives_up_waiting_to_share_it_keeps_nobody_from_it() {
         assert!(mutex.try_lock().is_err());
         drop(has_turn);
         assert_eq!(*mutex.try_lock().unwrap(), 1);
-        assert_eq!(Arc::try_unwrap(mutex).unwrap().into_inner(), 1, "nobody shares it any more");
+        assert_eq!(Arc::try_unwrap(mutex).unwrap().into_inner(), 1, "it has no other owner");
     });
 }
 
@@ -140,7 +140,7 @@ fn one_at_a_time_has_it() {
                                 yield_now().await;
                             }
                             guard.1 += 1;
-                            assert_eq!(guard.0, guard.1, "nobody else came in");
+                            assert_eq!(guard.0, guard.1, "no other task locked it");
                         }
                     })
                 });

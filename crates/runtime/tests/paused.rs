@@ -133,7 +133,7 @@ fn a_priority_inversion_fails_a_test_and_inheritance_mends_it() {
     assert_eq!(plain, ms(504), "it waits for the middle one");
     let inherits = Arc::new(sync::Mutex::new(()));
     let inherits = waits_in_an_inversion(move || inherits.clone().lock_owned());
-    assert_eq!(inherits, ms(4), "what was left of the section");
+    assert_eq!(inherits, ms(4), "the rest of the section");
 }
 
 #[test]

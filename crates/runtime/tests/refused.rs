@@ -21,6 +21,6 @@ fn h29_without_timers_polls_end_by_themselves() {
         time::sleep(Duration::from_millis(5)).await;
         let important = Task::builder().fifo(50).spawn(async { Instant::now() });
         let (ended, ran) = (hog.await.unwrap(), important.await.unwrap());
-        assert!(ran >= ended, "nobody was stopped");
+        assert!(ran >= ended, "no task was stopped");
     });
 }

@@ -107,7 +107,10 @@ fn what_the_cpus_did_is_what_the_tasks_did() {
             runtime.snapshot().groups.len() == 1
         });
         let snapshot = runtime.snapshot();
-        assert!(snapshot.groups[0].counts.switches >= 15, "what ended in a group is kept above it");
+        assert!(
+            snapshot.groups[0].counts.switches >= 15,
+            "totals of ended tasks are kept above their group"
+        );
     });
 }
 

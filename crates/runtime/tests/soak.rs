@@ -324,7 +324,7 @@ fn everything_at_once() {
     assert_eq!(begun, ended, "whatever began has ended");
     let [put, taken] = [&world.put, &world.taken].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(put - taken, *world.purse.lock().unwrap(), "nothing is lost under the lock");
-    let counted = *world.counted.try_lock().expect("nobody has it");
+    let counted = *world.counted.try_lock().expect("the mutex is not locked");
     assert_eq!(counted, world.counts.load(Ordering::Relaxed), "nor under the other");
     // A joined thread has ended for its waiter before it disappears from /proc.
     until(|| threads().is_empty());

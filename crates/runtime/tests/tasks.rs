@@ -475,12 +475,20 @@ fn a_spawned_task_inherits_latency_nice_and_slice_unless_it_asks_or_its_spawner_
             assert_eq!(other.spawn(async { mine() }).await.unwrap(), (0, None), "another runtime");
             Task::current().set_latency_nice(latency_nice(3)).unwrap();
             Task::current().set_slice(None);
-            assert_eq!(spawn(async { mine() }).await.unwrap(), (3, None), "what it has by then");
+            assert_eq!(
+                spawn(async { mine() }).await.unwrap(),
+                (3, None),
+                "the value that it has by then"
+            );
         });
         spawner.await.unwrap();
         let resets = asks().reset_on_fork().spawn(async move {
             let own = Task::builder().latency_nice(5).spawn(async {
-                assert_eq!(spawn(async { mine() }).await.unwrap(), (5, None), "nobody else resets");
+                assert_eq!(
+                    spawn(async { mine() }).await.unwrap(),
+                    (5, None),
+                    "no other task resets"
+                );
                 mine()
             });
             (mine(), spawn(async { mine() }).await.unwrap(), own.await.unwrap())

@@ -184,7 +184,7 @@ fn a_future_that_is_ready_in_time_is_and_one_that_is_not_is_given_up() {
                     "the time was over before the future was ready"
                 );
                 assert!(started.elapsed() >= ms(3));
-                assert!(given_up.load(Ordering::SeqCst), "what it has is dropped");
+                assert!(given_up.load(Ordering::SeqCst), "its future is dropped");
             });
             task.await.unwrap();
         });
@@ -214,7 +214,7 @@ async fn ticks(first: Instant, slack: Duration, times: u64) -> u64 {
         assert_eq!(tick, first + PERIOD * passed as u32, "each is a multiple of the period");
         assert!(Instant::now() >= tick, "none comes before its time");
         passed += 1 + every.overruns();
-        assert!(first + PERIOD * passed as u32 > before, "what is behind is no tick to come");
+        assert!(first + PERIOD * passed as u32 > before, "a passed moment is not a future tick");
         if round % 7 == 3 {
             spin(PERIOD * 10);
         }
@@ -229,11 +229,8 @@ fn ticks_and_overruns_are_the_periods_that_passed() {
             workers(2).block_on(async {
                 let began = Instant::now();
                 let passed = spawn(ticks(began + PERIOD, slack, 30)).await.unwrap();
-                assert!(
-                    began.elapsed() >= PERIOD * passed as u32,
-                    "none is told of before it comes"
-                );
-                assert!(passed >= 30 + 4 * 9, "{passed}: what was missed is counted");
+                assert!(began.elapsed() >= PERIOD * passed as u32, "no tick comes early");
+                assert!(passed >= 30 + 4 * 9, "{passed}: missed ticks are counted");
             });
         }
     });
@@ -371,7 +368,7 @@ fn a_spawned_task_inherits_slack_unless_it_asks() {
             assert_eq!(
                 rt.await.unwrap(),
                 (Duration::ZERO, DEFAULT),
-                "it passes on what it would have"
+                "it passes on the slack that it would have"
             );
             let spawner = Task::builder().slack(seven).spawn(async move {
                 assert_eq!(mine(), seven);
@@ -382,7 +379,11 @@ fn a_spawned_task_inherits_slack_unless_it_asks() {
                 let own = Task::builder().slack(Duration::ZERO).spawn(async { mine() });
                 assert_eq!(own.await.unwrap(), Duration::ZERO, "it asks for its own");
                 Task::current().set_slack(three);
-                assert_eq!(spawn(async { mine() }).await.unwrap(), three, "what it has by then");
+                assert_eq!(
+                    spawn(async { mine() }).await.unwrap(),
+                    three,
+                    "the slack that it has by then"
+                );
             });
             spawner.await.unwrap();
             let resets = Task::builder().slack(seven).reset_on_fork();
@@ -442,7 +443,10 @@ fn a_cpu_that_is_woken_for_another_reason_serves_every_open_window_after_that() 
             expired == (0, 0)
         };
         // A busy machine may keep the worker from its sleep until it is woken.
-        assert!((0..10).any(|_| served_after()), "whom it was woken for is scheduled first");
+        assert!(
+            (0..10).any(|_| served_after()),
+            "the task for which it was woken is scheduled first"
+        );
     });
 }
 

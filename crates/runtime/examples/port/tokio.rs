@@ -201,7 +201,7 @@ async fn reporter(ledger: Ledger, mut closed: watch::Receiver<bool>) -> (u32, u6
             biased;
             _ = looks.tick() => {
                 let delivered = ledger.lock().await.values().map(|it| it.delivered).sum::<u64>();
-                assert!(delivered >= seen.1, "nobody takes a delivery back");
+                assert!(delivered >= seen.1, "deliveries only increase");
                 seen = (seen.0 + 1, delivered);
             }
             _ = closed.changed() => return seen,

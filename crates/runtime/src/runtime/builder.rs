@@ -133,10 +133,11 @@ impl Builder {
     /// Switches core scheduling on: tasks with different [cookies](crate::Cookie) never run on one core at the same
     /// time, nor does a task with a cookie beside one without. Off by default.
     ///
-    /// Hardware threads of a core share caches and buffers, through which one program may observe another. Core scheduling needs [pinned workers](Builder::pin_workers) on CPUs that share cores. A worker runs no
-    /// task while its core runs tasks of another cookie than the tasks that wait for the worker. It is then *forced
-    /// idle*, and sleeps. Cookies take turns by the shares of their tasks. If workers share no cores or are not pinned,
-    /// cookies have no effect. [`Runtime::keeps_cookies`] returns the reason.
+    /// Hardware threads of a core share caches and buffers, through which one program may observe another. Core
+    /// scheduling needs [pinned workers](Builder::pin_workers) on CPUs that share cores. A worker runs no task while
+    /// its core runs tasks of another cookie than the tasks that wait for the worker. It is then *forced idle*, and
+    /// sleeps. Cookies take turns by the shares of their tasks. If workers share no cores or are not pinned, cookies
+    /// have no effect. [`Runtime::keeps_cookies`] returns the reason.
     ///
     /// With core scheduling, the CPUs of the runtime are numbered core by core. Each core must have the same number of
     /// workers. [Fewer workers than CPUs](Builder::workers) use the first CPUs that the process may use. There is no
@@ -260,8 +261,9 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum number of kernel threads that run tasks. The default is nine tenths of the number that the system allows the process. Each task that is stopped in the middle of a poll keeps one thread, and so does each task that
-    /// blocks in the kernel. At least three threads for each CPU are always allowed.
+    /// Sets the maximum number of kernel threads that run tasks. The default is nine tenths of the number that the
+    /// system allows the process. Each task that is stopped in the middle of a poll keeps one thread, and so does each
+    /// task that blocks in the kernel. At least three threads for each CPU are always allowed.
     ///
     /// At the ceiling, and wherever the system refuses a thread, the runtime falls back. Tasks whose last poll ended
     /// without blocking go on. Tasks that have never run wait. No task is stopped until there are threads again. The

@@ -146,8 +146,8 @@ pub(crate) type Cell = future::Cell<Head>;
 
 /// The part of a [`Cell`] beside the turn of the task, its future and its result.
 ///
-/// The fields stay in the order of the source. Those that every wake-up and poll reads are at the front, behind the turn,
-/// because with thousands of tasks each cache line is a miss.
+/// The fields stay in the order of the source. Those that every wake-up and poll reads are at the front, behind the
+/// turn, because with thousands of tasks each cache line is a miss.
 #[repr(C)]
 pub(crate) struct Head {
     /// See [`Cell::is_light`].

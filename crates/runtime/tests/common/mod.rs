@@ -46,7 +46,7 @@ pub fn under_a_storm<T>(body: impl FnOnce() -> T) -> T {
     });
     let result = body();
     over.store(true, Ordering::Relaxed);
-    assert!(storm.join().unwrap() > 0, "somebody was disturbed");
+    assert!(storm.join().unwrap() > 0, "a thread was disturbed");
     result
 }
 

@@ -176,7 +176,7 @@ fn a_mutex_calls_a_foreign_waker_where_it_may_wait() {
             })
         };
         let mut tries = (0..10).map(|_| lasts());
-        assert!(tries.any(|took| took < ms(50)), "who gives a mutex back waits for a waker");
+        assert!(tries.any(|took| took < ms(50)), "the task that unlocks a mutex waits for a waker");
     });
 }
 

@@ -118,11 +118,11 @@ fn an_observer_that_blocks_loses_events_and_hangs_nobody() {
             blocks.store(false, Ordering::SeqCst);
             tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
             let heard_of_those = heard.load(Ordering::SeqCst);
-            assert!(heard_of_those >= 60_000, "{heard_of_those} of those for which there was room");
+            assert!(heard_of_those >= 60_000, "{heard_of_those} of the events that fit");
             churn(&runtime, 100);
             drop(runtime);
             let heard_in_all = heard.load(Ordering::SeqCst);
-            assert!(heard_in_all >= heard_of_those + 100, "events are told again");
+            assert!(heard_in_all >= heard_of_those + 100, "events are delivered again");
         }
     });
     let Some(end) = end else { return };

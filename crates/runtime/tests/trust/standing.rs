@@ -39,7 +39,7 @@ fn threads_of_cpu_0() -> impl Iterator<Item = Pid> {
 /// they are. Seen failing without the wait for the last of them: ten tasks were over before the first thread spun.
 fn crowd(over: &Arc<AtomicBool>) -> Vec<thread::JoinHandle<()>> {
     let bound = threads_of_cpu_0().map(|thread| {
-        setpriority_process(Some(thread), LEAST).expect("anybody may ask for less");
+        setpriority_process(Some(thread), LEAST).expect("any thread may lower its own importance");
         sched_getaffinity(Some(thread)).expect("it lives")
     });
     let bound = bound.last().expect("there are workers");
