@@ -148,7 +148,7 @@ impl Reading {
             return Err(Error::new(span, message));
         }
         if let Some(tokio) = self.tokio {
-            let message = "a `paused` test cannot have tokio's driver: sockets need real time";
+            let message = "a `paused` test has no driver of tokio's: sockets need real time";
             return Err(Error::new(tokio, message));
         }
         let cpus = self.cpus.as_ref().map_or(Ok(1), LitInt::base10_parse)?;

@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// use std::io;
 /// use tokio::net::{TcpListener, TcpStream};
 ///
-/// /// Waits for one connection after the other, and tells of each.
+/// /// Waits for one connection after the other, and prints each.
 /// struct Telling(TcpListener);
 ///
 /// impl Listener for Telling {
