@@ -370,7 +370,7 @@ impl Shared {
             host.note(cpu, what);
         } else if let Some(teller) = &self.teller {
             let full = teller.write(cpu, what(), false);
-            assert!(full.is_ok(), "a caller that must not wait is not asked to");
+            assert!(full.is_ok(), "a caller that must not wait does not wait");
         }
     }
 

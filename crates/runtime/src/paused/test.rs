@@ -86,7 +86,7 @@ impl Paused {
     /// If it is zero.
     #[must_use]
     pub fn cpus(mut self, cpus: usize) -> Paused {
-        assert!(cpus > 0, "a machine has a CPU");
+        assert!(cpus > 0, "a machine has at least one CPU");
         self.cpus = cpus;
         self
     }

@@ -115,7 +115,7 @@ impl fmt::Display for StallReport {
         }
         write!(f, ") has been in one poll for {:?}", self.lasted)?;
         if let Some(used) = self.used {
-            write!(f, " and has used {used:?} of CPU time at least")?;
+            write!(f, " and has used at least {used:?} of CPU time")?;
         }
         match &self.backtrace {
             Ok(backtrace) => write!(f, "\n{backtrace}"),

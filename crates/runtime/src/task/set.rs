@@ -180,7 +180,7 @@ impl<T> JoinSet<T> {
     /// # Panics
     /// If the result of the task was taken already.
     pub fn add(&mut self, handle: JoinHandle<T>) -> AbortHandle {
-        assert!(!handle.is_taken(), "the result of the task was not taken");
+        assert!(!handle.is_taken(), "the result of the task was taken already");
         let abort = handle.abort_handle();
         let at = self.free.pop().unwrap_or(self.members.len());
         let queue = self.queue.clone();

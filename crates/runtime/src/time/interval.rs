@@ -103,7 +103,7 @@ pub fn interval(period: Duration) -> Interval {
 /// If the period is zero.
 #[must_use]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    assert!(period > Duration::ZERO, "`period` must be non-zero: ticks are some time apart");
+    assert!(period > Duration::ZERO, "`period` must be non-zero");
     let missed = MissedTickBehavior::default();
     Interval { next: start, period, slack: None, missed, overruns: 0, armed: None }
 }

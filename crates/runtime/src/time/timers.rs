@@ -176,7 +176,7 @@ impl Shared {
         let mut table = self.table(cpu);
         let generation = table.generation.wrapping_add(1);
         let place = table.waiters.next() as u64;
-        assert!(place < PERIODIC, "fewer timers fit into memory");
+        assert!(place < PERIODIC, "memory cannot hold so many timers");
         let repeats = if period.is_some() { PERIODIC } else { 0 };
         let token = Token(u64::from(generation) << u32::BITS | repeats | place);
         let timer = self.machine.arm_in_room(cpu, window, period, token);
