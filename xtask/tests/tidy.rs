@@ -1,7 +1,7 @@
 //! Holds the tree to the rules of `xtask::tidy`, one test a rule.
 
 use xtask::tidy::tree::Tree;
-use xtask::tidy::{Rule, Violation, arrows, circles, documents, packages, source, words};
+use xtask::tidy::{Rule, Violation, arrows, circles, documents, packages, rooms, source, words};
 use xtask::workspace::{metadata, root};
 
 /// Fails with a line for each violation.
@@ -31,6 +31,11 @@ fn published_packages_are_complete() {
 #[test]
 fn no_files_use_each_other_in_a_circle() {
     hold(circles::no_files_use_each_other_in_a_circle);
+}
+
+#[test]
+fn rooms_use_only_rooms_below_them() {
+    hold(rooms::rooms_use_only_rooms_below_them);
 }
 
 #[test]

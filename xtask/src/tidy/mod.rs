@@ -11,6 +11,7 @@ pub mod documents;
 pub mod markdown;
 pub mod modules;
 pub mod packages;
+pub mod rooms;
 pub mod rust;
 pub mod scan;
 pub mod source;
