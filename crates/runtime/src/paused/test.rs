@@ -24,7 +24,7 @@
 //! ```
 //!
 //! Notes:
-//! * `use runyard::test` also imports the attribute [`test`](macro@crate::paused::test), which hides that of the
+//! * `use runyard::test` also imports the attribute [`test`](macro@crate::test), which hides that of the
 //!   standard library. `use runyard::test::{self}` imports this module alone.
 //! * [`std::time::Instant::now`] reads the machine's clock. [`crate::time::now`] reads the virtual one, which also
 //!   gives the instants for [`crate::time::sleep_until`].
