@@ -1,61 +1,41 @@
 //! A preemptive runtime for Rust programs, with the scheduling policies of Linux.
 //!
-//! A task is a future with a policy: normal tasks with a nice value, batch and idle tasks, or real-time tasks with a
-//! priority. A short poll costs the same as on a cooperative runtime. If a long poll keeps a more important task
-//! waiting, a signal stops it in the middle. It continues later, on the thread on which it began. This needs no
-//! privilege, and no code in the task.
+//! A task is a future with a policy. A short poll costs the same as on a cooperative runtime. If a long poll keeps a
+//! more important task waiting, a signal stops it in the middle. It continues later, on the thread on which it began.
+//! This needs no privilege, and no code in the task.
 //!
 //! ```
-//! use runyard::{Runtime, Task, spawn, spawn_blocking, time};
+//! use runyard::{Runtime, Task, spawn, time};
 //! use std::time::Duration;
 //!
 //! Runtime::new().block_on(async {
 //!     let report = Task::builder().nice(10).spawn(async { (0..1_000_000_u64).sum::<u64>() });
-//!     let file = spawn_blocking(|| std::fs::read("/proc/self/status"));
-//!     let alarm = Task::builder().fifo(50).name("alarm").spawn(async {
-//!         time::sleep(Duration::from_millis(1)).await;
-//!     });
+//!     let alarm = Task::builder().fifo(50).name("alarm").spawn(time::sleep(Duration::from_millis(1)));
 //!     alarm.await.unwrap();
 //!     spawn(async { /* an ordinary task */ }).await.unwrap();
 //!     assert_eq!(report.await.unwrap(), 499_999_500_000);
-//!     assert!(file.await.unwrap().is_ok());
 //! });
 //! ```
-//!
 //! # Where to begin
-//! * [`Runtime`] starts the runtime, [`Builder`] sets it up, and the attributes [`main`](macro@main) and
-//!   [`test`](macro@test) do both for a function.
-//! * [`spawn`] starts a task with the default policy, and [`Task::builder`] one with another
-//!   [policy](TaskBuilder::policy), nice value, group, CPUs or name.
-//! * [`spawn_blocking`] runs a function that computes for long, or blocks. [`blocking`] does so within a task.
-//! * [`Group`] collects tasks that share a weight, and [`Limit`] bounds their CPU time.
-//! * [`time`](mod@time) has sleeps, timeouts and intervals. [`sync::Mutex`] is a lock with priority inheritance.
+//! * [`Runtime`] and its [`Builder`] start a runtime. The attributes [`main`](macro@main) and [`test`](macro@test) do
+//!   so for a function.
+//! * [`spawn`], [`Task::builder`] and [`spawn_blocking`] start tasks. A [`Group`] of tasks shares a weight and a
+//!   [`Limit`].
+//! * [`time`](mod@time) has timers, and [`sync::Mutex`] is a lock with priority inheritance.
 //! * [`Runtime::snapshot`], an [`Observer`] and [`Builder::on_stall`] show how tasks run.
-//!
-//! # Locks and blocking calls
+//! # Notes
 //! * [`Allocator`], as the allocator of the program, keeps tasks from being stopped while they hold its lock.
-//! * [`blocking`] gives the CPU away before a call that blocks. Without it the runtime detects the blocked task a
-//!   little later.
-//! * Locks of the standard library work. If a stopped task holds a lock, a task that waits for it gives its CPU to the
-//!   holder. [`without_preemption`] keeps short sections from being stopped at all. [`sync::Mutex`] lends the priority
-//!   of its waiters to its holder.
-//!
-//! # CPUs and threads
-//! * A [`Group`] of tasks stays within its [`Limit`] of CPU time, however long its polls are.
+//! * [`blocking`] gives the CPU away before a call that blocks. Otherwise the runtime detects the blocked task later.
+//! * Locks of the standard library work: a task that waits for a stopped task's lock gives its CPU to that task.
+//!   [`without_preemption`] keeps a short section from being stopped at all.
 //! * A CPU in a deep idle state wakes up late, by tens of microseconds. [`Builder::cpu_latency`] prevents that.
-//! * A thread or a program that a task starts may run on the CPUs on which the runtime was built. It receives the
-//!   signals that were unmasked there. It is bound to fewer CPUs only if [the builder asked for
-//!   that](Builder::pin_workers).
-//!
-//! # Cargo features
-//! * `tokio`: tasks use tokio's timers and sockets, and libraries that are built on them (`Builder::enable_tokio`).
-//! * `hyper`: a server for axum's routers and other tower services (`serve`).
-//! * `rayon`: pools of rayon's whose threads are tasks (`rayon::pool`).
-//! * `metrics`: snapshots through the crate `metrics` (`Snapshot::record`).
-//!
-//! # Supported systems
-//! Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses a resource that
-//! it needs, a task keeps its CPU until its poll ends ([`Runtime::preempts`]).
+//! * Threads and programs that a task starts have the CPUs and the unmasked signals with which the runtime was built,
+//!   unless [workers are pinned](Builder::pin_workers).
+//! * Cargo features: `tokio` lets tasks use tokio's timers and sockets, and libraries on these. `hyper` has a server
+//!   for axum's routers and other tower services. `rayon` makes pools of rayon's whose threads are tasks. `metrics`
+//!   publishes snapshots.
+//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses a resource
+//!   that it needs, a task keeps its CPU until its poll ends ([`Runtime::preempts`]).
 #![cfg(not(loom))] // The model checker builds parts of the crate in a separate program: tests/models.rs.
 
 /// The README; its programs are doctests, so they compile.

@@ -1,9 +1,9 @@
-//! The models of the protocols: `src/protocol` and the modules it uses, with loom's primitives. The models stand beside
+//! The models of the protocols: `src/protocol`, and the files below it, with loom's primitives. The models stand beside
 //! the code. The library itself is empty in such a build.
 #![cfg(loom)]
 
 #[path = "../src/os"]
-#[expect(unsafe_code, reason = "a model of the code in that folder")]
+#[expect(unsafe_code, reason = "a model of that folder")]
 mod os {
     pub(crate) mod biased;
     pub(crate) mod list;

@@ -30,14 +30,14 @@ pub(crate) fn futex_wake(_: &AtomicU32) {
     yield_now();
 }
 
-/// Keeps what this thread does before from what it does after, for threads that call [`barrier_for_all`] meanwhile.
+/// Keeps the order of the accesses of this thread before and after it, for threads that call [`barrier_for_all`] meanwhile.
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn barrier_for_own() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// All threads of the process keep what they did before from what they do after. It takes some microseconds.
+/// Has all threads of the process keep the order of their accesses before and after it. It takes some microseconds.
 #[cfg(not(loom))]
 pub(crate) fn barrier_for_all() {
     crate::os::barrier::pass();

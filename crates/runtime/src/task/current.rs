@@ -8,12 +8,12 @@ thread_local! {
     static TASK: Lent<Arc<Cell>> = const { Lent::none() };
 }
 
-/// Marks the calling thread as polling `task` while `body` runs.
+/// Puts the calling thread in a poll of `task` while `body` runs.
 pub(crate) fn with_task<R>(task: &Arc<Cell>, body: impl FnOnce() -> R) -> R {
     TASK.with(|word| word.lend(task, body))
 }
 
-/// Calls `body` with the task that the calling thread polls, if any.
+/// Calls `body` with the task that the calling thread polls, if it polls one.
 pub(crate) fn task<R>(body: impl FnOnce(Option<&Arc<Cell>>) -> R) -> R {
     TASK.with(|word| word.with(body))
 }

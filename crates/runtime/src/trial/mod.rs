@@ -1,4 +1,4 @@
-//! What tests disturb the runtime with. No part of the interface.
+//! The means by which tests disturb the runtime. No part of the interface.
 
 pub(crate) mod siege;
 
