@@ -1,7 +1,8 @@
 //! The arguments of an attribute: `KEY = VALUE`, separated by commas.
 //!
 //! A new key has four places: [`KEYS`], its branch in [`Reading::take`], its field in [`Asked`], and its call on the
-//! builder in [`expand`](crate::expand). [`Reading::end`] refuses keys that do not fit each other or the attribute.
+//! builder in [`expand`](crate::expand). [`Reading::end`] refuses keys that do not fit together, or not to the
+//! attribute.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt;
@@ -10,14 +11,14 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, Lit, LitInt, Path, Result, Token};
 
-/// The attribute: `main` or `test`.
+/// The attribute whose arguments are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attribute {
     Main,
     Test,
 }
 
-/// The keys that an attribute knows, for its messages.
+/// The keys that an attribute accepts, for its messages.
 const KEYS: &str = "`workers`, `max_threads`, `preempt`, `tokio`, `crate`, `paused`, `seed`, `cpus`, and \
      tokio's `worker_threads` and `flavor`";
 
@@ -29,21 +30,21 @@ pub(crate) struct Asked {
     pub(crate) workers: Option<usize>,
     pub(crate) max_threads: Option<usize>,
     pub(crate) preempt: Option<bool>,
-    /// The place of the argument that asks for a driver of tokio's, if there is one.
+    /// The place of the argument that asks for tokio's driver, if there is one.
     pub(crate) tokio: Option<Span>,
-    /// A runtime in virtual time, in place of a live one.
+    /// The runtime in virtual time that replaces a live one, if it is asked for.
     pub(crate) paused: Option<Paused>,
     /// The path of the crate `runyard`.
     pub(crate) runyard: Path,
 }
 
-/// The seed and the number of CPUs of a runtime in virtual time.
+/// The seed of a runtime in virtual time, and the number of its CPUs.
 pub(crate) struct Paused {
     pub(crate) seed: u64,
     pub(crate) cpus: usize,
 }
 
-/// The names of tokio's runtimes.
+/// The names of tokio's kinds of runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flavor {
     CurrentThread,
@@ -58,20 +59,23 @@ struct Argument {
 
 impl Parse for Argument {
     fn parse(input: ParseStream<'_>) -> Result<Argument> {
-        // The key may be `crate`, a keyword.
+        // `crate` is a keyword.
         let key = Ident::parse_any(input)?;
         if SWITCHES.iter().any(|switch| key == switch) && !input.peek(Token![=]) {
             return Ok(Argument { key, value: syn::parse_quote!(true) });
         }
         if !input.peek(Token![=]) {
-            return Err(Error::new(key.span(), format!("`{key}` has no value: `{key} = ..`")));
+            return Err(Error::new(
+                key.span(),
+                format!("`{key}` has no value: write `{key} = VALUE`"),
+            ));
         }
         input.parse::<Token![=]>()?;
         Ok(Argument { key, value: input.parse()? })
     }
 }
 
-/// The arguments that were read so far.
+/// The arguments read so far.
 #[derive(Default)]
 struct Reading {
     keys: Vec<String>,
@@ -113,37 +117,38 @@ impl Reading {
             "flavor" => self.flavor = Some((flavor(value)?, value.clone())),
             "crate" => self.runyard = Some(path(value)?),
             name => {
-                let message = format!("`{name}` is no argument of this attribute: it knows {KEYS}");
+                let message =
+                    format!("`{name}` is not an argument of this attribute: it accepts {KEYS}");
                 return Err(Error::new(key.span(), message));
             }
         }
         if self.keys.contains(&name) {
-            return Err(Error::new(key.span(), format!("`{name}` was given before")));
+            return Err(Error::new(key.span(), format!("`{name}` was given before: remove one")));
         }
         self.keys.push(name);
         Ok(())
     }
 
-    /// The runtime in virtual time, if one is asked for.
+    /// Returns the runtime in virtual time, if one is asked for.
     fn paused(&self, attribute: Attribute) -> Result<Option<Paused>> {
         let span = Span::call_site();
         let gives = |keys: &[&str]| keys.iter().any(|key| self.keys.iter().any(|it| it == key));
         if self.paused != Some(true) {
             return match gives(&["seed", "cpus"]) {
-                true => Err(Error::new(span, "`seed` and `cpus` are for tests that are `paused`")),
+                true => Err(Error::new(span, "`seed` and `cpus` are accepted only with `paused`")),
                 false => Ok(None),
             };
         }
         if attribute == Attribute::Main {
-            return Err(Error::new(span, "only a test may be `paused`: its time is virtual"));
+            return Err(Error::new(span, "only a test may be `paused`: remove the argument"));
         }
         if gives(&["workers", "max_threads", "preempt", "flavor"]) {
-            let message = "a `paused` test has simulated CPUs: it takes `seed` and `cpus`, and nothing \
-                           that is said of threads";
+            let message = "a `paused` test has simulated CPUs: it accepts `seed` and `cpus`, and no \
+                           argument about threads";
             return Err(Error::new(span, message));
         }
         if let Some(tokio) = self.tokio {
-            let message = "a `paused` test has no driver of tokio's: sockets know no virtual time";
+            let message = "a `paused` test has no driver of tokio's: sockets need real time";
             return Err(Error::new(tokio, message));
         }
         let cpus = self.cpus.as_ref().map_or(Ok(1), LitInt::base10_parse)?;
@@ -161,7 +166,7 @@ impl Reading {
                 return Err(Error::new(flavor.span(), "a `current_thread` runtime has one worker"));
             }
             (Some((Flavor::CurrentThread, _)), _) => true,
-            // This follows tokio: a test that needs more than one CPU asks for them.
+            // The default is tokio's: a test has one CPU unless it asks for more.
             (None, None) => attribute == Attribute::Test,
             _ => false,
         };
@@ -178,13 +183,13 @@ impl Reading {
 }
 
 impl Asked {
-    /// The checked arguments of `attribute`, read from `input`.
+    /// Reads and checks the arguments of an attribute.
     pub(crate) fn take(attribute: Attribute, input: proc_macro2::TokenStream) -> Result<Asked> {
         syn::parse2::<Reading>(input)?.end(attribute)
     }
 }
 
-/// A number above zero.
+/// Returns a number above zero.
 fn count(value: &Expr) -> Result<LitInt> {
     let error = || Error::new(value.span(), "a whole number above 0 is expected here");
     let Some(Lit::Int(number)) = literal(value) else { return Err(error()) };
@@ -195,7 +200,7 @@ fn count(value: &Expr) -> Result<LitInt> {
     }
 }
 
-/// A seed; zero is allowed.
+/// Returns a seed, which may be zero.
 fn seed(value: &Expr) -> Result<LitInt> {
     match literal(value) {
         Some(Lit::Int(number)) if number.base10_parse::<u64>().is_ok() => Ok(number.clone()),

@@ -9,16 +9,16 @@
 //!                                        }
 //! ```
 //!
-//! The `async fn` stays a function, inside the other. Rejected: its body as an `async` block, as in tokio. With a block
-//! the compiler has to guess the type of an error for `?`, and its message about a wrong result names another place.
+//! The `async fn` stays a function, inside the other. Rejected: its body as an `async` block, as in tokio. The compiler
+//! then has to guess the error type for `?`, and its message about a wrong result names another place.
 
 use crate::asked::{Asked, Attribute, Paused};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Error, ItemFn, Result, Signature};
 
-/// Expands a function under an attribute with these arguments. A refused function gives the message and the function
-/// itself, since a missing function would be a second error.
+/// Returns the function with which an attribute with these arguments replaces `function`. If the attribute refuses it,
+/// returns the message and the unchanged function, because a missing function would cause a second error.
 pub(crate) fn attribute(
     attribute: Attribute,
     arguments: TokenStream,
@@ -42,7 +42,7 @@ fn expand(
     let workers = workers.map(|number| quote!(.workers(#number)));
     let max_threads = max_threads.map(|number| quote!(.max_threads(#number)));
     let preempt = preempt.map(|switch| quote!(.preempt(#switch)));
-    // Without the feature, the compiler reports at this word that there is no such method.
+    // Without the feature, the compiler reports at this word that the method does not exist.
     let tokio = tokio.map(|span| quote_spanned!(span=> .enable_tokio()));
     let ItemFn { attrs, vis, sig, block } = function;
     let outer = Signature { asyncness: None, ..sig.clone() };
@@ -66,7 +66,7 @@ fn expand(
     })
 }
 
-/// Refuses functions that the attribute does not fit.
+/// Refuses functions that the attribute does not accept.
 fn check(attribute: Attribute, function: &ItemFn) -> Result<()> {
     let sig = &function.sig;
     let what = match attribute {
@@ -77,7 +77,7 @@ fn check(attribute: Attribute, function: &ItemFn) -> Result<()> {
         return Err(Error::new_spanned(sig.fn_token, what));
     }
     if !sig.inputs.is_empty() {
-        let message = format!("{what} without arguments: nobody gives it any");
+        let message = format!("{what} without arguments");
         return Err(Error::new_spanned(&sig.inputs, message));
     }
     if !sig.generics.params.is_empty() {
@@ -88,9 +88,10 @@ fn check(attribute: Attribute, function: &ItemFn) -> Result<()> {
         attr.path().segments.last().is_some_and(|last| last.ident == "test")
     };
     match function.attrs.iter().find(is_test) {
-        Some(second) if attribute == Attribute::Test => {
-            Err(Error::new_spanned(second, "this makes it a test a second time: one is enough"))
-        }
+        Some(second) if attribute == Attribute::Test => Err(Error::new_spanned(
+            second,
+            "this attribute makes the function a test a second time: remove it",
+        )),
         _ => Ok(()),
     }
 }
@@ -99,7 +100,7 @@ fn check(attribute: Attribute, function: &ItemFn) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The message of an attribute with these arguments about a function.
+    /// Returns the message of an attribute with these arguments about a function.
     fn error(arguments: &str, function: &str) -> String {
         let [arguments, function] = [arguments, function].map(|text| text.parse().unwrap());
         expand(Attribute::Test, arguments, function).unwrap_err().to_string()
@@ -111,7 +112,7 @@ mod tests {
         expand(attribute, arguments, function).unwrap().to_string().replace(' ', "")
     }
 
-    /// The calls on the builder.
+    /// Returns the calls on the builder.
     fn calls(attribute: Attribute, arguments: &str) -> String {
         let all = expanded(attribute, arguments);
         let (_, calls) = all.split_once("::runyard::Runtime::builder()").expect("the crate's path");
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused() {
         let wrong = |arguments| error(arguments, "async fn f() {}");
-        assert!(wrong("threads = 2").contains("`threads` is no argument"));
+        assert!(wrong("threads = 2").contains("`threads` is not an argument"));
         assert!(wrong("workers").contains("`workers` has no value"));
         assert!(wrong("workers = 0").contains("above 0"));
         assert!(wrong("workers = -1").contains("above 0"));

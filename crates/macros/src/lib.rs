@@ -1,10 +1,10 @@
-//! `#[runyard::main]` and `#[runyard::test]`: an `async fn` as a program or a test, on a runtime of its own.
+//! `#[runyard::main]` and `#[runyard::test]`: an `async fn` as a program or a test, on its own runtime.
 //!
-//! The crate `runyard` exports these attributes and documents them. `asked` reads the arguments of an attribute;
-//! `expand` writes the function.
+//! A program uses these attributes through the crate `runyard`, which exports and documents them. `asked` reads the
+//! arguments of an attribute, and `expand` writes the function.
 //!
-//! Invariants: a refusal names the place of the wrong word; everything else of the function keeps its form and its
-//! place, so that the compiler's messages about it are the same as without the attribute.
+//! Invariants: a refusal points to the wrong word; the rest of the function keeps its form and its place, so the
+//! compiler's messages about it are the same as without the attribute.
 
 mod asked;
 mod expand;

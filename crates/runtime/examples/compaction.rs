@@ -1,22 +1,21 @@
-//! What does a service pay for a background job that takes whatever CPU time is left?
+//! Measures the latency of a service beside a background job that takes all remaining CPU time.
 //!
 //! ```text
 //! cargo run --release -p runyard --example compaction [SECONDS [ROUNDS]]
 //! ```
 //!
-//! The service answers requests that come at random and wait for nobody (an open loop): each is a
-//! task at nice 0 that computes for 300 us on average, and its latency counts from the moment at
-//! which it was to arrive, however late it was accepted. Beside it a storage engine compacts: on
-//! every CPU a task merges sorted runs, tens of milliseconds in each poll, as nobody wrote it with a
-//! scheduler in mind. As SCHED_IDLE tasks they take what the service leaves; at nice 0, which is
-//! what is compared with, they take their share.
+//! The service answers requests that arrive at random, independently of the answers (an open loop). Each request is a
+//! task at nice 0 that computes for 300 us on average. Its latency counts from the moment at which it was due, however
+//! late it was accepted. Beside it a storage engine compacts: on every CPU a task merges sorted runs, with tens of
+//! milliseconds in each poll, because its code was written without regard to a scheduler. As SCHED_IDLE tasks the
+//! compactions take the CPU time that the service leaves. At nice 0, the baseline, they take their share.
 //!
-//! The turns of a round follow each other, without compaction and with both, and draw the same
-//! requests. A figure is the median over the rounds, a ratio that of the ratios within a round: what
-//! else the machine does meanwhile disturbs neighbours alike.
+//! The turns of a round follow each other, without compaction and with both kinds of it, and have the same requests. A
+//! figure is the median over the rounds, and a ratio is the median of the ratios within a round. So other load on the
+//! machine disturbs neighbouring turns alike.
 //!
-//! A request takes so much CPU time, not so many instructions: a neighbour that empties the caches
-//! makes every instruction slower, which no scheduler can help.
+//! The work of a request is a span of CPU time, not a number of instructions. A neighbour that evicts the caches makes
+//! every instruction slower, which no scheduler can prevent.
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -29,29 +28,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Merges and requests allocate; nobody is to be stopped with the allocator's lock.
+/// Merges and requests allocate. No task may be stopped while it holds the allocator's lock.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
-/// Which part of all CPUs the requests ask for: a service that has to be quick is seldom fuller.
+/// The part of all CPUs that the requests use. Services that must be fast rarely use more.
 const LOAD: f64 = 0.45;
-/// What a request computes, on average and at most.
+/// CPU time of a request, on average and at most.
 const MEAN_COST: Duration = Duration::from_micros(300);
 const MAX_COST: Duration = Duration::from_millis(3);
-/// For how long a request computes before it lets others run.
+/// CPU time after which a request lets other tasks run.
 const POLL: Duration = Duration::from_micros(200);
-/// Between two looks of a request at its clock, in steps of a hash: some 10 us.
+/// Hash steps between two readings of the clock by a request, about 10 us.
 const STEPS: u64 = 10_000;
 
-/// What a compaction merges: 8 MiB, which take it some 20 ms.
+/// Input of a compaction: 8 MiB, which take about 20 ms.
 const RUNS: usize = 16;
 const RUN: usize = 64 * 1024;
 
-/// How long a turn is, and how many rounds of them there are.
+/// Length of a turn. `ROUNDS` is the number of rounds.
 const SECONDS: f64 = 2.0;
 const ROUNDS: u64 = 10;
 
-/// What runs beside the service.
+/// The load beside the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,
@@ -79,7 +78,7 @@ impl Beside {
     }
 }
 
-/// What came of a turn; the shares are of all CPUs, in per cent.
+/// The result of a turn. Shares are in per cent of all CPUs.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     requests: f64,
@@ -100,7 +99,7 @@ fn main() {
     show(&turns);
 }
 
-/// The turns of a round, in the order of [`Beside::ALL`]; which comes first goes round.
+/// Runs the turns of a round, and returns them in the order of [`Beside::ALL`]. Each round begins with the next turn.
 fn round(span: Duration, seed: u64) -> [Turn; 3] {
     let mut order = [0, 1, 2];
     order.rotate_left((seed % 3) as usize);
@@ -109,7 +108,7 @@ fn round(span: Duration, seed: u64) -> [Turn; 3] {
     turns.map(|(_, turn)| turn)
 }
 
-/// The service for `span`, on a runtime of its own that has all CPUs.
+/// Runs the service for `span`, on its own runtime with all CPUs.
 fn turn(beside: Beside, span: Duration, seed: u64) -> Turn {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = Runtime::builder().workers(cpus).build();
@@ -119,7 +118,7 @@ fn turn(beside: Beside, span: Duration, seed: u64) -> Turn {
         let compactions: Vec<_> = (0..cpus)
             .filter_map(|_| Some(beside.task()?.spawn(compact(over.clone(), compacted.clone()))))
             .collect();
-        // The compaction has the machine when the service comes.
+        // The compaction has the machine when the service starts.
         time::sleep(span / 20).await;
         let (begin, before) = (Instant::now(), compacted.load(Ordering::Relaxed));
         let answers = spawn(serve(begin, Draws::new(seed, cpus), span)).await.expect("it serves");
@@ -142,21 +141,21 @@ fn turn(beside: Beside, span: Duration, seed: u64) -> Turn {
     })
 }
 
-/// How a request was answered: after how long, and with how much CPU time, in nanoseconds.
+/// The latency and the CPU time of a request, in nanoseconds.
 struct Answer {
     latency: Duration,
     computed: u64,
 }
 
-/// Accepts requests for `span`, each when it comes or as soon as it can, and waits for all answers.
+/// Accepts requests for `span`, each when it is due or as soon as possible, and waits for all answers.
 async fn serve(begin: Instant, mut draws: Draws, span: Duration) -> Vec<Answer> {
     let mut requests = Vec::new();
     let mut arrival = begin + draws.pause();
     while arrival < begin + span {
         time::sleep_until(arrival).slack(Duration::ZERO).await;
         let request = answer(arrival, draws.work());
-        // Each request goes where there is room, or preempts, now; else they would gather on this
-        // CPU, for a task that others start is kept near, until one of them has nothing to do.
+        // Each request starts now, on an idle CPU or by preemption. Otherwise requests would gather on this CPU,
+        // because a spawned task stays near its spawner until another CPU runs out of work.
         requests.push(wake_at_once(|| spawn(request)));
         arrival += draws.pause();
     }
@@ -167,14 +166,14 @@ async fn serve(begin: Instant, mut draws: Draws, span: Duration) -> Vec<Answer> 
     answers
 }
 
-/// One request: some work, and others may run now and then.
+/// Computes the answer to a request, and lets other tasks run now and then.
 async fn answer(arrival: Instant, work: Duration) -> Answer {
     let (mut computed, work) = (0, work.as_nanos() as u64);
     while computed < work {
         if computed > 0 {
             yield_now().await;
         }
-        // Only within a poll does a task stay on its thread, whose clock this is.
+        // A task stays on its thread, whose clock this is, only within a poll.
         let (begun, poll) = (cpu_time(), (work - computed).min(POLL.as_nanos() as u64));
         while cpu_time() - begun < poll {
             black_box((0..STEPS).fold(computed, |hash, step| (hash ^ step).wrapping_mul(0x5bd1)));
@@ -184,7 +183,7 @@ async fn answer(arrival: Instant, work: Duration) -> Answer {
     Answer { latency: arrival.elapsed(), computed }
 }
 
-/// Merges sorted runs into one, again and again; adds the CPU time that it took.
+/// Merges sorted runs into one, repeatedly. Adds the CPU time that it took.
 async fn compact(over: Arc<AtomicBool>, compacted: Arc<AtomicU64>) {
     let mut random = Pcg64Mcg::seed_from_u64(1);
     let sorted = |_| {
@@ -221,13 +220,13 @@ fn merge(one: &[u64], other: &[u64]) -> Vec<u64> {
     merged
 }
 
-/// The CPU time that the calling thread has used, in nanoseconds.
+/// Returns the CPU time that the calling thread has used, in nanoseconds.
 fn cpu_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// When requests come and what they ask: a Poisson process, and exponential work.
+/// The random arrivals and work of requests: a Poisson process, and exponential work.
 struct Draws {
     random: Pcg64Mcg,
     pause: Duration,
@@ -285,10 +284,10 @@ fn show(turns: &[[Turn; 3]]) {
 /// A figure of a turn.
 type Figure = fn(&Turn) -> f64;
 
-/// What is compared within a round.
+/// The figures that are compared within a round.
 const FIGURES: [(&str, Figure); 2] = [("p50", |turn| turn.p50), ("p99", |turn| turn.p99)];
 
-/// The median, the least and the greatest.
+/// Returns the median, and the minimum and the maximum.
 fn median(figures: impl Iterator<Item = f64>) -> (f64, [f64; 2]) {
     let mut sorted: Vec<_> = figures.collect();
     sorted.sort_unstable_by(f64::total_cmp);

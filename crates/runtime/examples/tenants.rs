@@ -1,19 +1,18 @@
-//! Can one tenant of a web server make the others slow?
+//! Measures whether one tenant of a web server can slow down the others.
 //!
 //! ```text
 //! cargo run --release -p runyard --example tenants [SECONDS [ROUNDS]]
 //! ```
 //!
-//! The same hyper server on tokio and on Runyard, on two CPUs. Three tenants ask for what takes 300 us on
-//! average. A fourth abuses the server: 20 times a second it asks for what takes 200 ms, which is twice of
-//! what the machine has. On Runyard each tenant is a task group, each request a task of it, and the fourth
-//! may use a tenth of the machine. Nobody knows in advance what a request costs, so on neither is there a
-//! pool for those that cost much.
+//! The same hyper server runs on tokio and on Runyard, on two CPUs. Three tenants send requests of 300 us on average. A
+//! fourth abuses the server: 20 times a second it sends a request of 200 ms, which is twice the capacity of the
+//! machine. On Runyard each tenant is a task group, each request is a task in it, and the fourth tenant may use a tenth
+//! of the machine. The cost of a request is unknown in advance, so neither server has a pool for expensive ones.
 //!
-//! The load comes from another process, on the same CPUs: requests arrive at random and wait for nobody
-//! (an open loop), each counts from the moment at which it was to arrive, and one that has no answer in
-//! ten seconds counts as ten. Each round has a turn without and one with abuse on both runtimes; a
-//! figure is the median over the rounds, a ratio that of the ratios within a round.
+//! The load comes from another process, on the same CPUs. Requests arrive at random, independently of the answers (an
+//! open loop). The latency of each counts from the moment at which it was due. A request without an answer after ten
+//! seconds counts as ten seconds. Each round has a turn without and a turn with abuse on both runtimes. A figure is the
+//! median over the rounds, and a ratio is the median of the ratios within a round.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Full};
@@ -40,26 +39,26 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// Nobody is to be stopped with the allocator's lock.
+/// No task may be stopped while it holds the allocator's lock.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
-/// Whoever computes is to stop: the turn is over.
+/// Set when the turn is over, so that computing tasks stop.
 static OVER: AtomicBool = AtomicBool::new(false);
 
-/// Tenants that behave, how often each asks in a second, and for what, on average and at the most.
+/// Number of well-behaved tenants, requests of each in a second, and CPU time of a request, on average and at most.
 const GOOD: usize = 3;
 const RATE: f64 = 150.0;
 const MEAN_COST: Duration = Duration::from_micros(300);
 const MAX_COST: Duration = Duration::from_millis(3);
-/// The one that does not.
+/// The tenant that abuses the server.
 const ABUSER: usize = GOOD;
 const ABUSES: f64 = 20.0;
 const ABUSE: Duration = Duration::from_millis(200);
 /// The part of the machine that it may use, in per cent.
 const LIMIT: f64 = 10.0;
 
-/// How long a request is waited for.
+/// Time after which a request is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 const WORKERS: usize = 2;
 const SECONDS: f64 = 4.0;
@@ -105,18 +104,18 @@ fn main() {
     }
 }
 
-/// A runtime, and a turn on it.
+/// The name of a runtime, and a turn on it.
 type Turn = (&'static str, fn(&Load) -> [f64; 2]);
 
-/// p50 and p99 of those who behave, in ms.
+/// p50 and p99 of the well-behaved tenants, in ms.
 struct Round {
     without: [f64; 2],
     with: [f64; 2],
 }
 
-/// A server, as far as it differs between runtimes.
+/// The part of a server that differs between runtimes.
 trait Host: Clone + Send + Sync + 'static {
-    /// Computes what a tenant asks for.
+    /// Computes the answer to a request of a tenant.
     fn compute(&self, tenant: usize, span: Duration) -> impl Future<Output = ()> + Send;
 }
 
@@ -139,7 +138,7 @@ impl Host for Runyard {
     }
 }
 
-/// Uses so much CPU time.
+/// Uses `span` of CPU time.
 fn compute(span: Duration) {
     let cpu_time = || {
         let spec = clock_gettime(ClockId::ThreadCPUTime);
@@ -166,7 +165,7 @@ async fn answer<H: Host>(
     Ok(Response::new(Full::new(Bytes::from_static(b"done\n"))))
 }
 
-/// Where nobody listens yet.
+/// Returns a listener on a free port.
 fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
     listener.set_nonblocking(true).expect("a socket need not block");
@@ -220,7 +219,7 @@ fn on_runyard(load: &Load) -> [f64; 2] {
     figures
 }
 
-/// What is asked of a server in a turn.
+/// The load of a turn.
 struct Load {
     seconds: f64,
     abuse: bool,
@@ -230,14 +229,14 @@ struct Load {
 /// A request that is due.
 #[derive(Clone, Copy)]
 struct Arrival {
-    /// After the beginning.
+    /// Time after the beginning.
     at: Duration,
     tenant: usize,
     cost: Duration,
 }
 
 impl Load {
-    /// Lets another process send it.
+    /// Lets another process send the load.
     fn sent_by_another(&self, address: SocketAddr) -> [f64; 2] {
         let me = std::env::current_exe().expect("this is a program");
         let arguments = [
@@ -253,7 +252,8 @@ impl Load {
         figures.try_into().unwrap_or_else(|_| panic!("no figures: {output:?}"))
     }
 
-    /// All requests, in the order in which they arrive: the same with abuse and without, but for that.
+    /// Returns all requests, in the order in which they arrive. Apart from the abuse, they are the same with and
+    /// without it.
     fn arrivals(&self) -> Vec<Arrival> {
         let mut all = Vec::new();
         for tenant in 0..GOOD + usize::from(self.abuse) {
@@ -274,12 +274,12 @@ impl Load {
         all
     }
 
-    /// Sends it: p50 and p99 of those who behave, in ms.
+    /// Sends the load. Returns p50 and p99 of the well-behaved tenants, in ms.
     fn send(&self, address: SocketAddr) -> [f64; 2] {
         let arrivals = self.arrivals();
         let (tell, mut due) = unbounded_channel();
         let begin = Instant::now() + Duration::from_millis(100);
-        // Exact to some tens of microseconds, which tokio's timers are not.
+        // This clock is exact to some tens of microseconds, unlike tokio's timers.
         let clock = thread::spawn(move || {
             for arrival in arrivals {
                 thread::sleep((begin + arrival.at).saturating_duration_since(Instant::now()));
@@ -315,13 +315,13 @@ impl Load {
     }
 }
 
-/// The connections of a tenant that are not in use.
+/// The unused connections of a tenant.
 #[derive(Default)]
 struct Pool(Mutex<Vec<SendRequest<Empty<Bytes>>>>);
 
 impl Pool {
     async fn ask(&self, address: SocketAddr, arrival: Arrival) -> Option<()> {
-        let idle = self.0.lock().expect("nobody panics with it").pop();
+        let idle = self.0.lock().expect("no task panics under the lock").pop();
         let mut connection = match idle {
             Some(connection) => connection,
             None => {
@@ -336,7 +336,7 @@ impl Pool {
         let request = Request::get(path).header("host", "tenants").body(Empty::new()).ok()?;
         let answer = connection.send_request(request).await.ok()?;
         answer.into_body().collect().await.ok()?;
-        self.0.lock().expect("nobody panics with it").push(connection);
+        self.0.lock().expect("no task panics under the lock").push(connection);
         Some(())
     }
 }

@@ -1,43 +1,42 @@
 //! A preemptive runtime for Rust programs, with the scheduling policies of Linux.
 //!
-//! A task is a future with a policy. Short polls cost what they cost on a cooperative runtime; one
-//! that overstays while somebody more important waits is stopped by a signal, in the middle, and
-//! goes on later on the thread on which it began. No privilege is needed.
+//! A task is a future with a policy. A short poll costs the same as on a cooperative runtime. If a long poll keeps a
+//! more important task waiting, a signal stops it in the middle. It continues later, on the thread on which it began.
+//! This needs no privilege, and no code in the task.
 //!
 //! ```
-//! use runyard::{Runtime, Task, spawn, spawn_blocking, time};
+//! use runyard::{Runtime, Task, spawn, time};
 //! use std::time::Duration;
 //!
 //! Runtime::new().block_on(async {
 //!     let report = Task::builder().nice(10).spawn(async { (0..1_000_000_u64).sum::<u64>() });
-//!     let file = spawn_blocking(|| std::fs::read("/proc/self/status"));
-//!     let alarm = Task::builder().fifo(50).name("alarm").spawn(async {
-//!         time::sleep(Duration::from_millis(1)).await;
-//!     });
+//!     let alarm = Task::builder().fifo(50).name("alarm").spawn(time::sleep(Duration::from_millis(1)));
 //!     alarm.await.unwrap();
 //!     spawn(async { /* an ordinary task */ }).await.unwrap();
 //!     assert_eq!(report.await.unwrap(), 499_999_500_000);
-//!     assert!(file.await.unwrap().is_ok());
 //! });
 //! ```
-//!
-//! Worth knowing:
-//! * [`Allocator`] as the program's allocator keeps tasks from being stopped with its lock.
-//! * [`blocking`] gives the CPU away for a call that blocks; without it the runtime finds out, a
-//!   little later.
-//! * Locks of the standard library work: who waits for one that a stopped task holds gives its CPU
-//!   to that task. [`without_preemption`] spares short sections the trouble. [`sync::Mutex`] lends who
-//!   has it the priority of who waits.
-//! * A [`Group`] of tasks can be held to so much CPU time ([`Limit`]), whatever its polls are like.
-//! * A CPU that idles deeply comes back late, by tens of microseconds: [`Builder::cpu_latency`].
-//! * A thread or a program that a task starts may run on the CPUs on which the runtime was built, and hears the signals
-//!   that were heard there. It is bound to fewer CPUs only where [that was asked for](Builder::pin_workers).
-//! * With the feature `tokio` tasks use tokio's timers and sockets, and libraries on these; with the feature `hyper` there is
-//!   a server for axum's routers and other tower services; with the feature `rayon` the threads of
-//!   rayon's pools are tasks.
-//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it
-//!   needs, polls end by themselves ([`Runtime::preempts`]).
-#![cfg(not(loom))] // The model checker builds parts of it in a program of its own: tests/models.rs.
+//! # Where to begin
+//! * [`Runtime`] and its [`Builder`] start a runtime. The attributes [`main`](macro@main) and [`test`](macro@test) do
+//!   so for a function.
+//! * [`spawn`], [`Task::builder`] and [`spawn_blocking`] start tasks. A [`Group`] of tasks shares a weight and a
+//!   [`Limit`].
+//! * [`time`](mod@time) has timers, and [`sync::Mutex`] is a lock with priority inheritance.
+//! * [`Runtime::snapshot`], an [`Observer`] and [`Builder::on_stall`] show how tasks run.
+//! # Notes
+//! * [`Allocator`], as the allocator of the program, keeps tasks from being stopped while they hold its lock.
+//! * [`blocking`] gives the CPU away before a call that blocks. Otherwise the runtime detects the blocked task later.
+//! * Locks of the standard library work: a task that waits for a stopped task's lock gives its CPU to that task.
+//!   [`without_preemption`] keeps a short section from being stopped at all.
+//! * A CPU in a deep idle state wakes up late, by tens of microseconds. [`Builder::cpu_latency`] prevents that.
+//! * Threads and programs that a task starts have the CPUs and the unmasked signals with which the runtime was built,
+//!   unless [workers are pinned](Builder::pin_workers).
+//! * Cargo features: `tokio` lets tasks use tokio's timers and sockets, and libraries on these. `hyper` has a server
+//!   for axum's routers and other tower services. `rayon` makes pools of rayon's whose threads are tasks. `metrics`
+//!   publishes snapshots.
+//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses a resource
+//!   that it needs, a task keeps its CPU until its poll ends ([`Runtime::preempts`]).
+#![cfg(not(loom))] // The model checker builds parts of the crate in a separate program: tests/models.rs.
 
 mod adapters;
 mod crew;
@@ -45,7 +44,7 @@ mod deferred;
 mod group;
 mod mutex;
 mod observe;
-#[expect(unsafe_code, reason = "the only place of the project that has any")]
+#[expect(unsafe_code, reason = "the only module of the project with unsafe code")]
 mod os;
 #[cfg(doctest)]
 mod pages;
@@ -90,26 +89,26 @@ pub use task::builder::{
 };
 pub use task::{AbortHandle, JoinError, JoinHandle, JoinSet, Task, TaskHandle, TaskUsage};
 
-/// What [`What::Balanced`] tells.
+/// The types of the event [`What::Balanced`].
 pub mod balance {
     pub use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};
     pub use runyard_engine::topology::Level;
 }
 
-/// Runs an `async fn` as a program, on a [`Runtime`] of its own.
+/// Runs an `async fn` as the main function of a program, on a [`Runtime`] of its own.
 ///
-/// The function runs in [`Runtime::block_on`], on the thread of the program: it is no task, and need not be `Send`. When it
+/// The function runs in [`Runtime::block_on`], on the main thread. It is not a task, and need not be `Send`. When it
 /// returns, the runtime is dropped, which ends all tasks.
 ///
-/// | argument | means | if not said |
+/// | argument | meaning | default |
 /// |---|---|---|
 /// | `workers = N`, or tokio's `worker_threads = N` | [`Builder::workers`] | all CPUs |
-/// | `max_threads = N` | [`Builder::max_threads`] | what the system allows |
+/// | `max_threads = N` | [`Builder::max_threads`] | nine tenths of the system's limit |
 /// | `preempt = BOOL` | [`Builder::preempt`] | `true` |
 /// | `tokio`, or `tokio = BOOL` | `Builder::enable_tokio`, with the feature `tokio` | `false` |
 /// | `flavor = "current_thread"` | one worker | |
-/// | `flavor = "multi_thread"` | nothing more | |
-/// | `crate = PATH` | where this crate is, if it is not `::runyard` | |
+/// | `flavor = "multi_thread"` | no effect | |
+/// | `crate = PATH` | path of this crate | `::runyard` |
 ///
 /// ```
 /// #[runyard::main]
@@ -120,10 +119,10 @@ pub mod balance {
 /// }
 /// ```
 ///
-/// What it does not know it refuses, at the place where that stands:
+/// An argument or a function that the attribute does not accept is a compile error at its place:
 ///
 /// ```compile_fail
-/// #[runyard::main(threads = 2)] // `threads` is no argument of this attribute
+/// #[runyard::main(threads = 2)] // `threads` is not an argument of this attribute
 /// async fn main() {}
 /// ```
 /// ```compile_fail
@@ -142,8 +141,8 @@ pub use runyard_macros::main;
 
 /// Runs an `async fn` as a test, on a [`Runtime`] of its own with one worker, or in [virtual time](mod@test).
 ///
-/// The arguments are those of [`main`](macro@main); a test that needs more CPUs says so by `workers = N`, or by `flavor =
-/// "multi_thread"` for all. Other attributes of the test stay, and so does its result.
+/// The arguments are those of [`main`](macro@main). `workers = N` gives the test more workers, and `flavor =
+/// "multi_thread"` one for each CPU. Other attributes of the test stay in force, and its result type is kept.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -160,8 +159,8 @@ pub use runyard_macros::main;
 /// }
 /// ```
 ///
-/// With `paused` the test is in virtual time, on as many simulated CPUs as `cpus` says (one if not said), with the seed
-/// `seed` (0 if not said).
+/// With `paused` the test runs in virtual time, on `cpus = N` simulated CPUs (default 1), with `seed = N` (default 0)
+/// for the random choices of the schedule.
 ///
 /// ```
 /// # use runyard::time;
@@ -176,17 +175,17 @@ pub use runyard_macros::main;
 ///
 /// ```compile_fail
 /// #[runyard::test]
-/// #[test] // this makes it a test a second time
+/// #[test] // the attribute already makes the function a test
 /// async fn twice() {}
 /// ```
 pub use runyard_macros::test;
 
-/// Locks that the scheduler knows.
+/// Locks that the scheduler takes part in.
 pub mod sync {
     pub use crate::mutex::{Lock, LockOwned, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 }
 
-/// What `runyard linux` asks the kernel for its threads. No part of the interface.
+/// Kernel attributes of threads, for `runyard linux`. Not part of the interface.
 #[doc(hidden)]
 pub mod kernel {
     pub use crate::os::thread::{set_deadline, set_slice};

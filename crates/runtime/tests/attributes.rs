@@ -1,4 +1,4 @@
-//! `#[runyard::main]` and `#[runyard::test]` on functions as people write them.
+//! `#[runyard::main]` and `#[runyard::test]` on typical functions.
 
 use runyard::{Handle, spawn, spawn_blocking, time, yield_now};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ mod renamed {
     }
 }
 
-/// Something that is not `Send`, across an await.
+/// The `Rc` is not `Send`, and lives across an await.
 #[runyard::test]
 async fn a_test_is_no_task() {
     let own = Rc::new(7);

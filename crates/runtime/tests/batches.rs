@@ -1,4 +1,4 @@
-//! Tasks that are polled in batches do what they do without: every case of this file is about tasks that wait in one.
+//! Tasks behave the same with and without batches. Every case of this file is about tasks that wait in a batch.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -15,7 +15,7 @@ fn batched(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).features(Features::of_runtime()).build()
 }
 
-/// Tasks that yield until they are told to end.
+/// Spawns tasks that yield until `over` is set.
 async fn yielders(many: usize, over: &Arc<AtomicUsize>) -> JoinSet<u64> {
     let mut set = JoinSet::new();
     for _ in 0..many {
@@ -98,7 +98,7 @@ fn a_chain_of_spawns_comes_to_its_end() {
     });
 }
 
-/// Each takes its turn while the others of the batch poll on.
+/// Each task takes its turn while the others of the batch are polled.
 #[test]
 fn what_is_asked_of_a_task_of_a_batch_is_done() {
     ends(|| {
@@ -140,7 +140,7 @@ fn what_is_asked_of_a_task_of_a_batch_is_done() {
     });
 }
 
-/// The poll of a batch that lasts is stopped for a task of the batch, and the thread goes on later.
+/// A long poll of a batch is stopped for a task of the batch, and its thread goes on later.
 #[test]
 fn a_long_poll_of_a_batch_does_not_keep_the_others_waiting() {
     ends(|| {
@@ -156,7 +156,7 @@ fn a_long_poll_of_a_batch_does_not_keep_the_others_waiting() {
                     begins.send(()).unwrap();
                     let began = Instant::now();
                     while told.load(Ordering::Relaxed) == 0 {
-                        assert!(began.elapsed() < ms(30_000), "nobody else was polled");
+                        assert!(began.elapsed() < ms(30_000), "another task was polled");
                         spin(ms(1));
                     }
                 });
@@ -193,7 +193,7 @@ fn members_are_aborted_and_their_runtime_ends_while_they_wait() {
     });
 }
 
-/// A real-time task is not polled in a batch, nor one that asks for CPUs, and both go on beside one.
+/// A real-time task, or a task with its own CPUs, is not polled in a batch, and both make progress beside one.
 #[test]
 fn those_that_ask_for_something_special_go_on_beside_a_batch() {
     ends(|| {

@@ -1,6 +1,7 @@
-//! Core scheduling on real CPUs and threads: two workers count as the threads of one core, whatever the machine has.
+//! Core scheduling on real CPUs and threads. Two workers count as the hardware threads of one core, whatever machine
+//! the test runs on.
 //!
-//! The allocator of this program ends it where the runtime's own code calls it.
+//! The allocator of this program aborts it if the runtime's own code calls it.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -26,12 +27,12 @@ fn cookie(number: u32) -> Option<Cookie> {
     Cookie::new(number)
 }
 
-/// A core of two threads; `None` where the process has one CPU, or may bind none.
+/// Returns a runtime with a core of two threads; `None` if the process has one CPU, or may not bind threads.
 fn core_of(builder: Builder) -> Option<Runtime> {
     with_names(builder.thread_name("core"))
 }
 
-/// The same, with threads that have the names of their CPUs.
+/// Returns the same runtime, with threads that have the names of their CPUs.
 fn with_names(builder: Builder) -> Option<Runtime> {
     let runtime = builder.workers(2).pin_workers(true).cookies(true).declare_cores(2).build();
     let keeps = runtime.keeps_cookies();
@@ -46,7 +47,7 @@ fn core() -> Option<Runtime> {
     core_of(Runtime::builder())
 }
 
-/// A task on one of the two CPUs.
+/// Returns a builder for a task on one of the two CPUs.
 fn on(cpu: usize, number: u32) -> TaskBuilder {
     Task::builder().affinity([cpu]).cookie(cookie(number))
 }
@@ -56,16 +57,16 @@ fn a_runtime_says_why_it_keeps_no_cookies() {
     let why = |builder: Builder| builder.workers(1).build().keeps_cookies();
     assert_eq!(why(Runtime::builder().pin_workers(true)), Err(NoCookies::NotAsked));
     assert_eq!(why(Runtime::builder().cookies(true)), Err(NoCookies::NotPinned));
-    // Of a worker that is alone the kernel can say nothing else.
+    // For a single worker, the kernel reports no shared core.
     let alone = why(Runtime::builder().cookies(true).pin_workers(true)).unwrap_err();
     let expected = [NoCookies::NoSharedCore, NoCookies::NotPinned, NoCookies::Unknown];
     assert!(expected.contains(&alone), "{alone}");
 }
 
-/// Counts the polls during which another cookie is polled.
+/// Counts the polls that overlap with a poll of another cookie.
 #[derive(Default)]
 struct Polls {
-    /// How many are in the middle of a poll, by cookie.
+    /// Number of tasks in the middle of a poll, by cookie.
     now: [AtomicUsize; 2],
     done: [AtomicUsize; 2],
     overlaps: AtomicUsize,
@@ -87,8 +88,8 @@ impl Polls {
     }
 }
 
-/// Without preemption a poll is never to make way in the middle, so nothing overlaps once both tasks are there: a
-/// task that is forced idle begins when the other one's poll is over.
+/// Without preemption a poll never makes way in the middle. So nothing overlaps once both tasks are there: a task that
+/// is forced idle begins when the other task's poll is over.
 #[test]
 fn polls_of_two_cookies_never_overlap_where_tasks_yield() {
     ends(|| {
@@ -102,7 +103,7 @@ fn polls_of_two_cookies_never_overlap_where_tasks_yield() {
                         polls.poll(own);
                         yield_now().await;
                     }
-                    // Now both are there. The end of the first is no cause for an overlap.
+                    // Both tasks are there now. The end of the first causes no overlap.
                     let before = polls.overlaps.load(Ordering::SeqCst);
                     while !polls.are_done(2_000) {
                         polls.poll(own);
@@ -118,25 +119,25 @@ fn polls_of_two_cookies_never_overlap_where_tasks_yield() {
     });
 }
 
-/// How often each of two tasks looks, which takes it some ten slices.
+/// Number of checks by each of two tasks, which take it about ten slices.
 const LOOKS: usize = 100_000;
 
-/// Two tasks that compute in one poll each. How often one of them found that the other was
-/// the last to look, of all looks.
+/// Runs two tasks that compute in one poll each. Returns how often one of them found that the other one checked last,
+/// and the number of checks.
 fn alternations(runtime: &Runtime, numbers: [u32; 2]) -> (usize, usize) {
     let (last, found) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let looks = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let tasks = [0, 1].map(|own| {
         let (last, found, looks) = (last.clone(), found.clone(), looks.clone());
         on(own, numbers[own]).spawn_on(
-            // Nothing of the C library, in which a task has graces.
+            // The loop does not call the C library, in which a task has grace periods.
             async move {
                 while looks.iter().any(|looks| looks.load(Ordering::Relaxed) < LOOKS) {
                     if last.swap(own, Ordering::Relaxed) != own {
                         found.fetch_add(1, Ordering::Relaxed);
                     }
                     looks[own].fetch_add(1, Ordering::Relaxed);
-                    // Else one has the line of memory for many looks at a time.
+                    // Otherwise one task has the cache line for many checks at a time.
                     (0..1_000).for_each(|step| _ = black_box(step));
                 }
             },
@@ -191,8 +192,8 @@ fn tasks_of_one_cookie_run_side_by_side() {
     });
 }
 
-/// A real-time task that computes on CPU 0 in one poll, until it is told to end. It calls nothing: where others have its CPU,
-/// it would be taken for one that waits in a system call, and lose the core.
+/// A real-time task that computes on CPU 0 in one poll, until it is told to end. It calls nothing: while other tasks
+/// have its CPU, the runtime would take it for a task that waits in a system call, and it would lose the core.
 struct Hog {
     over: Flag,
     ended: Flag,
@@ -218,7 +219,7 @@ impl Hog {
         hog
     }
 
-    /// Waits until it has computed for some milliseconds more.
+    /// Waits until it has computed for some more milliseconds.
     fn goes_on(&self) {
         let rounds = self.rounds.load(Ordering::SeqCst) + 20_000;
         until(|| self.rounds.load(Ordering::SeqCst) >= rounds);
@@ -230,7 +231,7 @@ impl Hog {
     }
 }
 
-/// CPU time of all threads of one CPU of the runtime.
+/// Returns the CPU time of all threads of one CPU of the runtime.
 fn used_by_threads_of(cpu: usize) -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let name = format!("runyard-{cpu}");
@@ -261,7 +262,7 @@ fn a_worker_that_is_forced_idle_sleeps() {
     });
 }
 
-/// Tells what a CPU was forced idle for.
+/// Counts the events in which a CPU is forced idle.
 #[derive(Debug, Default)]
 struct Forced(Mutex<Vec<(usize, Option<u32>)>>);
 
@@ -315,7 +316,7 @@ fn a_task_whose_cookie_is_changed_runs_beside_the_core() {
     });
 }
 
-/// A task that blocks in the kernel with its slot is found out, and makes way.
+/// A task that blocks in the kernel with its slot is detected, and makes way.
 #[test]
 fn a_task_that_blocks_unseen_makes_way_for_another_cookie() {
     ends(|| {
@@ -336,8 +337,8 @@ fn a_task_that_blocks_unseen_makes_way_for_another_cookie() {
     });
 }
 
-/// Tasks of five cookies and two groups that yield, wait for time, for each other, for threads outside, in `blocking`, and
-/// that change what they are. More than there is room for at the start.
+/// Tasks of five cookies and two groups yield, wait for time, for each other, and for outside threads in `blocking`,
+/// and change their attributes. There are more of them than there is room for at the start.
 #[test]
 fn nothing_is_lost_where_everybody_has_a_cookie() {
     for preempts in [true, false] {

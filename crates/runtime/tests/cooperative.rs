@@ -1,8 +1,8 @@
-//! What a runtime gives that stops nobody, as on macOS and Windows: tasks, timers, results, groups and the mutex, of
-//! which each goes on at its next await.
+//! A runtime without preemption, as on macOS and Windows: tasks, timers, results, groups and the mutex. Every task goes
+//! on at its next await.
 //!
-//! With `--cfg runyard_portable` it runs on what those systems have, and so names nothing of Linux. Without, on Linux
-//! with preemption switched off.
+//! With `--cfg runyard_portable` the test uses only the facilities of those systems, and names nothing of Linux.
+//! Without it, the test runs on Linux with preemption switched off.
 
 use runyard::{
     Builder, JoinHandle, Limit, Runtime, Task, blocking, spawn, spawn_blocking, sync, time,
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// A part of the machine, without preemption. The portable runtime has none, whatever is asked for.
+/// Returns a builder for a part of the machine, without preemption. The portable runtime has no preemption in any case.
 fn builder(workers: usize) -> Builder {
     Runtime::builder().workers(workers).preempt(cfg!(runyard_portable))
 }
@@ -28,7 +28,7 @@ fn runtime() -> Runtime {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Runs a test that must end some time: one that hangs fails after five minutes.
+/// Runs a test, and fails it if it has not ended after five minutes.
 fn ends(test: impl FnOnce() + Send + 'static) {
     let (send, receive) = channel();
     let runs = thread::spawn(move || {
@@ -144,7 +144,7 @@ fn an_idle_runtime_is_woken_from_any_thread_and_at_its_timers() {
     });
 }
 
-/// One bell between a thread and a task.
+/// Returns the two ends of a bell between a thread and a task.
 fn bell() -> (Arc<Bell>, Arc<Bell>) {
     let bell = Arc::new(Bell::default());
     (bell.clone(), bell)
@@ -176,7 +176,7 @@ impl Bell {
     }
 }
 
-/// Each of `many` blocking functions waits on the only CPU until a task that comes after it says so.
+/// Each of `many` blocking functions waits on the only CPU for a message from a later task.
 fn others_run_during(many: usize, begin: impl Fn(Receiver<()>) -> JoinHandle<u32>) {
     let runtime = builder(1).build();
     runtime.block_on(async {
@@ -193,7 +193,7 @@ fn others_run_during(many: usize, begin: impl Fn(Receiver<()>) -> JoinHandle<u32
 
 #[test]
 fn others_run_during_blocking_functions() {
-    // More than there are spares.
+    // The last number is larger than that of the spares.
     for many in [1, 3, 40] {
         ends(move || {
             others_run_during(many, |receive| {

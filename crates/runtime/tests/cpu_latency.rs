@@ -1,5 +1,5 @@
-//! While a runtime lives, its CPU latency is asked for; where that is refused, it says so, and all else
-//! works.
+//! A runtime requests its CPU latency while it lives. If the request is refused, the runtime reports that, and
+//! everything else works.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -20,14 +20,14 @@ static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// In the environment of a process that a test starts, for that test alone.
+/// An environment variable of a process that a test starts for one case only.
 const REFUSED: &str = "RUNYARD_TEST_NO_FILES";
 
-/// Held by a test that looks at what is asked for: the other's would hide its own.
+/// A lock for tests that read the effective latency, because another test's request would hide their own.
 static LOOKING: Mutex<()> = Mutex::new(());
 
-/// A latency for this process, so long that it matters to nobody. Other processes may ask for less
-/// meanwhile, and hide it; none asks for the same.
+/// Returns a latency for this process, so long that it affects no other process. Other processes may request less
+/// meanwhile, and hide it; none requests the same.
 fn own_latency() -> Duration {
     Duration::from_micros(100_000_000 + u64::from(process::id()))
 }
@@ -36,7 +36,7 @@ fn asking(latency: Duration) -> Runtime {
     Runtime::builder().workers(1).cpu_latency(latency).build()
 }
 
-/// The least latency that anybody asks for; `None` if it may not be seen.
+/// Returns the lowest requested latency; `None` if it may not be read.
 fn effective() -> Option<Duration> {
     let mut bytes = [0; 4];
     File::open(DEVICE).ok()?.read_exact_at(&mut bytes, 0).ok()?;
@@ -52,9 +52,9 @@ fn it_is_asked_for_while_the_runtime_lives() {
         let runtime = asking(latency);
         assert_eq!(runtime.block_on(async { spawn(async { 7 }).await.unwrap() }), 7);
         let within = |effective| effective <= latency;
-        assert!(effective().is_none_or(within), "nobody asks for {latency:?}");
+        assert!(effective().is_none_or(within), "no process asks for {latency:?}");
         drop(runtime);
-        // A process that another test starts has every file of this one, until it is another program.
+        // A process that another test starts has every file of this one, until it executes another program.
         until(|| effective() != Some(latency));
     });
 }

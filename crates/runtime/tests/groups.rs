@@ -1,9 +1,9 @@
-//! What may be relied on in task groups: limits hold whatever the polls are like, nobody is lost who
-//! waits for budget, and a group goes when nobody can name it.
+//! Guarantees of task groups: limits hold for all kinds of polls, no task that waits for budget is lost, and a group is
+//! removed when nothing refers to it.
 //!
-//! A busy machine makes everybody slower, so what is asserted of times is what no machine can make
-//! worse: CPU time by the threads' own clocks, which stand still when the machine has other things to
-//! do, against the periods that have passed.
+//! A busy machine makes all tasks slower, so a test asserts only times that no machine can make worse. These are CPU
+//! times by the threads' own clocks, which stand still while the machine has other work, against the periods that have
+//! passed.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -20,15 +20,15 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// Spans of polls: a long time, a slice or so, and what requests have.
+/// Lengths of polls: a long time, about a slice, and that of requests.
 const POLLS: [Duration; 3] =
     [Duration::from_secs(3_600), Duration::from_millis(1), Duration::from_micros(10)];
 
 const PERIOD: Duration = Duration::from_millis(100);
 const QUOTA: Duration = Duration::from_millis(10);
 
-/// What a group may have used at the most `since` its limit was set: a quota for each period that has
-/// begun, and for what one CPU each may use after its grant: the rest of a moment at an unsafe point.
+/// Returns the maximum CPU time of a group `since` its limit was set: a quota for each period that has begun, and the
+/// overrun of one CPU each after its grant, which is the rest of a moment at an unsafe point.
 fn most(since: Instant) -> Duration {
     let periods = since.elapsed().as_nanos() / PERIOD.as_nanos() + 1;
     QUOTA * periods as u32 + 2 * ms(10)
@@ -66,7 +66,7 @@ fn a_limit_holds_however_long_polls_are_while_others_go_on() {
                 let (used, most) = (work.used(), most(begin));
                 assert!(used <= most, "polls of {poll:?}: {used:?} of {most:?}");
                 let usage = group.usage();
-                // Nor has it less: in each of these periods it used up all that it has.
+                // It has no less either: in each of these periods the group used up its whole quota.
                 let least = QUOTA * (usage.nr_throttled as u32 - 1);
                 assert!(usage.used >= least, "polls of {poll:?}: less than {least:?}: {usage:?}");
                 assert!(usage.used >= used / 2, "{usage:?}");
@@ -123,7 +123,7 @@ fn a_limit_can_be_changed_and_lifted_at_any_time() {
             }
             let refused = group.set_limit(Limit::new(ms(10), ms(100)).burst(ms(20)));
             assert_eq!(refused, Err(BadLimit::Burst));
-            assert_eq!(group.limit(), Some(crumbs), "what is refused changes nothing");
+            assert_eq!(group.limit(), Some(crumbs), "a refused limit changes nothing");
             // With that limit this would take two minutes.
             let (before, begin) = (work.used(), Instant::now());
             group.set_limit(None).unwrap();
@@ -181,7 +181,7 @@ fn real_time_tasks_are_held_to_limits_too() {
             time::sleep(ms(250)).await;
             let (used, most) = (work.used(), most(begin));
             assert!(used <= most, "{used:?} of {most:?}");
-            // It would never have its turn.
+            // Otherwise it would never have its turn.
             while others.used() < most {
                 time::sleep(ms(1)).await;
             }
@@ -243,7 +243,7 @@ fn a_group_goes_with_the_last_that_can_name_it() {
     });
 }
 
-/// A group, when there is room for it: who leaves another does so a moment after it is told.
+/// Creates a group, when there is room for it: a task leaves its old group a moment after the request.
 async fn created(runtime: &Runtime) -> Group {
     loop {
         match runtime.group("new").create() {
@@ -277,7 +277,7 @@ fn a_runtime_ends_though_its_tasks_wait_for_budget() {
             for fifo in [false, true] {
                 let builder = Task::builder().group(&group);
                 let builder = if fifo { builder.fifo(10) } else { builder };
-                // In the middle of a poll; and one that is never polled.
+                // One task is in the middle of a poll, and one is never polled.
                 drop(builder.clone().spawn(async { Work::default().compute(ms(50)) }));
                 drop(builder.spawn(std::future::pending::<()>()));
             }
@@ -335,7 +335,7 @@ fn tasks_that_are_moved_about_while_groups_come_and_go_all_end() {
     });
 }
 
-/// Which groups are throttled, by what was told.
+/// The throttled groups, according to the events.
 #[derive(Debug, Default)]
 struct Heard(Mutex<BTreeMap<(CpuId, GroupId), (bool, u64)>>);
 
@@ -375,7 +375,7 @@ fn observers_hear_who_is_throttled_and_who_not_any_more() {
     assert!(times >= 4, "{heard:?}");
 }
 
-/// What a group without a limit and its tasks used is known, to the time that their threads had.
+/// The CPU time of a group without a limit, and of its tasks, is known exactly, as measured by their threads.
 #[test]
 fn a_group_without_a_limit_has_an_account_too() {
     ends(|| {
@@ -393,14 +393,14 @@ fn a_group_without_a_limit_has_an_account_too() {
             let tasks = [fair.task().clone(), fifo.task().clone()];
             fair.await.unwrap();
             fifo.await.unwrap();
-            // The result is there a moment before the CPU has charged the end of the task.
+            // The result is available a moment before the CPU has charged the end of the task.
             while tasks.iter().any(|task| task.usage().used < ms(39)) {
                 time::sleep(ms(1)).await;
             }
             let [fair, fifo] = tasks.map(|task| task.usage().used);
-            // A little of what a thread uses around a poll may be another's.
+            // A little of the time that a thread uses around a poll may belong to another task.
             assert!(fair >= ms(39) && fifo >= ms(39), "{fair:?} {fifo:?}");
-            // A group also pays for what a thread uses without a slot, which is no task's.
+            // A group also pays for the time that a thread uses without a slot, which is charged to no task.
             let is_about = |used: Duration, tasks| used >= tasks && used < tasks + ms(30);
             let used = (below.usage().used, above.usage().used);
             assert!(is_about(used.0, fair), "{fair:?} {used:?}");
@@ -409,16 +409,16 @@ fn a_group_without_a_limit_has_an_account_too() {
             let of_cpus = above.usage().cpus.iter().map(|cpu| cpu.used).sum::<Duration>();
             assert!(is_about(of_cpus, fair + fifo), "{fair:?} {fifo:?} {of_cpus:?}");
             drop(below);
-            // It goes soon, or later: what it used stays.
+            // The task leaves soon, or later. The time that it used stays.
             for _ in 0..5 {
-                assert!(above.usage().used >= used.1, "its parent has what it used");
+                assert!(above.usage().used >= used.1, "its parent has the time that it used");
                 time::sleep(ms(50)).await;
             }
         });
     });
 }
 
-/// Of a task that runs it is known at once, though nobody else wants its CPU.
+/// The usage of a running task is known at once, even if no other task wants its CPU.
 #[test]
 fn the_account_of_a_task_that_runs_goes_on() {
     ends(|| {
@@ -441,7 +441,7 @@ fn the_account_of_a_task_that_runs_goes_on() {
     });
 }
 
-/// Of two groups that compute all the time the one gets what its weight says from when it has that.
+/// Of two groups that compute all the time, one gets the share of its weight from the moment when it has that.
 #[test]
 fn a_group_that_lives_gets_another_weight() {
     ends(|| {
@@ -454,7 +454,8 @@ fn a_group_that_lives_gets_another_weight() {
         };
         let tasks = runtime.block_on(async { [spawn(&a), spawn(&b)] });
         let used = || (a.usage().used, b.usage().used);
-        // Both get as much as the engine decides, whatever the machine leaves to the one CPU: so much together.
+        // Both get as much as the engine decides, however much CPU time the machine leaves to the one CPU: their sum is
+        // given.
         let share_of_next = |span: Duration| {
             let from = used();
             loop {

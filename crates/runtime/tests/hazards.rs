@@ -1,6 +1,5 @@
-//! One test for each way in which stopping threads goes wrong, by the numbers under which the
-//! design page on preemption lists them. The whole binary allocates through the runtime's
-//! allocator, which panics if the signal handler ever allocates (H1, H2).
+//! One test for each hazard of stopping threads, with the numbers of the list in the design page on preemption. The
+//! whole binary allocates through the runtime's allocator, which panics if the signal handler ever allocates (H1, H2).
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -21,8 +20,8 @@ use std::time::Instant;
 #[global_allocator]
 static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
 
-/// A task that matters more than any fair one, and comes every millisecond until it is aborted: it
-/// stops whatever runs on its CPU.
+/// Starts a task that is more important than any fair one, and runs every millisecond until it is aborted. It stops any
+/// task that runs on its CPU.
 fn disturb(runtime: &Runtime) -> TaskHandle {
     let disturber = async {
         let mut interval = time::interval(ms(1));
@@ -64,7 +63,7 @@ fn h01_h02_the_handler_allocates_nothing_and_stops_whoever_allocates() {
 
 #[test]
 fn h03_the_runtimes_own_code_is_never_stopped() {
-    // One worker: a task stopped with a run queue's lock would stop everybody for ever.
+    // There is one worker: a task that is stopped with a run queue's lock would block all others for ever.
     let runtime = workers(1);
     let disturber = disturb(&runtime);
     under_a_storm(|| {
@@ -93,7 +92,7 @@ fn h03_the_runtimes_own_code_is_never_stopped() {
 
 #[test]
 fn h04_the_holder_of_a_lock_is_stopped_and_who_waits_for_it_gets_it() {
-    // Both are real-time: the holder never has the CPU while the other could.
+    // Both are real-time: the holder never has the CPU while the other task could.
     ends(|| workers(1).block_on(holder_and_waiter()));
 }
 
@@ -110,7 +109,7 @@ async fn holder_and_waiter() {
     while !held.load(Ordering::Acquire) {
         time::sleep(ms(1)).await;
     }
-    // It stops the holder, and blocks in the kernel on what that holds.
+    // This task stops the holder, and blocks in the kernel on the holder's lock.
     let important = Task::builder().fifo(50).spawn(async move { *shared.lock().unwrap() });
     assert_eq!(important.await.unwrap(), 1);
     holder.await.unwrap();
@@ -152,7 +151,7 @@ fn h06_system_calls_are_restarted() {
                 let mut bytes = Vec::new();
                 let mut byte = [0];
                 for _ in 0..20 {
-                    // The storm is not the runtime's: it rings in sections that block too.
+                    // The storm is not the runtime's: it also rings in sections that block.
                     assert_eq!(blocking(|| far.read(&mut byte)).unwrap(), 1);
                     bytes.push(byte[0]);
                 }
@@ -179,7 +178,7 @@ fn h06_system_calls_are_restarted() {
     disturber.abort();
 }
 
-/// How often the scheduler was asked, and how often about a task that was stopped.
+/// Number of scheduling decisions, and of those about a stopped task.
 #[derive(Debug, Default)]
 struct Counts {
     preemptions: AtomicUsize,
@@ -205,13 +204,13 @@ fn h07_h08_signals_that_mean_nothing_stop_nobody() {
         runtime.block_on(async { spawn(async { spin(ms(200)) }).await.unwrap() });
     });
     assert!(counts.switches.load(Ordering::Relaxed) > 0);
-    // One may come between the decision and the poll, and be looked at once more.
+    // One task may arrive between the decision and the poll, and cause one more decision.
     assert!(counts.preemptions.load(Ordering::Relaxed) <= 1, "{counts:?}");
 }
 
 #[test]
 fn h07_h08_whoever_waits_in_the_handler_waits_for_its_slot_only() {
-    // Stopped threads are signalled all the time; each spins through a value of its own.
+    // Stopped threads receive signals all the time. Each spins through a value of its own.
     let runtime = workers(1);
     under_a_storm(|| {
         runtime.block_on(async {
@@ -234,7 +233,7 @@ fn h07_h08_whoever_waits_in_the_handler_waits_for_its_slot_only() {
     });
 }
 
-/// Each thread's name, and to which signals it is deaf, by its number.
+/// Returns the name of each thread and the signals that it blocks, by its number.
 fn masks() -> BTreeMap<String, (String, u64)> {
     let read = |status: &String| {
         let field = |name| Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim());
@@ -244,8 +243,8 @@ fn masks() -> BTreeMap<String, (String, u64)> {
     threads().iter().filter_map(read).collect()
 }
 
-/// Whether a thread does not hear what those of the process hear; or the keeper something, or not its own
-/// faults.
+/// Returns whether the signal mask of a thread is wrong: a thread that blocks signals of the process; or a keeper that
+/// does not block one, or blocks its own faults.
 fn is_wrong((name, mask): &(String, u64)) -> bool {
     let bit = |signal: Signal| 1_u64 << (signal.as_raw() - 1);
     let others = [Signal::TERM, Signal::INT, Signal::PROF, Signal::USR2, Signal::CHILD];
@@ -259,7 +258,7 @@ fn is_wrong((name, mask): &(String, u64)) -> bool {
 #[test]
 fn h09_workers_hear_what_the_process_hears_and_the_keeper_nothing() {
     let runtime = workers(1);
-    // Two tasks that take turns: there are a worker, a stopped thread and spares.
+    // Two tasks take turns, so there are a worker, a stopped thread and spares.
     let begun = Arc::new(AtomicUsize::new(0));
     let hogs = runtime.block_on(async {
         [0, 1].map(|_| {
@@ -277,9 +276,9 @@ fn h09_workers_hear_what_the_process_hears_and_the_keeper_nothing() {
             hog.await.unwrap();
         }
     });
-    // For a moment a thread hears nothing when it makes another or ends, other tests' threads too: the C
-    // library sees to that. On a busy machine the moment is long. So only who is wrong at every look is
-    // wrong, when nobody is stopped: the handler has a mask of its own.
+    // The C library blocks all signals of a thread for a moment when the thread makes another one or ends, also in
+    // threads of other tests. On a busy machine the moment is long. So only a thread that is wrong at every check is
+    // wrong. No thread is stopped then, because the handler has its own mask.
     let started = Instant::now();
     let mut wrong = masks();
     while !wrong.is_empty() {
@@ -300,7 +299,7 @@ fn h16_a_signal_that_somebody_else_handles_is_left_alone() {
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, rang.clone()).unwrap();
     let runtime = Runtime::builder().workers(1).signal(signal_hook::consts::SIGUSR1).build();
     runtime.block_on(async {
-        // Cooperative: the important task waits for the poll to end, and everything works.
+        // Without preemption the important task waits for the poll to end, and everything works.
         let begun = Arc::new(AtomicBool::new(false));
         let tells = begun.clone();
         let hog = spawn(async move {
@@ -313,9 +312,9 @@ fn h16_a_signal_that_somebody_else_handles_is_left_alone() {
         }
         let important = Task::builder().fifo(50).spawn(async { Instant::now() });
         let (ended, ran) = (hog.await.unwrap(), important.await.unwrap());
-        assert!(ran >= ended, "nobody was stopped");
+        assert!(ran >= ended, "no task was stopped");
     });
-    assert!(!rang.load(Ordering::Relaxed), "nobody was signalled");
+    assert!(!rang.load(Ordering::Relaxed), "no thread was signalled");
 }
 
 #[test]
@@ -379,14 +378,14 @@ fn h22_a_poll_that_blocks_in_the_kernel_gives_its_cpu_away() {
 
 async fn reader_and_writer() {
     let (mut near, mut far) = UnixStream::pair().unwrap();
-    // More important, so that it keeps its CPU as long as it is thought to run.
+    // This task is more important, so it keeps its CPU as long as the runtime believes that it runs.
     let reader = Task::builder().fifo(9).spawn(async move { far.read(&mut [0]).unwrap() });
-    // Only the other task lets it go on, on the one CPU that there is.
+    // Only the other task lets it go on, and there is only one CPU.
     let writer = Task::builder().fifo(1).spawn(async move { near.write(&[7]).unwrap() });
     assert_eq!((reader.await.unwrap(), writer.await.unwrap()), (1, 1));
 }
 
-/// Not through the C library: where a task is stopped says nothing of that it blocks.
+/// The task does not call the C library, so the place where it is stopped does not show that it blocks.
 #[test]
 fn h22_a_bare_system_call_that_blocks_gives_its_cpu_away() {
     let began = Instant::now();
@@ -402,11 +401,11 @@ fn h22_a_bare_system_call_that_blocks_gives_its_cpu_away() {
             assert_eq!((reader.await.unwrap(), writer.await.unwrap()), (1, 1));
         });
     });
-    // Some 8 ms; 10 s and more as long as each tick of the reader counted as its running.
+    // This takes about 8 ms. It took more than 10 s when each tick of the reader counted as running.
     assert!(began.elapsed() < ms(5_000), "{:?}", began.elapsed());
 }
 
-/// Nor through the C library, as in a static program: to be interrupted is not to run.
+/// Here too the task does not call the C library, as in a static program. An interrupted wait is not running.
 #[test]
 fn h22_signals_that_mean_nothing_queue_nobody_who_waits_in_a_bare_system_call() {
     let runtime = Runtime::builder().workers(1).statistics(true).build();
@@ -471,7 +470,7 @@ fn h22_who_blocks_may_wait_for_a_timer_of_its_own_runtime() {
 
 #[test]
 fn h22_each_of_many_blocking_sections_gives_its_cpu_away() {
-    // Each waits for the next, on one CPU: none ends unless all give it away.
+    // Each task waits for the next one, on one CPU. None ends unless all give the CPU away.
     ends(|| {
         workers(1).block_on(async {
             let (mut first, mut next) = UnixStream::pair().unwrap();
@@ -498,7 +497,7 @@ fn h22_each_of_many_blocking_sections_gives_its_cpu_away() {
 
 #[test]
 fn h24_slices_end_though_every_cpu_is_busy() {
-    // Each computes until it has seen the other go on three times, without an await.
+    // Each task computes, without an await, until it has seen the other make progress three times.
     const TIMES: usize = 3;
     const LONG: std::time::Duration = std::time::Duration::from_secs(60);
     let runtime = workers(1);

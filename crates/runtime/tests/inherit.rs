@@ -1,4 +1,4 @@
-//! What a task has from the task that spawns it, as sched(7) says of fork.
+//! The attributes that a task inherits from the task that spawns it, as sched(7) specifies for fork.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -32,7 +32,7 @@ fn policy() -> Policy {
     Task::current().policy()
 }
 
-/// What a plain task has that is spawned by a task of `builder`.
+/// Returns the policy of a plain task that is spawned by a task of `builder`.
 fn child_of(runtime: &Runtime, builder: TaskBuilder) -> Policy {
     runtime.block_on(async {
         builder.spawn(async { spawn(async { policy() }).await.unwrap() }).await.unwrap()
@@ -115,7 +115,7 @@ fn a_spawned_task_may_ask_for_another_policy() {
     });
 }
 
-/// Where there is one CPU only, that is all CPUs.
+/// If there is only one CPU, that is all CPUs.
 #[test]
 fn cpus_and_group_are_inherited_whether_the_spawner_resets_or_not() {
     ends(|| {

@@ -1,5 +1,5 @@
-//! What may be relied on in the results of tasks: an error goes wherever an error may go, a set gives each result
-//! once, in the order in which the tasks ended, and a set that goes takes its tasks along.
+//! Guarantees for the results of tasks: an error can be passed wherever errors go; a set returns each result once, in
+//! the order in which the tasks ended; and a set that is dropped aborts its tasks.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -21,7 +21,7 @@ fn an_error_goes_by_a_question_mark_into_any_error() {
     is_error::<JoinError>();
     async fn fails() -> Result<u32, Box<dyn Error + Send + Sync>> {
         let n = spawn(async { 7 }).await?;
-        // What is said is known only when it is said.
+        // The message of the panic is built at run time.
         let what = String::from("cheese");
         let panics = spawn(async move {
             if n == 7 {
@@ -69,7 +69,7 @@ fn a_set_gives_results_in_the_order_in_which_tasks_end() {
         workers(2).block_on(async {
             let mut set = JoinSet::new();
             assert!(set.is_empty() && set.join_next().await.is_none());
-            // Each ends when the one that was added after it has ended.
+            // Each task ends when the one that was added after it has ended.
             let mut last: Option<AbortHandle> = None;
             for n in (0..10).rev() {
                 let before = last.take();
@@ -131,7 +131,7 @@ fn places_of_a_set_are_used_again() {
 fn who_waits_for_a_set_hears_of_a_task_that_is_aborted_before_its_first_poll() {
     ends(|| {
         workers(1).block_on(async {
-            // On the only CPU nobody else begins before this task waits.
+            // On the only CPU no other task begins before this task waits.
             let task = Task::builder().fifo(50).spawn(async {
                 let mut set = JoinSet::new();
                 let idle = || Task::builder().policy(Policy::Idle);
@@ -143,7 +143,7 @@ fn who_waits_for_a_set_hears_of_a_task_that_is_aborted_before_its_first_poll() {
     });
 }
 
-/// Counts when it is dropped.
+/// Counts its drops.
 struct Counts(Arc<AtomicUsize>);
 
 impl Drop for Counts {
@@ -152,7 +152,7 @@ impl Drop for Counts {
     }
 }
 
-/// Ten tasks that wait for ever, and how many of them were dropped.
+/// Returns ten tasks that wait for ever, and the number of them that were dropped.
 fn ten() -> (JoinSet<()>, Arc<AtomicUsize>) {
     let dropped = Arc::new(AtomicUsize::new(0));
     let waits = |_| {
@@ -187,7 +187,7 @@ fn a_set_that_is_dropped_aborts_its_tasks_wherever_that_is() {
             std::thread::spawn(move || drop(set)).join().unwrap();
             until(&dropped, 10).await;
         });
-        // And one that outlives the runtime.
+        // This set outlives the runtime.
         let (mut set, dropped) = runtime.block_on(async { ten() });
         drop(runtime);
         assert_eq!(dropped.load(Ordering::SeqCst), 10);
@@ -235,7 +235,7 @@ fn a_panic_of_a_task_is_passed_on_by_join_all() {
     });
 }
 
-/// A waker that was left by a poll which is over is not the one that is woken.
+/// The waker of an earlier poll is not the one that is woken.
 #[test]
 fn the_last_who_polls_a_set_is_woken() {
     ends(|| {

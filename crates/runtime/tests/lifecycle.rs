@@ -1,4 +1,4 @@
-//! How a runtime begins and ends, and what its handles do meanwhile and afterwards.
+//! The begin and the end of a runtime, and the behaviour of its handles meanwhile and afterwards.
 
 use runyard::{
     BuildError, Handle, JoinError, Nice, Policy, Runtime, SpawnError, Task, spawn, time, yield_now,
@@ -44,12 +44,12 @@ impl Drop for Dropped {
     }
 }
 
-/// Whether two handles are of one runtime.
+/// Returns whether two handles belong to one runtime.
 fn are_same(one: &Handle, other: &Handle) -> bool {
     format!("{one:?}") == format!("{other:?}")
 }
 
-/// The handle of a runtime that has ended.
+/// Returns the handle of a runtime that has ended.
 fn ended() -> Handle {
     workers(1).handle().clone()
 }
@@ -91,7 +91,7 @@ fn the_current_handle_is_that_of_the_code_that_asks() {
         assert!(are_same(&Handle::current(), one.handle()));
         let of_task = spawn(async { Handle::current() }).await.unwrap();
         assert!(are_same(&of_task, one.handle()));
-        // A task of another runtime belongs to that, whoever spawned it.
+        // A task of another runtime belongs to that runtime, whichever code spawned it.
         let of_task = other.spawn(async { Handle::current() }).await.unwrap();
         assert!(are_same(&of_task, other.handle()));
     });
@@ -112,7 +112,7 @@ fn a_destructor_of_a_thread_local_gets_an_answer() {
     let runtime = workers(1);
     let handle = runtime.handle().clone();
     let thread = thread::spawn(move || {
-        // The order in which thread locals are dropped is not fixed: either answer is right.
+        // The order in which thread locals are dropped is not fixed, so either answer is right.
         ASKS.with_borrow_mut(|asks| *asks = Some(Asks));
         drop(handle.enter());
     });
@@ -160,7 +160,7 @@ fn what_a_handle_spawns_after_the_end_is_cancelled_and_dropped() {
     let task = handle.spawn(async move { drop(held) });
     assert_eq!(drops.count(), 1);
     assert!(task.is_finished() && task.task().is_finished());
-    // All that can be asked of a task can be asked of this one.
+    // Every method of a task handle works for this task.
     let of = task.task().clone();
     of.set_policy(Policy::Normal(Nice::new(5).unwrap()));
     of.set_affinity([0]);
@@ -195,7 +195,7 @@ fn a_panic_of_a_future_that_is_refused_is_the_result() {
     assert!(handle.block_on(task).is_err_and(|error| error.is_panic()));
 }
 
-/// Seen failing: tasks that came after the last look at the live ones waited for ever in run queues.
+/// Seen failing: tasks that arrived after the last check of the live tasks waited for ever in run queues.
 #[test]
 fn of_all_tasks_that_are_spawned_while_a_runtime_ends_each_ends() {
     ends(|| {
@@ -214,7 +214,7 @@ fn of_all_tasks_that_are_spawned_while_a_runtime_ends_each_ends() {
                             drop(held);
                         }));
                     }
-                    // Some more after the end.
+                    // Some more tasks come after the end.
                     tasks.extend((0..9).map(|_| {
                         let held = drops.one();
                         handle.spawn(async move { drop(held) })
@@ -246,13 +246,13 @@ fn block_on_goes_on_over_the_end_of_its_runtime() {
                 let began = Instant::now();
                 let mut interval = time::interval(ms(5));
                 interval.tick().await;
-                // Armed before the end, and served after it.
+                // This timer is armed before the end, and served after it.
                 let mut early = pin!(time::sleep(ms(60)));
                 assert!(poll_fn(|cx| Poll::Ready(early.as_mut().poll(cx).is_pending())).await);
                 sends.send(()).unwrap();
                 early.await;
                 interval.tick().await;
-                // And after it.
+                // This timer is armed after the end.
                 time::sleep(ms(20)).await;
                 interval.tick().await;
                 let spawned = spawn(async {}).await;
@@ -276,7 +276,7 @@ fn a_wait_after_the_end_that_is_given_up_is_gone() {
     });
 }
 
-/// A task that ends when it is told.
+/// Returns a task that ends when it is told to.
 fn never_ends(runtime: &Runtime, begun: &Arc<Barrier>) -> (Receiver<()>, Arc<AtomicBool>) {
     let (ends, ended) = channel();
     let (begun, over) = (begun.clone(), Arc::new(AtomicBool::new(false)));
@@ -321,7 +321,7 @@ fn shutdown_timeout_leaves_a_long_poll_behind_which_others_still_preempt() {
             runtime.handle(),
         );
         begins.recv().unwrap();
-        // It is in the queue of the only CPU when the end begins, and ends beside the hog.
+        // This task is in the queue of the only CPU when the end begins, and ends beside the hog.
         let waits = Task::builder().fifo(9).spawn_on(pending::<()>(), runtime.handle());
         let handle = runtime.handle().clone();
         runtime.shutdown_timeout(ms(20));
@@ -361,7 +361,7 @@ fn shutdown_background_waits_for_nobody() {
         let (left, over) = never_ends(&runtime, &begun);
         begun.wait();
         runtime.shutdown_background();
-        // The runtime is closed when that returns.
+        // The runtime is closed when the call returns.
         let drops = Drops::default();
         let held = drops.one();
         drop(handle.spawn(async move { drop(held) }));
@@ -410,7 +410,7 @@ fn hooks_are_called_on_every_thread_that_runs_tasks_and_nowhere_else() {
             })
             .on_thread_stop(move || assert!(stop.lock().unwrap().insert(here()), "once a thread"))
             .build();
-        // More threads than there were at the start: all wait at once.
+        // These are more threads than there were at the start, because all wait at once.
         let nr = 20;
         let all = Arc::new(Barrier::new(nr));
         let tasks: Vec<_> = (0..nr)
@@ -446,7 +446,7 @@ fn hooks_that_panic_or_end_the_runtime_harm_nobody() {
         assert!(name.is_some_and(|name| name.starts_with("runyard-")));
         drop(runtime);
 
-        // The hook of one runtime has the last word of another, and of its own.
+        // The hook of one runtime drops the last reference to another, and to its own.
         let shared = Arc::new(Mutex::new(None::<Runtime>));
         let takes = shared.clone();
         let take = move || drop(takes.lock().unwrap().take());
@@ -470,7 +470,7 @@ fn a_hook_may_end_the_runtime_whose_thread_starts() {
         let runtime = Runtime::builder().workers(1).on_thread_start(take).build();
         let handle = runtime.handle().clone();
         *shared.lock().unwrap() = Some(runtime);
-        // The next thread that is started ends it.
+        // The next thread that is started ends the runtime.
         let all = Arc::new(AtomicBool::new(false));
         let tasks: Vec<_> = (0..20)
             .map(|_| {

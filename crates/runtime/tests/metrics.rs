@@ -1,10 +1,10 @@
-//! The numbers of a snapshot as a recorder of the crate `metrics` gets them.
+//! The numbers of a snapshot, as a recorder of the crate `metrics` receives them.
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use runyard::{Runtime, Snapshot, Task, TaskState, yield_now};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the recorder heard: names with labels, and whether each was described.
+/// Returns the recorded names with their labels, and whether each was described.
 fn recorded(snapshot: &Snapshot) -> BTreeMap<String, (Option<String>, f64)> {
     let recorder = DebuggingRecorder::new();
     let heard = recorder.snapshotter();
@@ -60,7 +60,7 @@ fn what_the_snapshot_says_is_recorded() {
     assert_eq!(value("Key(runyard_tasks, [state = blocked])"), blocked as f64);
 }
 
-/// The page has each name in a line of its table. Seen failing with a number left out.
+/// The design page has each name in a line of its table. Seen failing with a missing number.
 #[test]
 fn the_page_has_all_names_and_no_others() {
     let recorded = recorded(&a_snapshot());

@@ -1,5 +1,5 @@
-//! The models of the protocols: `src/protocol`, and the files below it, with loom's primitives. The models stand beside the
-//! code. The library itself is empty in such a build.
+//! The models of the protocols: `src/protocol`, and the files below it, with loom's primitives. The models stand beside
+//! the code. The library itself is empty in such a build.
 #![cfg(loom)]
 
 #[path = "../src/os"]

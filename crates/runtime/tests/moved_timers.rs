@@ -1,4 +1,4 @@
-//! A timer that is moved wakes whoever waits for it at its new time, and leaves nothing behind.
+//! A timer that is moved wakes its waiter at the new time, and leaves nothing behind.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -17,7 +17,7 @@ static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Counts timers that are armed, that expire, and that are cancelled.
+/// Counts the timers that are armed, that expire, and that are cancelled.
 #[derive(Debug, Default)]
 struct Counts([AtomicUsize; 3]);
 
@@ -39,7 +39,7 @@ impl Counts {
         (Runtime::builder().workers(workers).observer(counts.clone()).build(), counts)
     }
 
-    /// How many were armed, expired, and were cancelled, when the runtime is over.
+    /// Returns these three numbers when the runtime is over.
     fn at_the_end(&self, runtime: Runtime) -> [usize; 3] {
         drop(runtime);
         self.0.each_ref().map(|count| count.load(Ordering::SeqCst))
@@ -57,7 +57,7 @@ fn who_waits_for_a_sleep_is_woken_when_it_was_moved_to() {
             poll_fn(|cx| {
                 let polled = moved.as_mut().poll(cx);
                 if !std::mem::replace(&mut is_moved, true) {
-                    // To later and to earlier, after it said that it waits.
+                    // The timer is moved to later and to earlier times after its waiter has registered.
                     for after in [HOUR * 2, ms(1), HOUR, ms(3)] {
                         moved.as_mut().reset(Instant::now() + after);
                     }
@@ -90,7 +90,7 @@ fn a_sleep_that_was_moved_leaves_no_timer() {
             }))
             .unwrap();
         assert_eq!(counts.at_the_end(runtime), [101, 0, 101]);
-        assert_eq!(woken.count(), 0, "nobody was woken");
+        assert_eq!(woken.count(), 0, "no task was woken");
         assert_eq!(Arc::strong_count(&woken), 1, "and no waker is kept");
     });
 }
@@ -125,7 +125,7 @@ fn a_sleep_is_moved_from_a_thread_that_is_no_task_too() {
     });
 }
 
-/// As above, for the timer of an interval, which is periodic.
+/// The same holds for the timer of an interval, which is periodic.
 #[test]
 fn who_waits_for_an_interval_is_woken_when_it_was_moved_to() {
     type Move = fn(&mut Interval);
@@ -159,7 +159,7 @@ fn who_waits_for_an_interval_is_woken_when_it_was_moved_to() {
     });
 }
 
-/// Of another CPU's table, while that serves it.
+/// The timer is in another CPU's table, while that CPU serves it.
 #[test]
 fn a_sleep_that_is_moved_as_it_expires_adds_up() {
     ends(|| {

@@ -1,5 +1,5 @@
-//! What the runtime's mutex promises beside exclusion: who has it is not kept from giving it back by
-//! those who matter less than who waits, nor by limits that are none of theirs.
+//! Guarantees of the runtime's mutex beyond exclusion: a holder that delays a waiter is not delayed by tasks less
+//! important than that waiter, nor by limits of groups that the waiter is outside of.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// Auto traits, seen by the compiler: as those of the standard library's, but that a guard may be kept
-/// across an await, and go to another thread with its task.
+/// Auto traits, checked by the compiler. They are those of the standard library's mutex, except that a guard may be
+/// kept across an await, and go to another thread with its task.
 #[test]
 fn what_may_be_sent_and_shared() {
     fn is_send<T: Send>() {}
@@ -37,7 +37,7 @@ fn what_may_be_sent_and_shared() {
     is_sync::<OwnedMutexGuard<u8>>();
     is_send::<OwnedMutexGuard<[u8]>>();
 
-    /// Is ambiguous, and does not compile, if `T` is what it must not be.
+    /// Is ambiguous, and does not compile, if `T` has the trait that it must not have.
     macro_rules! is_not {
         ($auto:ident: $($of:ty),*) => {{
             trait Ambiguous<A> {
@@ -53,7 +53,7 @@ fn what_may_be_sent_and_shared() {
     is_not!(Sync: Mutex<Rc<u8>>, MutexGuard<'static, Cell<u8>>, OwnedMutexGuard<Cell<u8>>);
 }
 
-/// It is wanted by several at once before it has any memory.
+/// Several threads want it at once before it has any memory.
 #[test]
 fn a_static_is_wanted_by_many_from_the_first_moment() {
     static SUMS: [Mutex<u64>; 64] = [const { Mutex::new(0) }; 64];
@@ -92,7 +92,7 @@ fn a_guard_that_shares_the_mutex_goes_where_it_likes() {
             let mutex = mutex.clone();
             async move { mutex.lock_owned().await.to_vec() }
         });
-        // The last that shares it is the guard, or who waits.
+        // The last owner of the shared mutex is the guard, or a waiter.
         drop((sized, mutex));
         runtime.block_on(runtime.spawn(async move { guard[0] = 7 })).unwrap();
         assert_eq!(runtime.block_on(waits).unwrap(), [7, 2, 3]);
@@ -111,7 +111,7 @@ fn who_gives_up_waiting_to_share_it_keeps_nobody_from_it() {
                 assert!(wait.is_err());
             }
         });
-        // One has its turn without knowing, and goes.
+        // One waiter has its turn without knowing, and is dropped.
         let mut has_turn = Box::pin(mutex.clone().lock_owned());
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(has_turn.as_mut().poll(&mut cx).is_pending());
@@ -119,7 +119,7 @@ fn who_gives_up_waiting_to_share_it_keeps_nobody_from_it() {
         assert!(mutex.try_lock().is_err());
         drop(has_turn);
         assert_eq!(*mutex.try_lock().unwrap(), 1);
-        assert_eq!(Arc::try_unwrap(mutex).unwrap().into_inner(), 1, "nobody shares it any more");
+        assert_eq!(Arc::try_unwrap(mutex).unwrap().into_inner(), 1, "it has no other owner");
     });
 }
 
@@ -140,7 +140,7 @@ fn one_at_a_time_has_it() {
                                 yield_now().await;
                             }
                             guard.1 += 1;
-                            assert_eq!(guard.0, guard.1, "nobody else came in");
+                            assert_eq!(guard.0, guard.1, "no other task locked it");
                         }
                     })
                 });
@@ -179,7 +179,7 @@ fn who_is_no_task_locks_it_too() {
     });
 }
 
-/// Starts a task from outside.
+/// Starts a task from outside of the runtime.
 fn start<T: Send + 'static>(
     runtime: &Runtime,
     builder: TaskBuilder,
@@ -197,7 +197,7 @@ fn rt(
     start(runtime, Task::builder().fifo(prio), what)
 }
 
-/// A real-time task that keeps its CPU until it is told to stop.
+/// Starts a real-time task that keeps its CPU until it is told to stop.
 fn hog(runtime: &Runtime, prio: u8, stop: &Flag) -> JoinHandle<()> {
     let (stop, runs) = (stop.clone(), Flag::default());
     let running = runs.clone();
@@ -211,14 +211,14 @@ fn hog(runtime: &Runtime, prio: u8, stop: &Flag) -> JoinHandle<()> {
     hog
 }
 
-/// Locks `mutex` in a task, and computes for a while before it gives it back.
+/// Locks `mutex` in a task, and computes for a while before it unlocks it.
 fn holder(runtime: &Runtime, prio: u8, mutex: &Arc<Mutex<u32>>) -> JoinHandle<()> {
     let (mutex, holds) = (mutex.clone(), Flag::default());
     let has_it = holds.clone();
     let holder = rt(runtime, prio, async move {
         let mut guard = mutex.lock().await;
         has_it.set();
-        // So much CPU time: a task that is only let go on for a moment does not come to the end.
+        // The time is CPU time, so a task that runs only for a moment does not reach the end.
         let from = cpu_time();
         while cpu_time() - from < ms(30) {}
         *guard += 1;
@@ -227,7 +227,7 @@ fn holder(runtime: &Runtime, prio: u8, mutex: &Arc<Mutex<u32>>) -> JoinHandle<()
     holder
 }
 
-/// Locks `mutex` in a task after one that added 1, and tells the hog to stop.
+/// Locks `mutex` in a task after another task has added 1, and tells the hog to stop.
 fn locks_after_one(
     runtime: &Runtime,
     prio: u8,
@@ -275,7 +275,7 @@ fn a_priority_goes_along_a_chain_of_mutexes() {
         let high = rt(&runtime, 90, {
             let stop = stop.clone();
             async move {
-                // From within a closure: its thread waits.
+                // This is within a closure, so the thread waits.
                 assert_eq!(*second.blocking_lock(), 1);
                 stop.set();
             }
@@ -317,7 +317,7 @@ fn a_priority_goes_to_a_guard_that_shares_the_mutex() {
     });
 }
 
-/// Seen failing: the mutex had once been wanted while another had it, and what was lent went to that one.
+/// Seen failing: the mutex had once been contended under another holder, and the loan went to that holder.
 #[test]
 fn a_priority_goes_to_who_has_it_now() {
     ends(|| {
@@ -399,7 +399,7 @@ fn who_is_out_of_budget_gives_it_back_all_the_same() {
             async move {
                 let mut guard = mutex.lock().await;
                 holds.set();
-                // In its budget this takes most of a minute.
+                // Within its budget this would take most of a minute.
                 let begin = cpu_time();
                 while cpu_time() - begin < ms(50) {}
                 *guard += 1;
@@ -414,14 +414,14 @@ fn who_is_out_of_budget_gives_it_back_all_the_same() {
         assert_eq!(runtime.block_on(waiter).unwrap(), 1);
         assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
         assert!(group.usage().used >= ms(40), "its own group has paid: {:?}", group.usage());
-        // What it has used it owes, and would pay for most of a minute.
+        // The task owes the time that it has used, and would pay for most of a minute.
         group.set_limit(None).unwrap();
         runtime.block_on(task).unwrap();
     });
 }
 
-/// Somebody waits for one who has budget, until the group of that one gets a limit, or until it is brought
-/// to a group that has one. Who waits is a task, or a thread that is none.
+/// A waiter waits for a holder with budget, until the holder's group gets a limit, or until the holder is moved to a
+/// group with a limit. The waiter is a task, or a thread that is not a task.
 #[test]
 fn who_is_out_of_budget_later_gives_it_back_all_the_same() {
     for (moves, is_task) in [(false, true), (true, true), (false, false), (true, false)] {
@@ -443,7 +443,7 @@ fn becomes_out_of_budget(moves: bool, is_task: bool) {
             while !goes_on.is_set() {
                 yield_now().await;
             }
-            // In its budget this takes most of a minute.
+            // Within its budget this would take most of a minute.
             let begin = cpu_time();
             while cpu_time() - begin < ms(50) {}
             *guard += 1;

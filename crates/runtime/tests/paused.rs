@@ -1,5 +1,5 @@
-//! Programs in virtual time: what they compute takes the time that they say, under the real policies, the same way
-//! each time; and a test that cannot go on says why.
+//! Programs in virtual time: their computations take the time that they state, under the real policies, in the same way
+//! each time. A test that cannot go on reports the reason.
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use runyard::test::{self};
@@ -16,7 +16,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What a test says when it fails.
+/// Returns the message with which a test fails.
 fn failure(test: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(test)).expect_err("the test fails");
     let said = payload.downcast::<String>().map(|said| *said);
@@ -62,7 +62,7 @@ fn as_many_compute_at_a_time_as_there_are_cpus() {
             time::now() - begin
         });
         assert!(took >= ms(720) / cpus as u32, "{cpus} CPUs: {took:?}");
-        // Who has nothing to do takes from others, though not at once.
+        // An idle CPU takes tasks from others, though not at once.
         assert!(took <= ms(720) / cpus as u32 + ms(60), "{cpus} CPUs: {took:?}");
     }
 }
@@ -90,7 +90,7 @@ fn time_is_virtual_wherever_it_is_asked_for() {
         assert!(late.is_err());
         assert_eq!(time::now(), begin + ms(15));
         let mut interval = time::interval(ms(100));
-        // The first comes at once.
+        // The first tick comes at once.
         for nth in 0..3 {
             assert_eq!(interval.tick().await, begin + ms(15 + nth * 100));
         }
@@ -99,7 +99,7 @@ fn time_is_virtual_wherever_it_is_asked_for() {
     assert!(time::now() - Instant::now() < ms(1_000), "the machine's clock again");
 }
 
-/// How long a task of priority 90 waits for what one of priority 10 has locked, while one of priority 50 computes.
+/// Returns how long a task of priority 90 waits for a lock of a task of priority 10, while one of priority 50 computes.
 fn waits_in_an_inversion<L, G>(lock: impl Fn() -> L + Clone + Send + 'static) -> Duration
 where
     L: Future<Output = G> + Send,
@@ -133,7 +133,7 @@ fn a_priority_inversion_fails_a_test_and_inheritance_mends_it() {
     assert_eq!(plain, ms(504), "it waits for the middle one");
     let inherits = Arc::new(sync::Mutex::new(()));
     let inherits = waits_in_an_inversion(move || inherits.clone().lock_owned());
-    assert_eq!(inherits, ms(4), "what was left of the section");
+    assert_eq!(inherits, ms(4), "the rest of the section");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_more_important_task_preempts_in_the_middle_of_a_poll() {
     });
 }
 
-/// What a program with some of everything does, in order.
+/// Returns the trace, in order, of a program that uses some of every mechanism.
 fn trace(seed: u64) -> Vec<String> {
     let trace = Arc::new(Mutex::new(Vec::new()));
     let all = trace.clone();
@@ -258,7 +258,7 @@ fn trace(seed: u64) -> Vec<String> {
     Arc::into_inner(trace).unwrap().into_inner().unwrap()
 }
 
-/// Two runs of a seed, of which the first difference is shown.
+/// Asserts that two runs of a seed are equal, and shows the first difference.
 fn assert_same<T: PartialEq + std::fmt::Debug>(one: &[T], other: &[T]) {
     let differs = one.iter().zip(other).position(|(one, other)| one != other);
     assert_eq!(differs.map(|at| (&one[at], &other[at])), None);
@@ -308,7 +308,7 @@ fn who_is_woken_from_outside_of_virtual_time_is_named() {
         test::paused(10).run(async {
             let (send, receive) = tokio::sync::oneshot::channel();
             let task = Task::builder().name("client").spawn(receive);
-            // It waits by then.
+            // The task waits by then.
             time::sleep(ms(1)).await;
             let reactor = std::thread::Builder::new().name("reactor".to_owned());
             reactor.spawn(move || send.send(()).unwrap()).unwrap().join().unwrap();
@@ -362,7 +362,7 @@ fn panics_and_aborts_come_out() {
     assert_eq!(said, "the main future");
 }
 
-/// Notes that it is dropped, and computes as it is.
+/// Records that it is dropped, and computes in its destructor.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -417,7 +417,7 @@ fn nobody_preempts_in_a_section_without_preemption() {
     });
 }
 
-/// When a task begins that another one spawns, which computes on; there is an idle CPU.
+/// Returns how long it takes until a task begins whose spawner keeps computing, while another CPU is idle.
 fn begins_after(seed: u64, at_once: bool) -> Duration {
     test::paused(seed).cpus(2).run(async move {
         let spawns = spawn(async move {
@@ -434,7 +434,7 @@ fn begins_after(seed: u64, at_once: bool) -> Duration {
 #[test]
 fn who_is_woken_by_a_poll_waits_for_it_a_little_as_in_the_live_runtime() {
     for seed in 0..10 {
-        // The busy CPU gives it away at its next tick.
+        // The busy CPU gives the task away at its next tick.
         let waited = begins_after(seed, false);
         assert!(waited > Duration::ZERO && waited <= ms(1), "{waited:?}");
         assert_eq!(begins_after(seed, true), Duration::ZERO);
@@ -455,7 +455,7 @@ fn a_deadlock_of_mutexes_names_who_has_them() {
                 })
             };
             let (there, back) = (both("there", &one, &two), both("back", &two, &one));
-            // It would otherwise run for ever.
+            // Otherwise it would run for ever.
             let limit = Limit::new(ms(1), ms(10));
             let group = test::group("limited").limit(limit).create().unwrap();
             Task::builder().group(&group).spawn(async { test::compute(ms(7)) }).await.unwrap();

@@ -1,4 +1,4 @@
-//! The program that was ported from tokio differs from the program before in what the guide lists, and in nothing else.
+//! The program that was ported from tokio differs from its original exactly by the changes that the guide lists.
 //!
 //! The two programs are examples, with tests of their own.
 
@@ -7,7 +7,7 @@ use std::fs;
 const PORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/port");
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/from-tokio.md");
 
-/// What changes beside imports: the rows of the guide's table that name no import.
+/// Returns the changes beside imports: the rows of the guide's table that name no import.
 fn listed() -> Vec<(String, String)> {
     let guide = fs::read_to_string(GUIDE).unwrap();
     let rows = guide.lines().filter(|line| line.starts_with("| `"));
@@ -19,7 +19,7 @@ fn listed() -> Vec<(String, String)> {
     .collect()
 }
 
-/// A program without its first comment and its imports.
+/// Returns a program without its first comment and its imports.
 fn body(name: &str) -> String {
     let text = fs::read_to_string(format!("{PORT}/{name}.rs")).unwrap();
     let kept = |line: &&str| !line.starts_with("//!") && !line.starts_with("use ");

@@ -1,4 +1,4 @@
-//! Where the kernel refuses what preemption needs, tasks are not preempted, and all else works.
+//! If the kernel refuses a resource that preemption needs, tasks are not preempted, and everything else works.
 
 use runyard::{Runtime, Task, spawn, time};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -21,6 +21,6 @@ fn h29_without_timers_polls_end_by_themselves() {
         time::sleep(Duration::from_millis(5)).await;
         let important = Task::builder().fifo(50).spawn(async { Instant::now() });
         let (ended, ran) = (hog.await.unwrap(), important.await.unwrap());
-        assert!(ran >= ended, "nobody was stopped");
+        assert!(ran >= ended, "no task was stopped");
     });
 }

@@ -1,4 +1,4 @@
-//! What a snapshot says of a runtime that runs, and what holds of all its numbers.
+//! The content of a snapshot of a running runtime, and the invariants of its numbers.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -19,7 +19,7 @@ fn workers(count: usize) -> Runtime {
     Runtime::builder().workers(count).statistics(true).build()
 }
 
-/// All numbers of it that are counted.
+/// Returns all counted numbers.
 fn numbers(counts: &Counts) -> [u64; 8] {
     let Counts { run, wait, switches, migrations, preemptions: by, .. } = *counts;
     let nanos = |span: Duration| span.as_nanos() as u64;
@@ -42,7 +42,7 @@ fn by_tasks(snapshot: &Snapshot) -> [u64; 8] {
     sum(snapshot.tasks.iter().map(|task| &task.counts).chain([&snapshot.ended]))
 }
 
-/// A snapshot at a moment at which no task runs or waits: two in a row that say so, and the same.
+/// Returns a snapshot of a moment at which no task runs or waits: two in a row say so, and are equal.
 fn at_rest(runtime: &Runtime) -> Snapshot {
     let rests = |snapshot: &Snapshot| {
         let blocks = |state| state == TaskState::Blocked;
@@ -64,7 +64,7 @@ fn named<'a>(snapshot: &'a Snapshot, name: &str) -> &'a runyard::TaskSnapshot {
     snapshot.tasks.iter().find(is_it).unwrap_or_else(|| panic!("there is a {name}:\n{snapshot}"))
 }
 
-/// Seen failing with the account of tasks that are over left out.
+/// Seen failing without the account of tasks that are over.
 #[test]
 fn what_the_cpus_did_is_what_the_tasks_did() {
     ends(|| {
@@ -101,13 +101,16 @@ fn what_the_cpus_did_is_what_the_tasks_did() {
             assert!(below.counts.run > Duration::ZERO);
         }
         drop(inner);
-        // It goes when the last of its tasks is gone for good, for which some poll has the time.
+        // The group is removed when the last of its tasks has been freed, for which a poll must have the time.
         until(|| {
             runtime.block_on(runtime.spawn(async {})).unwrap();
             runtime.snapshot().groups.len() == 1
         });
         let snapshot = runtime.snapshot();
-        assert!(snapshot.groups[0].counts.switches >= 15, "what ended in a group is kept above it");
+        assert!(
+            snapshot.groups[0].counts.switches >= 15,
+            "totals of ended tasks are kept above their group"
+        );
     });
 }
 
@@ -134,7 +137,7 @@ fn a_group_keeps_the_cpu_time_of_a_task_that_goes_to_another() {
     });
 }
 
-/// Each live task is in each snapshot, once, whatever happens meanwhile.
+/// Each live task is in each snapshot, exactly once, whatever happens meanwhile.
 #[test]
 fn every_task_is_there_while_they_run_move_and_block() {
     ends(|| {
@@ -164,7 +167,7 @@ fn every_task_is_there_while_they_run_move_and_block() {
             assert!(grows, "no number falls: {before:?}, {now:?}");
             before = now;
         }
-        // From within a task too.
+        // A task can take one as well.
         let theirs = runtime.clone();
         let within = runtime.spawn(async move { theirs.snapshot().tasks.len() });
         assert_eq!(runtime.block_on(within).unwrap(), ids.len() + 1);
@@ -273,7 +276,7 @@ fn the_table_lines_up() {
     assert!(shown.contains("a_name") && shown.contains("/a_group_of_two_lines"), "{shown}");
 }
 
-/// Seen failing with everything counted always.
+/// Seen failing when statistics were always on.
 #[test]
 fn who_asks_for_no_statistics_knows_cpu_time_and_who_waits() {
     ends(|| {

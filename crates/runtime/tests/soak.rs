@@ -1,9 +1,9 @@
-//! Everything at once for as long as is asked: long polls, allocation storms, panics, timers,
-//! aborts, locks, blocking calls, changes of policy, affinity and task group, groups that come and go
-//! with limits that change, tasks that spawn tasks, and signals that mean nothing. What is spawned ends, what is sent arrives, and no thread is left.
+//! A mix of everything for a given time: long polls, allocation storms, panics, timers, aborts, locks, blocking calls,
+//! changes of policy, affinity and task group, groups that come and go with changing limits, tasks that spawn tasks,
+//! and spurious signals. Every spawned task ends, every message arrives, and no thread is left.
 //!
-//! `RUNYARD_SOAK_SECONDS` says how long; 3 if not said. `RUNYARD_SOAK_SEED` repeats the draws of a
-//! run, though not what the machine makes of them.
+//! `RUNYARD_SOAK_SECONDS` is the duration, by default 3. `RUNYARD_SOAK_SEED` repeats the random choices of a run, but
+//! not the machine's timing.
 //!
 //! The binary has the system's allocator, so threads are stopped inside it (H4).
 
@@ -27,22 +27,22 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// How many tasks the soak has going at a time.
+/// Number of tasks that the soak runs at a time.
 const AT_ONCE: usize = 64;
 
-/// What the tasks of a soak share.
+/// The state that the tasks of a soak share.
 #[derive(Debug, Default)]
 struct World {
-    /// Tasks that were spawned, and those whose last owner was dropped.
+    /// Number of tasks that were spawned. `ended` counts the tasks without a remaining owner.
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Tokens that were put into the purse, and taken out of it.
+    /// Tokens that were put into the purse, less those taken out of it.
     purse: Mutex<u64>,
     put: AtomicU64,
     taken: AtomicU64,
-    /// The groups of the moment.
+    /// The current groups.
     groups: Mutex<Vec<Group>>,
-    /// A count under the runtime's own mutex, and what it should be.
+    /// A count under the runtime's own mutex, and its expected value.
     counted: sync::Mutex<u64>,
     counts: AtomicU64,
 }
@@ -54,7 +54,7 @@ impl World {
     }
 }
 
-/// Counts the end of a task however it comes.
+/// Counts the end of a task, however it ends.
 struct Alive(Arc<World>);
 
 impl Alive {
@@ -70,7 +70,7 @@ impl Drop for Alive {
     }
 }
 
-/// What is drawn, for a runtime with so many CPUs.
+/// The random choices, for a runtime with so many CPUs.
 struct Draws(Pcg64Mcg, u64);
 
 impl Draws {
@@ -111,7 +111,7 @@ impl Draws {
     }
 }
 
-/// One task's life: a few deeds, drawn. Boxed, as a life may have lives in it.
+/// Runs one task's life: a few random actions. The future is boxed because a life may contain lives.
 fn live(world: Arc<World>, draws: Draws, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(deeds(world, draws, depth))
 }
@@ -168,7 +168,7 @@ fn allocate(draws: &mut Draws) {
     assert!(kept.values().flatten().all(|&byte| byte == 1));
 }
 
-/// Holds a lock for longer than anybody should.
+/// Holds a lock for longer than a program should.
 fn put(world: &World, draws: &mut Draws) {
     let mut purse = world.purse.lock().unwrap();
     spin(draws.micros(200));
@@ -184,7 +184,7 @@ fn take(world: &World) {
     }
 }
 
-/// Two tasks that wake each other; every wake-up arrives, or they never end.
+/// Runs two tasks that wake each other. If a wake-up is lost, they never end.
 async fn ping_pong(rounds: u64) -> u64 {
     let (there, back) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
     let (ring, hear) = (there.clone(), back.clone());
@@ -202,7 +202,7 @@ async fn ping_pong(rounds: u64) -> u64 {
     rounds
 }
 
-/// One ring, one hearing.
+/// A bell: each ring wakes one wait.
 #[derive(Debug, Default)]
 struct Bell {
     state: Mutex<(bool, Option<std::task::Waker>)>,
@@ -235,7 +235,7 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("it is a number"))
 }
 
-/// Groups, one below another, come and go, with limits that change.
+/// Creates and drops nested groups, and changes their limits.
 fn regroup(runtime: &Runtime, world: &World, draws: &mut Draws) {
     let limit = |draws: &mut Draws| {
         let period = 10 + draws.below(40);
@@ -257,7 +257,7 @@ fn regroup(runtime: &Runtime, world: &World, draws: &mut Draws) {
     }
 }
 
-/// Keeps [`AT_ONCE`] lives going until `end`; how they ended: well, in panic, aborted.
+/// Keeps [`AT_ONCE`] lives running until `end`. Returns how many ended normally, by a panic, or by an abort.
 async fn soak(world: Arc<World>, mut draws: Draws, end: Instant) -> (u64, [u64; 3]) {
     let (mut spawned, mut ends) = (0, [0; 3]);
     let mut going = VecDeque::new();
@@ -287,7 +287,7 @@ fn everything_at_once() {
     let seconds = number("RUNYARD_SOAK_SECONDS", 3);
     let seed = number("RUNYARD_SOAK_SEED", std::process::id().into());
     println!("RUNYARD_SOAK_SECONDS={seconds} RUNYARD_SOAK_SEED={seed}");
-    // A hundred backtraces a second would be all that there is to see.
+    // A hundred backtraces a second would hide all other output.
     std::panic::set_hook(Box::new(|panic| {
         if !panic.to_string().contains("on purpose") {
             eprintln!("{panic}");
@@ -324,8 +324,8 @@ fn everything_at_once() {
     assert_eq!(begun, ended, "whatever began has ended");
     let [put, taken] = [&world.put, &world.taken].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(put - taken, *world.purse.lock().unwrap(), "nothing is lost under the lock");
-    let counted = *world.counted.try_lock().expect("nobody has it");
+    let counted = *world.counted.try_lock().expect("the mutex is not locked");
     assert_eq!(counted, world.counts.load(Ordering::Relaxed), "nor under the other");
-    // For who waits for a thread it has ended before /proc forgets it.
+    // A joined thread has ended for its waiter before it disappears from /proc.
     until(|| threads().is_empty());
 }

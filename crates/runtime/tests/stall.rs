@@ -1,7 +1,7 @@
-//! Polls that last for long are reported, with their backtraces.
+//! Long polls are reported, with their backtraces.
 //!
-//! Other processes may have the CPUs for a while, and then a short poll lasts for long as well. So a test that says that
-//! something is not reported has a limit of half a second.
+//! Other processes may have the CPUs for a while, and then a short poll lasts long as well. So a test that asserts that
+//! nothing is reported has a limit of half a second.
 #![cfg(all(target_os = "linux", not(any(loom, runyard_portable))))]
 
 use runyard::{NoBacktrace, Runtime, StallReport, Task, blocking, spawn, yield_now};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const SHORT: Duration = Duration::from_millis(10);
 const LONG: Duration = Duration::from_millis(500);
 
-/// For how long a report is waited for, on a busy machine.
+/// Time for which a test waits for a report, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The reports of a runtime.
@@ -31,7 +31,7 @@ impl Reports {
         Runtime::builder().workers(workers).on_stall(after, tells).build()
     }
 
-    /// How many there are of the task with that name.
+    /// Returns the number of reports of the task with that name.
     fn of(&self, name: &str) -> usize {
         self.0.lock().unwrap().iter().filter(|report| report.name.as_deref() == Some(name)).count()
     }
@@ -41,7 +41,7 @@ impl Reports {
     }
 }
 
-/// Computes until `done` says that it is enough.
+/// Computes until `done` returns true.
 #[inline(never)]
 fn computes_until(done: impl Fn() -> bool) {
     let began = Instant::now();
@@ -50,7 +50,8 @@ fn computes_until(done: impl Fn() -> bool) {
     }
 }
 
-/// Calls nothing: a backtrace ends at a function that has no tables, as those of the C library in a static program.
+/// Calls nothing: a backtrace ends at a function without unwind tables, such as those of the C library in a static
+/// program.
 #[inline(never)]
 fn spins_until(enough: &AtomicBool) {
     while !enough.load(Ordering::SeqCst) {
@@ -119,7 +120,7 @@ fn a_poll_that_waits_in_a_system_call_is_reported_and_goes_on() {
     let (tell, told) = channel();
     let count = reports.clone();
     let tells = move |report: &StallReport| {
-        // Another poll lasts for long as well, if its CPU is taken away meanwhile.
+        // Another poll may last long as well, if its CPU is taken away meanwhile.
         if report.name.as_deref() == Some("reads") && count.fetch_add(1, Ordering::SeqCst) == 0 {
             tell.send(report.to_string()).unwrap();
         }
@@ -127,11 +128,11 @@ fn a_poll_that_waits_in_a_system_call_is_reported_and_goes_on() {
     let runtime = Runtime::builder().workers(1).on_stall(SHORT, tells).build();
     let reads = async move {
         let mut byte = [0];
-        // The signal does not end it.
+        // The signal does not end the read.
         reader.read(&mut byte).map(|len| (len, byte[0]))
     };
     let reads = Task::builder().name("reads").spawn_on(reads, runtime.handle());
-    // Others have its CPU meanwhile.
+    // Other tasks have its CPU meanwhile.
     let others = runtime.spawn(async { 7 });
     assert_eq!(runtime.block_on(others).unwrap(), 7);
     let said = told.recv_timeout(LIMIT).unwrap();
@@ -142,7 +143,7 @@ fn a_poll_that_waits_in_a_system_call_is_reported_and_goes_on() {
     assert_eq!(reports.load(Ordering::SeqCst), 1);
 }
 
-/// The other one that lasts is reported, and would be after this one.
+/// The other long poll is reported, and would be reported after this one.
 #[test]
 fn a_function_that_was_said_to_block_is_not_reported() {
     let reports = Reports::default();
@@ -168,7 +169,7 @@ fn a_function_that_was_said_to_block_is_not_reported() {
     assert_eq!((reports.of("other"), reports.of("function")), (1, 0));
 }
 
-/// The same in a poll that said nothing of itself, but for its sections.
+/// The same holds in a poll that announced only its sections.
 #[test]
 fn neither_a_section_that_blocks_nor_a_stopped_poll_is_reported() {
     let reports = Reports::default();
@@ -201,7 +202,7 @@ fn neither_a_section_that_blocks_nor_a_stopped_poll_is_reported() {
     assert_eq!(["urgent", "stopped", "blocks"].map(|name| reports.of(name)), [1, 0, 0]);
 }
 
-/// Stacks are taken all the time, from threads that allocate and unwind.
+/// Stacks are copied all the time, from threads that allocate and unwind.
 #[test]
 fn a_stack_may_be_taken_in_the_allocator_and_while_others_unwind() {
     let reports = Arc::new(AtomicUsize::new(0));
@@ -209,7 +210,7 @@ fn a_stack_may_be_taken_in_the_allocator_and_while_others_unwind() {
     let taken = whole.clone();
     let tells = move |report: &StallReport| {
         count.fetch_add(1, Ordering::SeqCst);
-        // Down to the poll.
+        // The backtrace reaches down to the poll.
         let deep = report.backtrace.as_ref().is_ok_and(|backtrace| backtrace.addresses().len() > 5);
         taken.fetch_add(usize::from(deep), Ordering::SeqCst);
     };
@@ -289,7 +290,7 @@ fn the_end_of_a_runtime_waits_for_a_report_that_is_under_way() {
     assert!(over.load(Ordering::SeqCst));
 }
 
-/// It has the last handle.
+/// The callback has the last handle.
 #[test]
 fn the_callback_may_end_the_runtime() {
     let runtime = Arc::new(Mutex::new(None::<Runtime>));
@@ -319,7 +320,7 @@ fn who_cooperates_is_reported_without_a_backtrace() {
     assert_eq!(reports.first().backtrace.unwrap_err(), NoBacktrace::Cooperative);
 }
 
-/// The thread that looks rests after a second without a poll.
+/// The detector's thread rests after a second without a poll.
 #[test]
 fn a_stall_after_a_long_rest_is_reported() {
     let reports = Reports::default();

@@ -1,4 +1,4 @@
-//! What a task may rely on: it runs, its result comes, its end is seen, and nothing is left.
+//! Guarantees for tasks: a task runs, its result arrives, its end is visible, and nothing is left of it.
 
 use runyard::{
     Event, JoinError, LatencyNice, Nanos, Policy, Runtime, Slice, Task, TaskId, What, spawn,
@@ -18,7 +18,7 @@ fn runtime() -> Runtime {
     Runtime::builder().workers(2).build()
 }
 
-/// Whether the process may run on two CPUs; else says that a test says nothing.
+/// Returns whether the process may run on two CPUs; otherwise reports that a test checks nothing.
 fn are_there_two_cpus() -> bool {
     let two = std::thread::available_parallelism().unwrap().get() > 1;
     if !two {
@@ -159,7 +159,7 @@ fn a_more_important_task_does_not_wait_for_a_poll_to_end() {
 
 #[test]
 fn runtimes_wake_and_spawn_into_each_other() {
-    // Their workers have the same numbers; one has fewer CPUs than the other.
+    // The workers of both runtimes have the same numbers, and one has fewer CPUs than the other.
     let (one, two) = (Arc::new(Runtime::builder().workers(1).build()), runtime());
     let other = one.clone();
     let sum = two.block_on(async {
@@ -183,7 +183,7 @@ fn runtimes_wake_and_spawn_into_each_other() {
     drop((one, other));
 }
 
-/// Hears everything and keeps nothing.
+/// Receives every event and keeps none.
 #[derive(Debug)]
 struct Deaf;
 
@@ -209,7 +209,7 @@ fn a_runtime_that_is_dropped_lets_go_of_everything() {
         yield_now().await;
         sleeper.abort();
         drop(sleeper.await);
-        // One that is dropped while it is armed, and one that nobody waits for any more.
+        // One timer is dropped while it is armed, and one has no waiter any more.
         spawn(async {
             let mut sleep = Box::pin(time::sleep(Duration::from_secs(3_600)));
             std::future::poll_fn(|cx| {
@@ -301,13 +301,14 @@ fn who_is_woken_at_once_does_not_wait_for_the_wakers_poll() {
     assert_eq!(rounds, 20);
 }
 
-/// Hears in which order a SCHED_IDLE task and a normal one have a CPU. What it notes it notes
-/// without a lock: who waited for one would lose its own CPU.
+/// Records in which order a SCHED_IDLE task and a normal one have a CPU. It takes no lock: a task that waited for one
+/// would lose its own CPU.
 #[derive(Debug, Default)]
 struct Turns {
     soaker: AtomicUsize,
     normal: AtomicUsize,
-    /// How often the normal task was woken while the soaker had a turn, and was next, or was not.
+    /// Number of wake-ups of the normal task during a turn of the soaker, after which it was next. `waited` counts
+    /// those after which it was not.
     next: AtomicUsize,
     waited: AtomicUsize,
     woken: AtomicBool,
@@ -359,10 +360,10 @@ fn a_task_of_idle_policy_that_never_awaits_leaves_whenever_a_normal_one_is_woken
     runtime.block_on(normal).unwrap();
     assert_eq!(polls.load(Ordering::SeqCst), 1, "it had one poll, which did not end before");
     let (next, waited) = (turns.next.load(Ordering::SeqCst), turns.waited.load(Ordering::SeqCst));
-    // Not once a round: a sleep that is over before it begins wakes nobody.
+    // This is less than once a round: a sleep that is over before it begins wakes no task.
     assert!(next >= ROUNDS / 2, "it was woken and ran {next} times");
-    // A machine that keeps a worker waiting for some milliseconds makes it look as if it blocked:
-    // its slot goes to another then, and the order is not known.
+    // If the machine keeps a worker waiting for some milliseconds, the worker seems to block. Its slot then goes to
+    // another worker, and the order is not defined.
     assert!(waited <= ROUNDS / 4, "the soaker had {waited} turns more");
 }
 
@@ -401,7 +402,7 @@ fn latency_nice(value: i64) -> LatencyNice {
     LatencyNice::new(value).unwrap()
 }
 
-/// What the calling task has by now.
+/// Returns the current attributes of the calling task.
 fn mine() -> (i8, Option<Slice>) {
     (Task::current().latency_nice().get(), Task::current().slice())
 }
@@ -440,7 +441,7 @@ fn of_tasks_that_wait_the_sensitive_one_is_first() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let told = order.clone();
     let all = async move {
-        // More important than they, it runs until all of them wait.
+        // This task is more important than the others, and runs until all of them wait.
         let values = [0, 19, 0, 5, -20, 0];
         let spawn = |value| {
             let told = told.clone();
@@ -474,12 +475,20 @@ fn a_spawned_task_inherits_latency_nice_and_slice_unless_it_asks_or_its_spawner_
             assert_eq!(other.spawn(async { mine() }).await.unwrap(), (0, None), "another runtime");
             Task::current().set_latency_nice(latency_nice(3)).unwrap();
             Task::current().set_slice(None);
-            assert_eq!(spawn(async { mine() }).await.unwrap(), (3, None), "what it has by then");
+            assert_eq!(
+                spawn(async { mine() }).await.unwrap(),
+                (3, None),
+                "the value that it has by then"
+            );
         });
         spawner.await.unwrap();
         let resets = asks().reset_on_fork().spawn(async move {
             let own = Task::builder().latency_nice(5).spawn(async {
-                assert_eq!(spawn(async { mine() }).await.unwrap(), (5, None), "nobody else resets");
+                assert_eq!(
+                    spawn(async { mine() }).await.unwrap(),
+                    (5, None),
+                    "no other task resets"
+                );
                 mine()
             });
             (mine(), spawn(async { mine() }).await.unwrap(), own.await.unwrap())
@@ -528,7 +537,7 @@ fn values_that_are_none_are_refused() {
     }
 }
 
-/// Waits until something has happened, which is to happen.
+/// Waits until the condition holds.
 async fn until(happened: impl Fn() -> bool) {
     let start = Instant::now();
     while !happened() {

@@ -1,5 +1,5 @@
-//! What waits for time may rely on: never early, never woken by what was cancelled, never for ever; moments
-//! that are missed are counted; and an idle CPU that is awake serves every window that is open.
+//! Guarantees for timers: a waiter is never woken early, never by a cancelled timer, and never waits for ever; missed
+//! moments are counted; and an idle CPU that is awake serves every open window.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -22,16 +22,16 @@ static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Hears of timers.
+/// Records the events of timers.
 #[derive(Debug, Default)]
 struct Timers {
     armed: AtomicUsize,
     expired: AtomicUsize,
     greedy: AtomicUsize,
     cancelled: AtomicUsize,
-    /// When each expired, and where.
+    /// The time and the CPU of each expiry.
     expiries: Mutex<Vec<(Time, usize)>>,
-    /// How many had expired when each task ran for the first time.
+    /// Number of expiries before each task ran for the first time.
     before: Mutex<BTreeMap<TaskId, usize>>,
 }
 
@@ -56,20 +56,20 @@ impl Observer for Timers {
 }
 
 impl Timers {
-    /// A runtime whose timers are heard of.
+    /// Returns a runtime with this observer.
     fn of(workers: usize, features: Features) -> (Runtime, Arc<Timers>) {
         let timers = Arc::new(Timers::default());
         let builder = Runtime::builder().workers(workers).features(features);
         (builder.observer(timers.clone()).build(), timers)
     }
 
-    /// How many were armed, expired, of these greedily, and were cancelled.
+    /// Returns the numbers of timers that were armed, expired, expired greedily, and were cancelled.
     fn counts(&self) -> [usize; 4] {
         let counters = [&self.armed, &self.expired, &self.greedy, &self.cancelled];
         counters.map(|counter| counter.load(Ordering::SeqCst))
     }
 
-    /// How many had expired when a task ran for the first time.
+    /// Returns the number of expiries before a task ran for the first time.
     fn before(&self, task: TaskId) -> usize {
         self.before.lock().unwrap()[&task]
     }
@@ -114,7 +114,7 @@ fn who_drops_a_sleep_is_not_woken_by_it() {
                 let woken = Arc::new(Woken::default());
                 let waker = Waker::from(woken.clone());
                 for round in 0..500_u64 {
-                    // Some are over when they are dropped, with slack some have not expired by then.
+                    // Some sleeps are over when they are dropped. With slack, some have not expired by then.
                     let slack = Duration::from_micros(round % 7 * 100);
                     {
                         let mut sleep = pin!(sleep(Duration::from_micros(1_000)).slack(slack));
@@ -179,9 +179,12 @@ fn a_future_that_is_ready_in_time_is_and_one_that_is_not_is_given_up() {
                 };
                 let started = Instant::now();
                 let late = timeout(ms(3), never).slack(Duration::ZERO).await;
-                assert_eq!(late.unwrap_err().to_string(), "the time was over first");
+                assert_eq!(
+                    late.unwrap_err().to_string(),
+                    "the time was over before the future was ready"
+                );
                 assert!(started.elapsed() >= ms(3));
-                assert!(given_up.load(Ordering::SeqCst), "what it has is dropped");
+                assert!(given_up.load(Ordering::SeqCst), "its future is dropped");
             });
             task.await.unwrap();
         });
@@ -192,15 +195,15 @@ fn a_future_that_is_ready_in_time_is_and_one_that_is_not_is_given_up() {
 
 const PERIOD: Duration = Duration::from_millis(2);
 
-/// The first tick comes a period from now, and what is missed is skipped.
+/// Returns an interval whose first tick comes a period from now, and that skips missed ticks.
 fn skipping(period: Duration) -> Interval {
     let mut every = interval_at(Instant::now() + period, period);
     every.set_missed_tick_behavior(MissedTickBehavior::Skip);
     every
 }
 
-/// Ticks so often, from `first` on, and keeps the CPU for ten periods each seventh time. How many moments
-/// passed.
+/// Takes `times` ticks, from `first` on, and keeps the CPU for ten periods at each seventh. Returns the number of
+/// moments that passed.
 async fn ticks(first: Instant, slack: Duration, times: u64) -> u64 {
     let mut every = interval_at(first, PERIOD).slack(slack);
     every.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -211,7 +214,7 @@ async fn ticks(first: Instant, slack: Duration, times: u64) -> u64 {
         assert_eq!(tick, first + PERIOD * passed as u32, "each is a multiple of the period");
         assert!(Instant::now() >= tick, "none comes before its time");
         passed += 1 + every.overruns();
-        assert!(first + PERIOD * passed as u32 > before, "what is behind is no tick to come");
+        assert!(first + PERIOD * passed as u32 > before, "a passed moment is not a future tick");
         if round % 7 == 3 {
             spin(PERIOD * 10);
         }
@@ -226,11 +229,8 @@ fn ticks_and_overruns_are_the_periods_that_passed() {
             workers(2).block_on(async {
                 let began = Instant::now();
                 let passed = spawn(ticks(began + PERIOD, slack, 30)).await.unwrap();
-                assert!(
-                    began.elapsed() >= PERIOD * passed as u32,
-                    "none is told of before it comes"
-                );
-                assert!(passed >= 30 + 4 * 9, "{passed}: what was missed is counted");
+                assert!(began.elapsed() >= PERIOD * passed as u32, "no tick comes early");
+                assert!(passed >= 30 + 4 * 9, "{passed}: missed ticks are counted");
             });
         }
     });
@@ -301,13 +301,13 @@ fn an_interval_that_nobody_awaits_lets_the_cpu_sleep() {
         });
         drop(runtime);
         let [armed, expired, _, cancelled] = timers.counts();
-        // A tick, one that nobody awaited, the sleep, and at the end perhaps the same.
+        // These are a tick, one without a waiter, the sleep, and perhaps the same two at the end.
         assert!((3..=5).contains(&expired), "{timers:?}");
         assert_eq!(armed, expired + cancelled, "{timers:?}");
     });
 }
 
-/// Waits for a moment that has not come when it is asked for.
+/// Waits for a moment that has not come at the first poll.
 async fn await_moment(every: &mut Interval) {
     let mut waited = false;
     while !waited {
@@ -349,7 +349,7 @@ fn an_interval_follows_its_task_to_another_cpu() {
     });
 }
 
-/// How much later than asked the timers of the calling task may expire.
+/// Returns the slack of the calling task.
 fn mine() -> Duration {
     Task::current().slack()
 }
@@ -368,7 +368,7 @@ fn a_spawned_task_inherits_slack_unless_it_asks() {
             assert_eq!(
                 rt.await.unwrap(),
                 (Duration::ZERO, DEFAULT),
-                "it passes on what it would have"
+                "it passes on the slack that it would have"
             );
             let spawner = Task::builder().slack(seven).spawn(async move {
                 assert_eq!(mine(), seven);
@@ -379,7 +379,11 @@ fn a_spawned_task_inherits_slack_unless_it_asks() {
                 let own = Task::builder().slack(Duration::ZERO).spawn(async { mine() });
                 assert_eq!(own.await.unwrap(), Duration::ZERO, "it asks for its own");
                 Task::current().set_slack(three);
-                assert_eq!(spawn(async { mine() }).await.unwrap(), three, "what it has by then");
+                assert_eq!(
+                    spawn(async { mine() }).await.unwrap(),
+                    three,
+                    "the slack that it has by then"
+                );
             });
             spawner.await.unwrap();
             let resets = Task::builder().slack(seven).reset_on_fork();
@@ -406,16 +410,16 @@ fn an_exact_timer_is_not_postponed_by_the_slack_of_another() {
     }
 }
 
-/// A task whose window is open, and hidden behind a timer of which the window is not: the regular walk does
-/// not come to it.
+/// Starts a task whose window is open, but hidden behind a timer whose window is not. The regular walk does not reach
+/// it.
 async fn hidden() -> runyard::JoinHandle<()> {
     let window = spawn(sleep(ms(10)).slack(2 * HOUR));
     drop(spawn(sleep(HOUR).slack(Duration::ZERO)));
     window
 }
 
-/// Wakes the worker from outside, when it has been idle and windows have opened; how many timers had expired
-/// before, and when whoever was woken ran.
+/// Wakes the worker from outside, when it has been idle and windows have opened. Returns the number of expiries before
+/// that, and the number when the woken task ran.
 fn wake(runtime: &Runtime, timers: &Arc<Timers>) -> (usize, usize) {
     until(|| timers.counts()[0] == 2);
     thread::sleep(ms(30));
@@ -439,22 +443,25 @@ fn a_cpu_that_is_woken_for_another_reason_serves_every_open_window_after_that() 
             expired == (0, 0)
         };
         // A busy machine may keep the worker from its sleep until it is woken.
-        assert!((0..10).any(|_| served_after()), "whom it was woken for is scheduled first");
+        assert!(
+            (0..10).any(|_| served_after()),
+            "the task for which it was woken is scheduled first"
+        );
     });
 }
 
-/// How many of `windows` windows are served before a task that somebody spawns when the first of them is: a thread
-/// that waits in `block_on` is woken in the middle of the walk.
+/// Returns how many of `windows` windows are served before a task that a thread in `block_on` spawns. That thread is
+/// woken in the middle of the walk, by the first of the windows.
 fn served_before_a_task(windows: usize) -> usize {
     let (runtime, timers) = Timers::of(1, Features::of_runtime());
-    // None opens before all are armed.
+    // No window opens before all are armed.
     let window = || sleep(ms(50)).slack(2 * HOUR);
     let (others, task) = runtime.block_on(async {
         let mut first = Box::pin(window());
         assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
         let others = spawn(async move {
             let mut others: Vec<_> = (0..windows).map(|_| Box::pin(window())).collect();
-            // Hides them from the regular walk.
+            // This timer hides them from the regular walk.
             drop(spawn(sleep(HOUR).slack(Duration::ZERO)));
             for other in &mut others {
                 assert!(other.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -474,7 +481,7 @@ fn served_before_a_task(windows: usize) -> usize {
 
 #[test]
 fn a_greedy_walk_stops_when_somebody_is_to_run() {
-    // Far longer than the thread that is woken needs.
+    // The walk takes far longer than the woken thread needs.
     const WINDOWS: usize = 20_000;
     ends(|| {
         // A busy machine may keep that thread from its CPU.
@@ -536,7 +543,7 @@ fn without_the_feature_a_window_behind_a_closed_one_stays() {
 
 #[test]
 fn a_timer_of_a_more_important_task_stops_who_keeps_the_cpu() {
-    // The hog's only poll ends when the other has slept for the last time.
+    // The hog's only poll ends when the other task has slept for the last time.
     ends(|| {
         workers(1).block_on(async {
             let over = Arc::new(AtomicBool::new(false));
@@ -567,7 +574,7 @@ fn a_cpu_that_slept_for_a_timer_that_is_gone_ticks_again() {
             thread::sleep(ms(20));
             drop(gone);
             let began: [_; 2] = std::array::from_fn(|_| Arc::new(AtomicBool::new(false)));
-            // Each keeps the only CPU until the other has had it.
+            // Each task keeps the only CPU until the other has had it.
             [0, 1].map(|nth| {
                 let (own, other) = (began[nth].clone(), began[1 - nth].clone());
                 let hog = spawn(async move {
@@ -620,7 +627,7 @@ fn a_sleep_waits_where_it_is_polled_last() {
     });
 }
 
-/// Others drop it at moments around its expiry.
+/// Other threads drop the timer at moments around its expiry.
 #[test]
 fn an_interval_that_is_dropped_as_it_expires_adds_up() {
     const PERIOD: Duration = Duration::from_micros(300);

@@ -1,4 +1,4 @@
-//! Beside an allocator with a lock of its own nothing hangs, wherever its holder is stopped.
+//! With an allocator that has its own lock nothing hangs, wherever the holder of the lock is stopped.
 
 #[path = "trust/child.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: runyard::trial::OneLock = runyard::trial::OneLock::new();
 
-/// Seen failing: no end, as a worker freed what was over while a stopped task had the lock.
+/// Seen failing: the test did not end, because a worker freed a finished task while a stopped task held the lock.
 #[test]
 fn an_allocator_with_a_lock_hangs_nobody() {
-    // Who frees in the runtime's own code waits for a millisecond or two each time.
+    // A thread that frees memory in the runtime's own code waits for a millisecond or two each time.
     within(ms(120_000), "an_allocator_with_a_lock_hangs_nobody", || {
         let runtime = workers(1);
         let ticker = runtime.block_on(async {
@@ -36,7 +36,7 @@ fn an_allocator_with_a_lock_hangs_nobody() {
         runtime.block_on(async {
             let end = Instant::now() + ms(5_000);
             while Instant::now() < end {
-                // More than there are boxes kept for, so that ends free.
+                // There are more tasks than kept boxes, so ends free memory.
                 let tasks = (0..1_400_usize).map(|nth| {
                     spawn(async move {
                         let many: Vec<_> = (0..8).map(|at| vec![at; nth % 7]).collect();
@@ -52,8 +52,8 @@ fn an_allocator_with_a_lock_hangs_nobody() {
     });
 }
 
-/// Runs a program on a runtime, and on one under siege, in which a worker that takes memory in own code or gives it
-/// back ends the process.
+/// Runs a program on a runtime, and on one under siege. A worker that allocates or frees memory in the runtime's own
+/// code aborts the process.
 fn calls_no_allocator_in_own_code(name: &str, program: fn(Runtime)) {
     within(ms(240_000), name, || {
         for builder in [Runtime::builder(), Runtime::builder().siege(5)] {
@@ -65,7 +65,7 @@ fn calls_no_allocator_in_own_code(name: &str, program: fn(Runtime)) {
     });
 }
 
-/// The cell of a new task was made in a section, and what knows live tasks grew there.
+/// Seen failing: the cell of a new task was made in a section, and the list of live tasks grew there.
 #[test]
 fn a_spawn_calls_no_allocator_in_own_code() {
     calls_no_allocator_in_own_code("a_spawn_calls_no_allocator_in_own_code", |runtime| {
@@ -85,7 +85,7 @@ fn a_spawn_calls_no_allocator_in_own_code() {
     });
 }
 
-/// The table of those that wait for timers, and the queue of timers, grew in a section.
+/// Seen failing: the table of waiters for timers, and the queue of timers, grew in a section.
 #[test]
 fn a_timer_calls_no_allocator_in_own_code() {
     calls_no_allocator_in_own_code("a_timer_calls_no_allocator_in_own_code", |runtime| {
@@ -129,7 +129,8 @@ fn a_timer_calls_no_allocator_in_own_code() {
     });
 }
 
-/// What a task lent, where it waited, and the walk along chains were in lists of the program's allocator.
+/// Seen failing: the loans and the waits of a task, and the walk along chains, were in lists of the program's
+/// allocator.
 #[test]
 fn a_mutex_calls_no_allocator_in_own_code() {
     calls_no_allocator_in_own_code("a_mutex_calls_no_allocator_in_own_code", |runtime| {
@@ -148,7 +149,7 @@ fn a_mutex_calls_no_allocator_in_own_code() {
                     Task::current()
                         .set_policy(Policy::Fifo(RtPrio::new(1 + nth as i64 % 40).unwrap()));
                 }
-                // Given up now and then, while others wait.
+                // The lock is sometimes given up while other tasks wait.
                 let inner = time::timeout(Duration::from_micros(200), mutexes[second].lock()).await;
                 inner.into_iter().for_each(|mut inner| *inner += 1);
                 *outer += 1;
@@ -172,7 +173,7 @@ fn a_mutex_calls_no_allocator_in_own_code() {
     });
 }
 
-/// Groups, affinities and policies that change, and tasks that are aborted or stopped.
+/// Groups, affinities and policies change, and tasks are aborted or stopped.
 #[test]
 fn a_change_calls_no_allocator_in_own_code() {
     calls_no_allocator_in_own_code("a_change_calls_no_allocator_in_own_code", |runtime| {
@@ -218,7 +219,7 @@ fn a_change_calls_no_allocator_in_own_code() {
             for task in busy {
                 let _ = task.await;
             }
-            // The groups go one by one, each with the last that knows it.
+            // The groups are removed one by one, each with its last reference.
             for group in others {
                 Task::builder().group(&group).spawn(async {}).await.unwrap();
             }

@@ -1,12 +1,12 @@
 //! A print shop, ported from tokio: orders of several customers are checked, rendered and delivered.
 //!
-//! The program before that is `tokio.rs` beside this file. `docs/guides/from-tokio.md` lists what had to change, and a test
-//! holds the two files to that list.
+//! The original program is `tokio.rs` beside this file. `docs/guides/from-tokio.md` lists the necessary changes, and a test
+//! compares the two files with that list.
 //!
-//! Orders come through a channel. A pool of workers takes them, as many at a time as there are places in a
-//! `JoinSet`. To render computes, so that is done by `spawn_blocking`. To deliver may fail or take too long, so it has
-//! a timeout and is tried again. A clerk counts what was done, in a ledger behind a mutex, and a reporter looks at it
-//! in intervals. The shop closes gracefully: who has an order finishes it, who waits for one goes home.
+//! Orders come through a channel. A pool of workers takes them, one for each place in a `JoinSet`. Rendering computes,
+//! so it runs in `spawn_blocking`. A delivery may fail or take too long, so it has a timeout and is retried. A clerk
+//! counts the orders, in a ledger behind a mutex, and a reporter reads it at intervals. The shop closes gracefully: a
+//! worker with an order finishes it, and an idle worker ends.
 
 use runyard::sync::Mutex;
 use runyard::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -17,23 +17,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// How many orders are worked on at a time.
+/// Number of orders in work at a time.
 const PLACES: usize = 8;
-/// How many orders wait for a place.
+/// Number of orders that can wait for a place.
 const QUEUE: usize = 16;
 const CUSTOMERS: u64 = 5;
 const ORDERS: u64 = 20;
-/// How long a delivery may take, and how often it is tried.
+/// Time limit of a delivery. `TRIES` is the number of attempts.
 const PATIENCE: Duration = Duration::from_millis(40);
 const TRIES: u32 = 4;
-/// Between two looks of the reporter.
+/// Interval of the reporter.
 const REPORT: Duration = Duration::from_millis(10);
-/// How long the shop waits for its people when it closes.
+/// Time for which the shop waits for its tasks when it closes.
 const CLOSING: Duration = Duration::from_secs(60);
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a customer wants, and where to tell the end of it.
+/// An order of a customer, and the channel for its result.
 #[derive(Debug)]
 struct Order {
     customer: u64,
@@ -42,7 +42,7 @@ struct Order {
     done: oneshot::Sender<Result<Receipt, Refused>>,
 }
 
-/// What a customer gets.
+/// The result of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Receipt {
     number: u64,
@@ -50,7 +50,7 @@ struct Receipt {
     tries: u32,
 }
 
-/// Why a customer gets nothing.
+/// The reason why an order was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Refused {
     Empty,
@@ -70,7 +70,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What was done, for each customer.
+/// The finished work of a customer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Account {
     delivered: u64,
@@ -87,7 +87,7 @@ fn render(number: u64, pages: u64) -> u64 {
     (0..pages * 2_000).fold(number, |sum, page| sum.rotate_left(5) ^ page.wrapping_mul(0x9e37_79b9))
 }
 
-/// Is too late now and then, and fails now and then, as the number says.
+/// Is sometimes late, and sometimes fails, depending on the number.
 async fn carry(number: u64, attempt: u32) -> Result<(), Refused> {
     match (number + u64::from(attempt)) % 7 {
         0 => sleep(10 * PATIENCE).await,
@@ -97,7 +97,7 @@ async fn carry(number: u64, attempt: u32) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Tries to deliver until it works. How many tries it took.
+/// Tries to deliver until it works. Returns the number of attempts.
 async fn deliver(number: u64) -> Result<u32, Refused> {
     for attempt in 1..=TRIES {
         match timeout(PATIENCE, carry(number, attempt)).await {
@@ -144,7 +144,7 @@ async fn handle(order: Order, ledger: Ledger) -> u64 {
     number
 }
 
-/// Takes orders until the shop closes and no order is left. How many it took.
+/// Takes orders until the shop closes and no order is left. Returns their number.
 async fn foreman(
     mut orders: mpsc::Receiver<Order>,
     ledger: Ledger,
@@ -192,7 +192,7 @@ async fn customer(
     Ok(got)
 }
 
-/// Looks at the ledger until the shop is closed. How often it looked, and the most that it saw.
+/// Reads the ledger until the shop is closed. Returns the number of readings, and the maximum seen.
 async fn reporter(ledger: Ledger, mut closed: watch::Receiver<bool>) -> (u32, u64) {
     let mut looks = interval(REPORT);
     looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -202,7 +202,7 @@ async fn reporter(ledger: Ledger, mut closed: watch::Receiver<bool>) -> (u32, u6
             biased;
             _ = looks.tick() => {
                 let delivered = ledger.lock().await.values().map(|it| it.delivered).sum::<u64>();
-                assert!(delivered >= seen.1, "nobody takes a delivery back");
+                assert!(delivered >= seen.1, "deliveries only increase");
                 seen = (seen.0 + 1, delivered);
             }
             _ = closed.changed() => return seen,
@@ -210,7 +210,7 @@ async fn reporter(ledger: Ledger, mut closed: watch::Receiver<bool>) -> (u32, u6
     }
 }
 
-/// The people of a shop that is open.
+/// The tasks of a shop that is open.
 struct Shop {
     door: mpsc::Sender<Order>,
     ledger: Ledger,
@@ -233,7 +233,8 @@ impl Shop {
         }
     }
 
-    /// Nobody can order any more; what was ordered is done. How many orders there were, and who had what.
+    /// Closes the shop: it accepts no more orders, and finishes the others. Returns the number of orders, and the
+    /// account of each customer.
     async fn close(self) -> Result<(usize, BTreeMap<u64, Account>), Error> {
         let Shop { door, ledger, closes, foreman, reporter } = self;
         drop(door);

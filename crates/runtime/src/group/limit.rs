@@ -1,4 +1,4 @@
-//! Limits of task groups as users say them, and what they come to on this machine.
+//! Limits of task groups as users set them, and their values on this machine.
 
 use crate::time::nanos;
 use runyard_engine::limits::{self, BadLimit};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What the tasks of a [`crate::Group`] may use at the most: so much CPU time in each period, over all
-/// CPUs together. Whoever has used it up waits for the next period, however idle the machine is.
+/// The most CPU time that the tasks of a [`crate::Group`] may use in each period, over all CPUs together. When they
+/// have used it up, they wait for the next period, even if the machine is idle.
 ///
-/// Like the kernel's (`cpu.max`), it is of 1 ms at least, in a period of 1 ms to 1 s: what is outside
-/// is refused where the limit is set.
+/// As with the kernel's `cpu.max`, the CPU time is at least 1 ms, and the period is 1 ms to 1 s. Values outside are
+/// refused where the limit is set.
 ///
 /// ```
 /// use runyard::{Limit, Runtime};
@@ -37,45 +37,44 @@ enum Amount {
 }
 
 impl Limit {
-    /// `runtime` of CPU time in each `period`; 150 ms in 100 ms are one CPU and a half.
+    /// Makes a limit of `runtime` of CPU time in each `period`. For example, 150 ms in 100 ms are one and a half CPUs.
     #[must_use]
     pub fn new(runtime: Duration, period: Duration) -> Limit {
         let amount = Amount::Runtime(nanos(runtime));
         Limit { amount, period: nanos(period), burst: Nanos::ZERO, per_cpu: false }
     }
 
-    /// Such a part of the machine, in periods of 100 ms: of all CPUs of the runtime, or of what the
-    /// process itself is limited to by its control group, if that is less
-    /// ([`crate::Runtime::capacity`]).
+    /// Makes a limit of `percent` of the machine, in periods of 100 ms. The machine is all CPUs of the runtime, or the
+    /// limit of the process's control group, if that is less ([`crate::Runtime::capacity`]).
     #[must_use]
     pub fn percent_of_machine(percent: f64) -> Limit {
         let amount = Amount::PercentOfMachine(percent);
         Limit { amount, period: limits::Limit::PERIOD, burst: Nanos::ZERO, per_cpu: false }
     }
 
-    /// Another period. A short one lets nobody wait for long, and costs more interrupts.
+    /// Sets the period. With a short one tasks wait less, but it costs more interrupts.
     #[must_use]
     pub fn period(mut self, period: Duration) -> Limit {
         self.period = nanos(period);
         self
     }
 
-    /// How much of what a period leaves may be used later, no more than the runtime of one.
+    /// Sets how much unused CPU time of a period the group may use later. It is at most the runtime of one period.
     #[must_use]
     pub fn burst(mut self, burst: Duration) -> Limit {
         self.burst = nanos(burst);
         self
     }
 
-    /// The runtime is for each CPU: on none may the group use more than that, except what other CPUs
-    /// leave of theirs. For a part of the machine it is that part of each CPU.
+    /// Makes the runtime a limit for each CPU: on each CPU the group may use only that, plus the time that other CPUs
+    /// leave unused of theirs. A percentage of the machine becomes that percentage of each CPU.
     #[must_use]
     pub fn per_cpu(mut self) -> Limit {
         self.per_cpu = true;
         self
     }
 
-    /// What it comes to in a runtime of `cpus` that may use so much CPU time in each second.
+    /// Returns the limit in a runtime with `cpus` CPUs and `capacity` of CPU time in each second.
     pub(crate) fn of(self, capacity: Nanos, cpus: usize) -> Result<limits::Limit, BadLimit> {
         let Limit { amount, period, burst, per_cpu } = self;
         let parts = if per_cpu { cpus as u64 } else { 1 };
@@ -83,7 +82,7 @@ impl Limit {
             Amount::Runtime(runtime) => runtime,
             Amount::PercentOfMachine(percent) => {
                 let all = period.0 as f64 * capacity.0 as f64 / SECOND as f64;
-                // Not a number, or too large for one, becomes what is refused below.
+                // NaN, and values that are too large, become numbers that are refused below.
                 Nanos((all * percent / 100.0 / parts as f64).round() as u64)
             }
         };
@@ -91,7 +90,7 @@ impl Limit {
     }
 }
 
-/// How much CPU time `cpus` have in a second, if the process may use no more than `quota`.
+/// Returns the CPU time that `cpus` CPUs have in a second, if the process may use no more than `quota`.
 pub(crate) fn capacity(cpus: usize, quota: Option<Nanos>) -> Nanos {
     let all = Nanos(cpus as u64 * SECOND);
     quota.map_or(all, |quota| quota.min(all))

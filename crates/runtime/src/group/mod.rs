@@ -1,12 +1,11 @@
-//! Task groups: who competes as one, and what they may use together.
+//! Task groups: sets of tasks that compete as one, and that share a limit of CPU time.
 //!
-//! A group is there as long as anybody can name it: by a handle, as a task that is in it, or as a group
-//! below it. Whoever is the last of them removes it. (Rejected: a call that removes a group and is
-//! refused while somebody is in it. Who wants to be rid of a tenant would have to find its tasks, end
-//! them, and try again; a handle that is forgotten would keep the place for ever.)
+//! A group exists as long as a handle names it, a task is in it, or a group lies below it. The last of these removes it
+//! when it is dropped. Rejected: a call that removes a group and is refused while tasks are in it. To remove a tenant,
+//! the caller would have to find its tasks, end them, and try again. A forgotten handle would keep the place for ever.
 //!
-//! A task holds the group that it is in, and one that it leaves until the engine has carried that out:
-//! nobody else may have the group's number before.
+//! A task holds the group that it is in. It also holds a group that it leaves, until the engine has applied the change,
+//! so that the group's number is not reused before.
 
 pub(crate) mod limit;
 pub(crate) mod quota;
@@ -33,15 +32,15 @@ use std::iter::successors;
 use std::thread;
 use std::time::Duration;
 
-/// How many milliseconds a group that is created waits for the place of one that is about to be removed.
+/// Milliseconds for which a new group waits for the place of a group that is about to be removed.
 const PATIENCE: u32 = 1_000;
 
-/// A task group, by whoever wants to put tasks in it or to know about it. Cheap to clone. The group goes
-/// with the last of its handles, tasks and groups below it.
+/// A handle of a task group. It is cheap to clone. The group is removed with the last of its handles, its tasks, and
+/// the groups below it.
 ///
-/// Its tasks share what the group gets beside its siblings, by its weight, and are held to its limit
-/// together, wherever they run. A task that is spawned by one of a group is in that group too, unless it
-/// is told another.
+/// The group competes with its siblings by its weight, and its tasks share the CPU time that it gets. Its limit holds
+/// for all of them together, wherever they run. A task that is spawned by a task of the group is in that group too,
+/// unless it asks for another.
 ///
 /// ```
 /// use runyard::{Limit, Runtime, Task};
@@ -58,7 +57,7 @@ pub struct Group {
     inner: Arc<Inner>,
 }
 
-/// What the runtime knows a group by that nobody may have any more.
+/// The runtime's record of a group. It does not keep the group alive.
 #[derive(Clone, Debug)]
 pub(crate) struct WeakGroup {
     id: GroupId,
@@ -66,7 +65,7 @@ pub(crate) struct WeakGroup {
 }
 
 impl WeakGroup {
-    /// The group, if somebody has it still.
+    /// Returns the group, if it still exists.
     pub(crate) fn upgrade(&self) -> Option<Group> {
         self.inner.upgrade().map(|inner| Group { inner })
     }
@@ -81,10 +80,10 @@ struct Inner {
     id: GroupId,
     name: String,
     parent: Option<Group>,
-    /// As they were asked for last.
+    /// The limit that was last asked for; `weight` likewise.
     limit: Mutex<Option<Limit>>,
     weight: AtomicU32,
-    /// What the tasks did that ended in it, and in groups that were below.
+    /// Account of the tasks that ended in the group, and in groups that were below it.
     ended: Mutex<Account>,
 }
 
@@ -101,26 +100,26 @@ impl fmt::Debug for Group {
 }
 
 impl Group {
-    /// A group below this one, to be created.
+    /// Returns a builder for a group below this one.
     #[must_use]
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         GroupBuilder { parent: Some(self.clone()), ..GroupBuilder::new(&self.inner.shared, name) }
     }
 
-    /// Its number: its name in the events of an [`crate::Observer`]. That of a group that is gone may be
-    /// another's later.
+    /// Returns the group's number, which identifies it in the events of an [`crate::Observer`]. After the group is
+    /// removed, another group may get the same number.
     #[must_use]
     pub fn id(&self) -> GroupId {
         self.inner.id
     }
 
-    /// The name that it was given.
+    /// Returns the name of the group.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The names of the groups above it and its own: `/tenants/alice`.
+    /// Returns the path of the group: the names of the groups above it and its own, such as `/tenants/alice`.
     #[must_use]
     pub fn path(&self) -> String {
         let mut names: Vec<_> = self.lineage().map(Group::name).collect();
@@ -129,23 +128,23 @@ impl Group {
         names.join("/")
     }
 
-    /// The group above it, if it has one.
+    /// Returns the group above this one, if there is one.
     #[must_use]
     pub fn parent(&self) -> Option<&Group> {
         self.inner.parent.as_ref()
     }
 
-    /// The limit that was asked for it last.
+    /// Returns the limit that was last asked for the group.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         without_preemption(|| *lock(&self.inner.limit))
     }
 
-    /// Gives it another limit, or none. It has the whole budget of that at once, and who was throttled
-    /// runs.
+    /// Gives the group another limit, or none. The whole budget of the new limit is available at once, and throttled
+    /// tasks run.
     ///
     /// # Errors
-    /// If it is no limit; the group keeps the one that it has.
+    /// If it is not a valid limit. The group then keeps its limit.
     pub fn set_limit(&self, limit: impl Into<Option<Limit>>) -> Result<(), BadLimit> {
         let (limit, shared) = (limit.into(), &self.inner.shared);
         let new = limit.map(|limit| shared.limit_of(limit)).transpose()?;
@@ -155,7 +154,7 @@ impl Group {
             let fx = &mut KickNow(shared);
             shared.machine.set_limit(os::thread::now(), self.id(), new, fx);
         });
-        // A task that is held back now may have what others wait for.
+        // A task that is throttled now may hold a lock for which other tasks wait.
         if lending::somebody_waits() {
             shared
                 .registry
@@ -165,14 +164,14 @@ impl Group {
         Ok(())
     }
 
-    /// The weight that was asked for it last.
+    /// Returns the weight that was last asked for the group.
     #[must_use]
     pub fn weight(&self) -> u32 {
         self.inner.weight.load(Ordering::Relaxed)
     }
 
-    /// Gives it another share beside its siblings, 2..=262144, at once on every CPU. An [idle](GroupBuilder::idle) group
-    /// stays one, whatever its weight is.
+    /// Gives the group another weight beside its siblings, in 2..=262144, at once on every CPU. An
+    /// [idle](GroupBuilder::idle) group stays idle, whatever its weight.
     ///
     /// ```
     /// let runtime = runyard::Runtime::new();
@@ -183,9 +182,9 @@ impl Group {
     /// ```
     ///
     /// # Panics
-    /// If the weight is not one.
+    /// If the weight is not in 2..=262144.
     pub fn set_weight(&self, weight: u32) {
-        let new = Weight::new(weight.into()).expect("a weight is in 2..=262144");
+        let new = Weight::new(weight.into()).expect("a weight must be in 2..=262144");
         let shared = &self.inner.shared;
         self.inner.weight.store(weight, Ordering::Relaxed);
         without_preemption(|| {
@@ -194,7 +193,8 @@ impl Group {
         });
     }
 
-    /// What it used in its life, with a limit or without one, and what its limits did to it.
+    /// Returns the CPU time that the group has used since it was created, with or without a limit, and the effects of
+    /// its limits.
     ///
     /// ```
     /// use runyard::{Runtime, Task};
@@ -245,15 +245,16 @@ impl Group {
         }
     }
 
-    /// The one that holds it: of itself and those above it the one whose limit leaves it least, if any
-    /// has a limit. A group may ask for more than those above it; it is held by them all the same.
+    /// Returns the group whose limit is the tightest: of this group and those above it, the one that leaves the least
+    /// CPU time per second. Returns `None` if none of them has a limit. A group may ask for more than the groups above
+    /// it, but their limits still hold.
     #[must_use]
     pub fn held_by(&self) -> Option<Group> {
         let narrowest = self.lineage().filter_map(|group| Some((group.rate()?, group)));
         narrowest.min_by_key(|&(rate, _)| rate).map(|(_, group)| group.clone())
     }
 
-    /// What its own limit leaves it in a second.
+    /// Returns the CPU time in a second that its own limit leaves, if it has one.
     fn rate(&self) -> Option<u128> {
         let shared = &self.inner.shared;
         let limit = without_preemption(|| shared.machine.limit(self.id()))?;
@@ -262,12 +263,12 @@ impl Group {
         Some(runtime * 1_000_000_000 / u128::from(limit.period().0))
     }
 
-    /// The group itself, and those above it.
+    /// Returns the group itself, and those above it.
     pub(crate) fn lineage(&self) -> impl Iterator<Item = &Group> {
         successors(Some(self), |group| group.parent())
     }
 
-    /// What the tasks did that ended in it.
+    /// Returns the account of the tasks that ended in the group.
     pub(crate) fn ended(&self) -> Account {
         without_preemption(|| *lock(&self.inner.ended))
     }
@@ -297,7 +298,7 @@ fn span(nanos: Nanos) -> Duration {
     Duration::from_nanos(nanos.0)
 }
 
-/// A task group that is about to be created.
+/// A builder for a task group.
 #[derive(Clone, Debug)]
 pub struct GroupBuilder {
     shared: Arc<Shared>,
@@ -324,44 +325,46 @@ impl GroupBuilder {
         }
     }
 
-    /// Its share beside its siblings, tasks and groups alike, 2..=262144; 1024, which is that of a task
-    /// at nice 0, if not said.
+    /// Sets the weight of the group beside its siblings, which are tasks and groups, in 2..=262144. The default is
+    /// 1024, the weight of a task at nice 0.
     ///
     /// # Panics
-    /// If the weight is not one.
+    /// If the weight is not in 2..=262144.
     #[must_use]
     pub fn weight(mut self, weight: u32) -> GroupBuilder {
-        self.weight = Weight::new(weight.into()).expect("a weight is in 2..=262144");
+        self.weight = Weight::new(weight.into()).expect("a weight must be in 2..=262144");
         self
     }
 
-    /// It gets what its siblings leave, as a SCHED_IDLE task does, whatever its weight is.
+    /// Makes the group idle: like a SCHED_IDLE task, it gets only the CPU time that its siblings leave, whatever its
+    /// weight.
     #[must_use]
     pub fn idle(mut self) -> GroupBuilder {
         self.idle = true;
         self
     }
 
-    /// The latency nice value by which its tasks wait beside its siblings, -20..=19; 0 if not said.
+    /// Sets the latency nice value, in -20..=19, with which its tasks compete against the siblings of the group. The
+    /// default is 0.
     ///
     /// # Panics
-    /// If the value is not one.
+    /// If the value is not in -20..=19.
     #[must_use]
     pub fn latency_nice(mut self, nice: i8) -> GroupBuilder {
-        let nice = LatencyNice::new(nice.into()).expect("a latency nice value is in -20..=19");
+        let nice = LatencyNice::new(nice.into()).expect("a latency nice value must be in -20..=19");
         self.latency_nice = nice;
         self
     }
 
-    /// What it may use at the most; none if not said.
+    /// Sets the limit of the group. There is none by default.
     #[must_use]
     pub fn limit(mut self, limit: impl Into<Option<Limit>>) -> GroupBuilder {
         self.limit = limit.into();
         self
     }
 
-    /// The [cookie](crate::Builder::cookies) of its tasks that have none of their own, and of those in groups below it that have
-    /// none; that of the group above it if not said.
+    /// Sets the [cookie](crate::Builder::cookies) of its tasks, and of those in groups below it, that have no cookie of
+    /// their own. The default is the cookie of the group above.
     #[must_use]
     pub fn cookie(mut self, cookie: impl Into<Option<Cookie>>) -> GroupBuilder {
         self.cookie = cookie.into();
@@ -371,8 +374,8 @@ impl GroupBuilder {
     /// Creates the group.
     ///
     /// # Errors
-    /// If there is no room for another group, the limit is none, or the latency nice value is below
-    /// the lowest of the runtime.
+    /// If there is no room for another group, the limit is not valid, or the latency nice value is below the lowest of
+    /// the runtime.
     pub fn create(self) -> Result<Group, GroupError> {
         let GroupBuilder { shared, parent, name, weight, idle, latency_nice, limit, cookie } = self;
         let lowest = shared.lowest_latency_nice;
@@ -390,7 +393,7 @@ impl GroupBuilder {
             if added.is_ok() || shared.nr_leaving.load(Ordering::SeqCst) == 0 {
                 break;
             }
-            // The last task of a group is over, and the group not yet removed; maybe it is in other hands.
+            // A group whose last task is over may not be removed yet. Another thread may be about to do that.
             shared.empty_bins();
             blocking(|| thread::sleep(Duration::from_millis(1)));
             added = add();
@@ -404,15 +407,15 @@ impl GroupBuilder {
     }
 }
 
-/// Why a task group was not created.
+/// The reason why a task group was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// There are as many groups as the runtime has room for ([`crate::Builder::max_groups`]).
+    /// The runtime has no room for another group ([`crate::Builder::max_groups`]).
     NoRoom,
-    /// What is asked for as its limit is none.
+    /// The limit is not valid.
     Limit(BadLimit),
-    /// The runtime allows no latency nice value that is as low.
+    /// The latency nice value is below the lowest that the runtime allows.
     LatencyNice(LatencyNiceError),
 }
 
@@ -436,47 +439,47 @@ impl std::error::Error for GroupError {
     }
 }
 
-/// What a task group used, and what its limits did to it.
+/// The CPU time that a task group has used, and the effects of its limits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GroupUsage {
-    /// CPU time that its tasks and those of the groups below used, those of groups included that are gone.
+    /// CPU time used by the tasks of the group and of the groups below it, including removed groups.
     pub used: Duration,
-    /// Periods in which it drew of its budget or wanted to.
+    /// Number of periods in which the group used its budget, or wanted to.
     pub nr_periods: u64,
-    /// Those of them in which it was throttled on some CPU.
+    /// Number of these periods in which the group was throttled on at least one CPU.
     pub nr_throttled: u64,
-    /// How long it was throttled, summed over CPUs.
+    /// Time for which the group was throttled, summed over CPUs.
     pub throttled: Duration,
-    /// Periods in which it used more than its runtime, of what it had carried over.
+    /// Number of periods in which the group used more than its runtime, out of the CPU time that it had carried over.
     pub nr_bursts: u64,
-    /// What it used beyond its runtime in them.
+    /// CPU time beyond its runtime that the group used in these periods.
     pub burst: Duration,
-    /// What CPUs used beyond their own parts of the runtime.
+    /// CPU time that CPUs used beyond their own parts of the runtime.
     pub borrowed: Duration,
-    /// Whose limit holds it ([`Group::held_by`]).
+    /// The group whose limit is the tightest ([`Group::held_by`]).
     pub held_by: Option<Group>,
-    /// The CPUs on which it ran.
+    /// Usage on each CPU on which the group ran.
     pub cpus: Vec<UsageOnCpu>,
 }
 
-/// What a task group used on one CPU, and what its limits did to it there.
+/// The CPU time that a task group has used on one CPU, and the effects of its limits there.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UsageOnCpu {
-    /// Which of the runtime's CPUs.
+    /// The CPU, as an index among the runtime's CPUs.
     pub cpu: usize,
     /// CPU time that the group used there.
     pub used: Duration,
-    /// How often it was throttled there.
+    /// Number of times that the group was throttled there.
     pub nr_throttled: u64,
-    /// How long it was throttled there.
+    /// Time for which the group was throttled there.
     pub throttled: Duration,
-    /// What it used beyond the CPU's own part of the runtime of each period.
+    /// CPU time that the group used beyond the CPU's own part of the runtime of each period.
     pub borrowed: Duration,
 }
 
-/// The group that a task is in, and those that it left without the engine having heard of it.
+/// The group that a task is in, and the groups that it left before the engine applied the change.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
     pub(crate) group: Option<Group>,
@@ -488,12 +491,12 @@ impl Membership {
         Membership { group: Some(group), former: List::new() }
     }
 
-    /// One of its groups, if there is any.
+    /// Returns one of its groups, if there is any.
     fn some(&self) -> Option<&Group> {
         self.group.as_ref().or_else(|| self.former.first())
     }
 
-    /// That of a task that is over: removes the groups of which it was the last, in foreign code.
+    /// Drops the groups of a task that is over, and removes those that it was the last to hold. Called in foreign code.
     pub(crate) fn end(self) {
         let shared = self.some().map(|group| group.inner.shared.clone());
         drop(self);
@@ -502,16 +505,16 @@ impl Membership {
 }
 
 impl Cell {
-    /// The group that it is in.
+    /// Returns the number of the task's group.
     pub(crate) fn group_id(&self) -> GroupId {
-        // A group is passed on, but by a task that serves others.
+        // Every task in a group bequeaths it, except one that serves others.
         let rest = self.rest_if_any().filter(|_| self.bequeaths() || self.serves);
         rest.map_or(GroupId::ROOT, |rest| {
             lock(&rest.membership).group.as_ref().map_or(GroupId::ROOT, Group::id)
         })
     }
 
-    /// Brings the task to another group, or to none.
+    /// Moves the task to another group, or to none.
     pub(crate) fn move_to_group(&self, group: Option<Group>) {
         let id = group.as_ref().map_or(GroupId::ROOT, Group::id);
         self.note_heritage();
@@ -525,7 +528,7 @@ impl Cell {
             let change = Change { group: Some(id), ..Change::default() };
             self.shared.change(self, change);
             self.do_what_was_asked_while_parked();
-            // Somebody brings the task to a run queue just now, or to where it is parked.
+            // A request is pending if another thread is moving the task to a run queue, or to its parking place.
             let pending = self.tag.was_asked();
             if pending { List::new() } else { std::mem::take(&mut membership.former) }
         });
@@ -533,20 +536,20 @@ impl Cell {
         drop(gone);
     }
 
-    /// The group that it is in, if it is in one.
+    /// Returns the task's group, if it has one.
     pub(crate) fn group(&self) -> Option<Group> {
         let rest = self.rest_if_any()?;
         without_preemption(|| lock(&rest.membership).group.clone())
     }
 
-    /// The task is over, having done this in its life.
+    /// Adds the account of a task that is over to its group.
     pub(crate) fn note_ended(&self, account: &Account) {
         if let Some(rest) = self.rest_if_any() {
             lock(&rest.membership).group.iter().for_each(|group| group.note_ended(account));
         }
     }
 
-    /// The task is over, and in no group any more.
+    /// Takes a task that is over out of its groups.
     pub(crate) fn leave_groups(&self) {
         let Some(rest) = self.rest_if_any() else { return };
         let left = std::mem::take(&mut *lock(&rest.membership));

@@ -1,26 +1,26 @@
-//! What the process itself may use: the quotas of its control group and of those above it.
+//! The CPU time that the process may use: the quotas of its control group and of those above it.
 //!
-//! A limit of a task group that is a part of the machine would mean nothing beside a quota that is less
-//! than the machine. It is read once, and what cannot be read is not heeded: without `/proc` or `/sys`,
-//! and on kernels without such quotas, there is none.
+//! A limit that is a percentage of the machine would have no effect if the quota of the process is less. The quotas are
+//! read once. A quota that cannot be read counts as none: without `/proc` or `/sys`, and on kernels without such
+//! quotas.
 
 use crate::os::cgroup::{Controller, levels, of_this_process as control_groups};
 use runyard_engine::time::Nanos;
 use std::fs;
 use std::path::Path;
 
-/// How much CPU time the process may use in a second, if that is limited.
+/// Returns the CPU time that the process may use in a second, if that is limited.
 pub(crate) fn of_this_process() -> Option<Nanos> {
     let (groups, mounts) = control_groups()?;
     least(&groups, &mounts, |path| fs::read_to_string(path).ok())
 }
 
-/// The least quota of any control group that the process is in.
+/// Returns the lowest quota among the control groups of the process.
 fn least(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Option<Nanos> {
     levels(Controller::Cpu, groups, mounts).filter_map(|level| quota_of(&level, &read)).min()
 }
 
-/// The quota of one control group, of either version, for a second.
+/// Returns the quota of one control group for a second. Reads both versions of control groups.
 fn quota_of(level: &Path, read: &impl Fn(&Path) -> Option<String>) -> Option<Nanos> {
     let (quota, period) = match read(&level.join("cpu.max")) {
         Some(text) => {
@@ -32,7 +32,7 @@ fn quota_of(level: &Path, read: &impl Fn(&Path) -> Option<String>) -> Option<Nan
             (quota, read(&level.join("cpu.cfs_period_us"))?)
         }
     };
-    // None is "max", or -1.
+    // No quota is written as "max" or -1.
     let (quota, period): (u64, u64) = (quota.trim().parse().ok()?, period.trim().parse().ok()?);
     let second = u128::from(quota) * 1_000_000_000 / u128::from(period.max(1));
     u64::try_from(second).ok().map(Nanos)

@@ -1,11 +1,11 @@
 //! Guards of mutexes that outlive the task that locked them.
 //!
-//! A mutex knows who has it by the task's place among the live ones. A guard may be sent away, and its task
-//! end: then the place is kept, with the number of such guards and nobody in it, so that no other task is
-//! taken for the one that is over. The last of these guards gives it free.
+//! A mutex identifies its holder by the task's place among the live tasks. A guard may be sent to another task, and its
+//! own task may end. The place is then reserved, with the number of such guards and without a task, so that no other
+//! task is mistaken for the one that is over. The last of these guards frees the place.
 //!
-//! What a poll takes and gives back its worker counts, with plain adds; the task has the sum. Only who
-//! gives back what another took comes to the place itself.
+//! A worker counts the guards that its poll takes and releases, with plain adds, and the task has the sum. The place
+//! itself is changed only when a guard is released that another task took.
 
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicI32, Mutex, Ordering, Weak, lock};
@@ -15,9 +15,9 @@ use crate::task::Cell;
 use crate::worker::Worker;
 use crate::worker::current::without_preemption;
 
-/// The live tasks. Of one that is over, of which guards are left, the place is kept for as many.
+/// The live tasks. The place of a task that is over is reserved while guards of it remain.
 impl Places<Arc<Cell>> {
-    /// The task at a place is over. The caller owns its cell as well.
+    /// Ends the task at a place. The caller owns its cell as well.
     pub(crate) fn end(&mut self, at: usize) {
         match self.get(at).map_or(0, |cell| cell.guards.count()) {
             0 => drop(self.remove(at)),
@@ -25,7 +25,7 @@ impl Places<Arc<Cell>> {
         }
     }
 
-    /// The task at a place takes so many guards more, or others give them back.
+    /// Adds `more` guards to the task at a place. The number is negative for guards that others release.
     pub(crate) fn count_guard(&mut self, at: usize, more: i32) {
         match self.get(at) {
             Some(cell) => cell.guards.add(more),
@@ -34,8 +34,8 @@ impl Places<Arc<Cell>> {
     }
 }
 
-/// How many guards a task has: what its polls took, less what was given back. For a moment less than
-/// none, while what its present poll took is not yet counted.
+/// Number of guards that a task holds: those that its polls took, less those that were released. It is negative for a
+/// moment if guards of the current poll are not yet counted.
 #[derive(Debug, Default)]
 pub(crate) struct Guards(AtomicI32);
 
@@ -66,7 +66,7 @@ pub(crate) fn delist(shared: &Shared) {
     drop(gone);
 }
 
-/// The task at a `place` of the runtime `number` takes a mutex, or somebody gives back what it took.
+/// Counts `more` guards for the task at a `place` of the runtime `number`. The number is negative for a release.
 pub(crate) fn count(number: u16, place: u64, more: i32) {
     let here = |worker: &Worker| worker.count_guard((number, place), more);
     if crate::worker::current::worker(here) == Some(true) {
@@ -78,6 +78,6 @@ pub(crate) fn count(number: u16, place: u64, more: i32) {
         drop(all);
         shared.inspect(|shared| shared.registry.count_guard_at(place, more))
     });
-    // Where it may be dropped.
+    // The reference is dropped where a drop is allowed.
     drop(shared);
 }

@@ -1,27 +1,28 @@
-//! What those who wait for a mutex lend the task that has it.
+//! Priority inheritance: the priority and the group that waiters for a mutex lend to the task that holds it.
 //!
-//! Who has it runs as importantly as the best of those who wait, through chains of mutexes, and no limit
-//! of a task group holds it back that is none of theirs: it competes in the lowest group that they have
-//! in common, and its own pays. Whose turn it is: [`crate::protocol::turns`]; who lends what:
-//! [`runyard_engine::inherit`]; the mutex with its value: [`crate::mutex`].
+//! The holder is as important as the most important of its waiters, through chains of mutexes. No limit of a task group
+//! throttles it unless the limit holds for the waiters too. It competes in the lowest group that they have in common,
+//! but its own group is charged. The order of the waiters is in [`crate::protocol::turns`]. The computation of the
+//! loans is in [`runyard_engine::inherit`]. The mutex with its value is in [`crate::mutex`].
 //!
-//! What a task inherits is in its [`Inheritance`]. It changes with the queue's lock held of the mutex
-//! concerned, so whatever is there is from one that the task has now. The locks are taken in this order,
-//! and from left to right only: the queue of one mutex; the inheritance of one task; a run queue. A chain
-//! is walked a mutex at a time, with nothing held in between: each step looks afresh who waits and who
-//! has it, and whoever changes that meanwhile does the same. The walk ends where nothing changes, and
-//! after [`MAX_STEPS`], for which there must be a cycle: a deadlock, which is the program's.
+//! A task's loans are in its [`Inheritance`]. A loan changes under the queue lock of its mutex, so every loan in it
+//! comes from a mutex that the task holds now. Locks are taken in this order, and only from left to right: the queue of
+//! one mutex; the inheritance of one task; a run queue. A walk along a chain visits one mutex at a time, and holds
+//! nothing in between. Each step reads the current waiters and the current holder. A thread that changes them meanwhile
+//! starts its own walk. A walk ends where nothing changes. It also ends after [`MAX_STEPS`]: then there must be a
+//! cycle, which is a deadlock of the program.
 //!
-//! All of it is the runtime's own code, in which nobody is stopped: between being handed the mutex and
-//! being woken, somebody important waits for whoever gives it back.
+//! All of this is the runtime's own code, in which no thread is stopped. Otherwise an important task that was handed
+//! the mutex, but not yet woken, would wait for the thread that released it.
 //!
-//! Who takes the mutex is known by its place among the live tasks, in the word. Somebody who is no task,
-//! or one of another runtime, is not helped; and who sends a guard to another task is helped in its place.
+//! The word of a mutex identifies its holder by the task's place among the live tasks. A holder that is not a task, or
+//! is a task of another runtime, gets no loan. If a guard is sent to another task, the loan stays with the task that
+//! locked.
 //!
-//! A mutex is its word until somebody has to wait. Then it gets a [`Core`], the line of those who wait, whose
-//! memory is taken before the section, and which stays until the mutex goes. So a mutex can be a `static`,
-//! and one that nobody waits for has no memory of its own. (Rejected: to make the core at the first lock. It would
-//! cost an allocation for each mutex, and a look at each lock.)
+//! A mutex consists only of its word until a task must wait. Then it gets a [`Core`], the queue of its waiters. The
+//! memory of the core is allocated before the section, and stays until the mutex is dropped. So a mutex can be a
+//! `static`, and an uncontended one has no memory of its own. Rejected: to make the core at the first lock. It would
+//! cost an allocation for each mutex, and a check at each lock.
 
 use crate::deferred::errands::Bell;
 use crate::deferred::rubbish::{Rubbish, discard};
@@ -41,16 +42,16 @@ use runyard_engine::limits::Pools;
 use std::fmt;
 use std::task::{Context, Poll, Waker};
 
-/// How many mutexes a walk visits; the kernel's limit of a chain (`max_lock_depth`).
+/// Maximum number of mutexes that a walk visits; the kernel's limit of a chain (`max_lock_depth`).
 const MAX_STEPS: usize = 1_024;
 
-/// Who takes a mutex and is no task.
+/// The taker of a mutex that is not a task.
 const NO_TASK: Taker = Taker(1 << 62);
 
-/// Where the number of a runtime begins in a [`Taker`]; a task's place is below.
+/// Lowest bit of the number of a runtime in a [`Taker`]. The bits below are a task's place.
 const RUNTIME: u32 = 48;
 
-/// Who takes a mutex now.
+/// Returns the taker that stands for the calling code.
 fn me() -> Taker {
     let paused =
         || crate::task::current::task(|task| task.filter(|_| here::is_paused()).map(place_of));
@@ -58,34 +59,34 @@ fn me() -> Taker {
     task.map_or(NO_TASK, |(shared, place)| Taker(u64::from(shared) << RUNTIME | place))
 }
 
-/// The number of a task's runtime, and the task's place there.
+/// Returns the number of a task's runtime, and the task's place there.
 fn place_of(cell: &Arc<Cell>) -> (u16, u64) {
     (cell.shared.number, cell.place.load(Ordering::Relaxed))
 }
 
-/// The task of a runtime that has a mutex.
+/// Returns the task that holds a mutex, if it belongs to `shared`.
 fn holder(taker: Taker, shared: &Shared) -> Option<Arc<Cell>> {
     let ours = taker.0 >> RUNTIME == u64::from(shared.number);
     ours.then(|| shared.registry.cell_at(taker.0 & ((1 << RUNTIME) - 1))).flatten()
 }
 
-/// The task that takes a mutex has a guard more, or less.
+/// Adds `more` guards to the task that takes a mutex. The number is negative for a release.
 pub(crate) fn count(taker: Taker, more: i32) {
     if taker != NO_TASK {
         guards::count((taker.0 >> RUNTIME) as u16, taker.0 & ((1 << RUNTIME) - 1), more);
     }
 }
 
-/// How many wait for mutexes in this process. While nobody does, no task inherits anything.
+/// Number of waiters for mutexes in this process. While it is zero, no task inherits anything.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether somebody in this process waits for a mutex.
+/// Returns whether there is a waiter for a mutex in this process.
 pub(crate) fn somebody_waits() -> bool {
     WAITING.load(Ordering::SeqCst) > 0
 }
 
-/// What wakes one that waits. A foreign waker is called by a task of the runtime to which the calling code
-/// belongs, if that passes the mutex on; another runtime calls it after the section.
+/// Returns the bell that wakes a waiter. If the runtime of the calling code passes the mutex on, one of its tasks calls
+/// a foreign waker. Another runtime calls the waker after the section.
 fn bell_of(waker: &Waker) -> Bell {
     let bell = Bell::of(waker);
     if bell.is_foreign() {
@@ -94,20 +95,20 @@ fn bell_of(waker: &Waker) -> Bell {
     bell
 }
 
-/// One that waits.
+/// A waiter for a mutex.
 struct Waits {
     bell: Bell,
-    /// None if it is no task.
+    /// The task that waits. None if the waiter is not a task.
     cell: Option<Arc<Cell>>,
 }
 
 type WaitQueue = Queue<Waits, Arc<Cell>>;
 
-/// Those who wait for a mutex, and what they lend. Tasks know it that have the mutex or wait for it, and
-/// may do so a moment longer than the mutex is there.
+/// The waiters for a mutex, and their loan. Tasks that hold the mutex or wait for it refer to it, and may do so for a
+/// moment after the mutex was dropped.
 pub(crate) struct Core(Line<Waits, Arc<Cell>>);
 
-/// Where a task waits.
+/// A task's place in the queue of a mutex.
 type Wait = (Arc<Core>, Ticket);
 
 impl fmt::Debug for Core {
@@ -116,18 +117,18 @@ impl fmt::Debug for Core {
     }
 }
 
-/// What a task inherits, and for what it waits.
+/// The loans of a task, and the mutexes for which it waits.
 #[derive(Debug, Default)]
 pub(crate) struct Inheritance {
-    /// What those who wait lend, for each mutex that it has and somebody waits for: nothing, maybe.
+    /// The loan from each contended mutex that the task holds. It may be empty.
     lent: List<(Arc<Core>, Lent)>,
     waits: List<Wait>,
-    /// All that together, as the engine knows it.
+    /// The sum of the loans, as last reported to the engine.
     total: Lent,
 }
 
 impl Inheritance {
-    /// Somebody waits for `core`. What those lend, as far as it is known.
+    /// Returns the known loan from `core`, and adds an empty one if there is none.
     fn note(&mut self, core: &Arc<Core>) -> &mut Lent {
         let at = self.lent.iter().position(|(of, _)| Arc::ptr_eq(of, core));
         let at = at.unwrap_or_else(|| {
@@ -137,13 +138,13 @@ impl Inheritance {
         &mut self.lent[at].1
     }
 
-    /// Nobody waits for `core` any more, or another has it.
+    /// Removes the loan from `core`, which has no waiters any more or has another holder.
     fn forget(&mut self, core: &Arc<Core>) {
         self.lent.retain(|(of, _)| !Arc::ptr_eq(of, core));
     }
 
-    /// Tells the engine what the task inherits in all, if that has changed; then it lends something else
-    /// itself, where it waits.
+    /// Reports the sum of the loans to the engine, if it has changed. The task's own loans change with it, so the call
+    /// then returns the places where the task waits.
     fn tell(&mut self, cell: &Cell) -> List<Wait> {
         let groups = cell.shared.machine.groups();
         let lent = self.lent.iter();
@@ -156,7 +157,7 @@ impl Inheritance {
         self.waits.clone()
     }
 
-    /// Whether it waits for a mutex, and the tasks that have those, as far as they are known.
+    /// Returns whether the task waits for a mutex, and the tasks that hold those mutexes, as far as they are known.
     pub(crate) fn awaited(&self) -> (bool, List<Arc<Cell>>) {
         let holders = self.waits.iter().filter_map(|(core, _)| core.0.queue().holder.clone());
         (!self.waits.is_empty(), holders.collect())
@@ -168,7 +169,7 @@ impl Inheritance {
 }
 
 impl Cell {
-    /// As what it waits for a mutex.
+    /// Returns the task's priority and group as a waiter for a mutex.
     fn standing(&self) -> Waiter {
         let total =
             self.rest_if_any().map(|rest| lock(&rest.inheritance).total).unwrap_or_default();
@@ -176,12 +177,12 @@ impl Cell {
         Waiter { prio, group: total.group.unwrap_or(self.group_id()) }
     }
 
-    /// The real-time priority that was asked for it.
+    /// Returns the real-time priority that was asked for the task itself.
     fn own_prio(&self) -> Option<RtPrio> {
         if self.slack.is_real_time() { lock(&self.asked).policy.rt_prio() } else { None }
     }
 
-    /// Its policy, its group, or the limit of a group is another: it lends and inherits something else.
+    /// Updates the task's loans in both directions, after a change of its policy, its group, or the limit of a group.
     pub(crate) fn stands_differently(&self) {
         let Some(rest) = self.rest_if_any() else { return };
         let (has, waits) = {
@@ -198,7 +199,7 @@ impl Cell {
 }
 
 impl WaitQueue {
-    /// What all who wait lend the task that has the mutex.
+    /// Returns the loan of all waiters to the task that holds the mutex.
     fn lent_to(&self, holder: &Cell) -> Lent {
         let (own, groups) = (holder.group_id(), holder.shared.machine.groups());
         let best = Lent { boost: self.best(), group: None };
@@ -206,7 +207,7 @@ impl WaitQueue {
             return best;
         }
         self.iter().fold(best, |lent, waits| {
-            // Who is none of this runtime's tasks is in none of its groups.
+            // A waiter that is not a task of this runtime is in none of its groups.
             let known =
                 waits.cell.as_ref().filter(|cell| Arc::ptr_eq(&cell.shared, &holder.shared));
             let none = Waiter { prio: None, group: GroupId::ROOT };
@@ -216,17 +217,17 @@ impl WaitQueue {
 }
 
 impl Core {
-    /// Lends the task that has the mutex what it is due. Where that waits itself.
+    /// Updates the loan to the task that holds the mutex. Returns the places where that task waits itself.
     #[must_use]
     fn lend(self: &Arc<Core>, mut queue: QueueGuard<'_, WaitQueue>) -> List<Wait> {
         if queue.is_empty() {
-            // Nobody wants it, so it may be given back without a word here.
+            // There are no waiters, so the mutex may be released without coming here.
             let holder = queue.holder.take();
             return holder.map(|holder| self.take_back(holder)).unwrap_or_default();
         }
         let Some(holder) = &queue.holder else { return List::new() };
         let inheritance = &holder.rest().inheritance;
-        // Who changes groups or limits from now on comes here after this, and finds the queue locked.
+        // A thread that changes groups or limits from now on comes here later, and waits for the lock of the queue.
         let known = *lock(inheritance).note(self);
         let lent = queue.lent_to(holder);
         if lent == known {
@@ -238,26 +239,28 @@ impl Core {
         drop(queue);
         let waits = inheritance.tell(&holder);
         drop(inheritance);
-        // It may have given the mutex back meanwhile, and be over.
+        // The task may have released the mutex meanwhile, and be over.
         discard(Rubbish::Cell(holder));
         waits
     }
 
-    /// Nothing is lent any more to a task that had the mutex; with the queue's lock held. Where that waits itself.
+    /// Removes the loan from a task that held the mutex, under the lock of the queue. Returns the places where that
+    /// task waits itself.
     #[must_use]
     fn take_back(self: &Arc<Core>, holder: Arc<Cell>) -> List<Wait> {
         let mut inheritance = lock(&holder.rest().inheritance);
         inheritance.forget(self);
         let waits = inheritance.tell(&holder);
         drop(inheritance);
-        // Mostly it gives the mutex back itself, and then others have its cell as well.
+        // A task that releases the mutex itself is in its poll, and other references to its cell exist. That is the
+        // usual case.
         if !holder.is_polled_here() {
             discard(Rubbish::Cell(holder));
         }
         waits
     }
 
-    /// Takes the mutex, or waits for it.
+    /// Takes the mutex, or enters its queue.
     fn join(self: &Arc<Core>, word: &Word, me: Taker, bell: Bell) -> Result<Ticket, Bell> {
         let cell = current_cell();
         let prio = cell.as_ref().and_then(|cell| cell.own_prio());
@@ -272,7 +275,7 @@ impl Core {
             inheritance.waits.push((self.clone(), ticket));
             let boost = inheritance.total.boost;
             drop(inheritance);
-            // Whatever changes from now on comes here after this, and finds the queue locked.
+            // A later change comes here after this, and waits for the lock of the queue.
             queue.set_prio(ticket, cell.own_prio().max(boost));
         }
         if queue.holder.is_none() {
@@ -283,7 +286,7 @@ impl Core {
         Ok(ticket)
     }
 
-    /// Whether the turn of one who waited has come; else `bell`, if there is one, rings then, and is the one before.
+    /// Returns whether a waiter's turn has come. If not, and `bell` is given, exchanges it with the waiter's bell.
     fn has_come(&self, ticket: Ticket, bell: Option<&mut Bell>) -> bool {
         let mut queue = self.0.queue();
         let waits = queue.get_mut(ticket);
@@ -294,8 +297,9 @@ impl Core {
         !is_there
     }
 
-    /// Who has it gives it to the next, whose bell rings: a foreign one as an errand, since whoever gives the
-    /// mutex back may be throttled as soon as its section is over. What is left of the bell ends after that.
+    /// Hands the mutex from its holder to the next waiter, and rings that waiter's bell. A foreign bell is rung as an
+    /// errand, because the releasing task may be throttled as soon as its section is over. Returns the rest of the
+    /// bell, which is dropped after the section.
     fn pass_on(self: &Arc<Core>, word: &Word) -> Option<Bell> {
         let mut queue = self.0.queue();
         let old = queue.holder.take();
@@ -318,7 +322,7 @@ impl Core {
         bell.and_then(|bell| bell.ring(None))
     }
 
-    /// Waits no longer, and its bell; none if the turn has come.
+    /// Removes a waiter from the queue, and returns its bell. Returns none if its turn has come.
     fn leave(self: &Arc<Core>, word: &Word, ticket: Ticket) -> Option<Bell> {
         let mut queue = self.0.queue();
         let Waits { cell, bell } = queue.leave(word, ticket)?;
@@ -332,7 +336,7 @@ impl Core {
     }
 }
 
-/// Tells along the chains of mutexes that whoever waits there stands differently.
+/// Updates the loans along the chains of mutexes from the places of waiters whose importance has changed.
 fn walk(mut waits: List<Wait>) {
     for _ in 0..MAX_STEPS {
         let Some((core, ticket)) = waits.pop() else { break };
@@ -345,16 +349,16 @@ fn walk(mut waits: List<Wait>) {
         } else {
             drop(queue);
         }
-        // Whoever waited there may have left meanwhile, and the mutex be gone.
+        // The waiter may have left the queue meanwhile, and the mutex may have been dropped.
         discard(Rubbish::Core(core));
     }
     waits.into_iter().for_each(|(core, _)| discard(Rubbish::Core(core)));
 }
 
-/// A mutex without what it guards.
+/// A mutex without its value.
 pub(crate) struct RawMutex {
     word: Word,
-    /// From when somebody had to wait.
+    /// Set once a waiter has entered the queue.
     core: OnceLock<Arc<Core>>,
 }
 
@@ -363,38 +367,38 @@ impl RawMutex {
         RawMutex { word: Word::new(), core: OnceLock::new() }
     }
 
-    /// Who has it now, unless somebody has it already.
+    /// Takes the mutex for the calling code, unless it is held.
     pub(crate) fn try_take(&self) -> Option<Taker> {
         let me = me();
         self.word.take(me).then_some(me)
     }
 
-    /// Gives it back.
+    /// Releases the mutex.
     pub(crate) fn release(&self, me: Taker) {
         if !self.word.free(me) {
-            let core = self.core.get().expect("somebody waits in it");
+            let core = self.core.get().expect("a waiter has made the core");
             let bell = without_preemption(|| core.pass_on(&self.word));
             bell.into_iter().for_each(Bell::end);
         }
     }
 
-    /// The core, made where there is none yet. In foreign code.
+    /// Returns the core, and makes it if there is none. Called in foreign code.
     fn core(&self) -> &Arc<Core> {
         self.core.get().unwrap_or_else(|| {
             let new = Arc::new(Core(Line::new()));
-            // Of several who make one the first is in time.
+            // If several threads make a core, the first one counts.
             let superfluous = without_preemption(|| self.core.set(new).err());
             drop(superfluous);
-            self.core.get().expect("somebody has made it")
+            self.core.get().expect("another thread has made the core")
         })
     }
 }
 
-/// What a future does that locks a mutex.
+/// The state of a future that locks a mutex.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     taker: Taker,
-    /// While it is in the queue, or has its turn without knowing.
+    /// The place in the queue. It is kept until the future learns that its turn has come.
     ticket: Option<Ticket>,
 }
 
@@ -403,7 +407,7 @@ impl Attempt {
         Attempt { taker: NO_TASK, ticket: None }
     }
 
-    /// Who has it, once its turn has come.
+    /// Returns the taker when its turn has come.
     pub(crate) fn poll(&mut self, mutex: &RawMutex, cx: &Context<'_>) -> Poll<Taker> {
         let has_come = match self.ticket {
             Some(ticket) => {
@@ -425,16 +429,16 @@ impl Attempt {
         Poll::Ready(self.taker)
     }
 
-    /// Gets in line. Whether the mutex was free by then.
+    /// Enters the queue. Returns whether the mutex was free by then.
     fn join(&mut self, mutex: &RawMutex, cx: &Context<'_>) -> bool {
         let (core, bell) = (mutex.core(), bell_of(cx.waker()));
-        // A bell that was not needed goes after the section.
+        // An unused bell is dropped after the section.
         let joined = without_preemption(|| core.join(&mutex.word, self.taker, bell));
         self.ticket = joined.ok();
         self.ticket.is_none()
     }
 
-    /// Gives the place in the queue up, or the mutex if its turn had come.
+    /// Leaves the queue, or releases the mutex if the turn had come.
     pub(crate) fn give_up(&mut self, mutex: &RawMutex) {
         if let Some(ticket) = self.ticket.take()
             && without_preemption(|| mutex.core().leave(&mutex.word, ticket)).is_none()

@@ -1,8 +1,8 @@
-//! A mutex of which the runtime knows who has it and who waits.
+//! A mutex whose holder and waiters the runtime knows.
 //!
-//! This is the value and its guards, with the names and the promises of tokio's. Whose turn it is:
-//! [`crate::protocol::turns`]; what those who wait lend: [`crate::mutex::lending`]. The value has a flag of its own, so that an
-//! error in these would be a panic and no unsoundness ([`crate::os::locked`]).
+//! This file has the value and its guards, with the names and the guarantees of tokio's. The order of the waiters is in
+//! [`crate::protocol::turns`], and priority inheritance in [`crate::mutex::lending`]. The value has its own lock flag,
+//! so an error in those would be a panic and not unsoundness ([`crate::os::locked`]).
 
 pub(crate) mod guards;
 pub(crate) mod lending;
@@ -25,15 +25,15 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::thread;
 
-/// A mutual exclusion for tasks, and for threads that are none, with priority inheritance: a task that
-/// has it runs as importantly as the best of those who wait for it, and out of the limits of its groups
-/// if those who wait are not in them.
+/// A mutex for tasks, and for threads that are not tasks, with priority inheritance. A task that holds it is as
+/// important as the most important of its waiters. Limits of its own groups do not throttle it if the waiters are
+/// outside these groups.
 ///
-/// It is handed to the most important of those who wait, and among equals to who came first. A guard
-/// may be kept across an await. A panic while it is locked gives it back like any other end.
+/// The mutex is handed to the most important waiter, and among equals to the first. A guard may be kept across an
+/// await. A panic while the mutex is locked unlocks it without poisoning.
 ///
-/// A task that waits for another kind of lock, one of the standard library for instance, lends nothing:
-/// the runtime does not know who has that.
+/// A task that waits for another kind of lock, such as one of the standard library, lends nothing, because the runtime
+/// does not know that lock's holder.
 ///
 /// ```
 /// use runyard::sync::Mutex;
@@ -53,7 +53,7 @@ pub struct Mutex<T: ?Sized> {
     value: Locked<T>,
 }
 
-/// Somebody has the mutex.
+/// The error of [`Mutex::try_lock`]: the mutex is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TryLockError;
@@ -67,30 +67,30 @@ impl fmt::Display for TryLockError {
 impl Error for TryLockError {}
 
 impl<T> Mutex<T> {
-    /// One that is not locked. It takes no memory until somebody has to wait for it.
+    /// Makes an unlocked mutex. It allocates no memory until a task must wait for it.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex { raw: RawMutex::new(), value: Locked::new(value) }
     }
 
-    /// The same as [`Mutex::new`], under the name that it has in tokio.
+    /// Makes an unlocked mutex, as [`Mutex::new`], under the name that this function has in tokio.
     pub const fn const_new(value: T) -> Mutex<T> {
         Mutex::new(value)
     }
 
-    /// The value alone.
+    /// Returns the value and drops the mutex.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Locks it: a future that is ready when the caller's turn has come. Dropping it gives the place in
-    /// the queue up.
+    /// Locks the mutex: returns a future that is ready when the caller's turn has come. If it is dropped before, it
+    /// leaves the queue.
     pub fn lock(&self) -> Lock<'_, T> {
         Lock { mutex: self, attempt: Attempt::new() }
     }
 
-    /// Locks it, with a guard that may outlive the calling function: it shares the mutex.
+    /// Locks the mutex, with a guard that shares it and may outlive the calling function.
     ///
     /// ```
     /// use runyard::{Runtime, spawn, sync::Mutex};
@@ -107,11 +107,11 @@ impl<T: ?Sized> Mutex<T> {
         LockOwned::new(self)
     }
 
-    /// Locks it where nothing can be awaited: in a function of [`crate::spawn_blocking`], or on a thread
-    /// that is no task. Others have the CPU while it waits.
+    /// Locks the mutex where nothing can be awaited: in a function of [`crate::spawn_blocking`], or on a thread that is
+    /// not a task. Other tasks have the CPU while it waits.
     ///
-    /// In the poll of a task it works as well, and keeps the task's thread while it waits; tokio's panics
-    /// there.
+    /// It also works in the poll of a task, where tokio's function panics. It then keeps the task's thread while it
+    /// waits.
     ///
     /// ```
     /// let mutex = runyard::sync::Mutex::new(1);
@@ -122,15 +122,15 @@ impl<T: ?Sized> Mutex<T> {
         self.try_lock().unwrap_or_else(|_| wait_for(self.lock()))
     }
 
-    /// The same as [`Mutex::blocking_lock`], with a guard that shares the mutex.
+    /// Locks the mutex as [`Mutex::blocking_lock`], with a guard that shares it.
     pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
         wait_for(self.lock_owned())
     }
 
-    /// Locks it, unless somebody has it.
+    /// Locks the mutex, unless it is locked already.
     ///
     /// # Errors
-    /// If somebody has it.
+    /// If the mutex is locked.
     ///
     /// ```
     /// let mutex = runyard::sync::Mutex::new(1);
@@ -143,10 +143,10 @@ impl<T: ?Sized> Mutex<T> {
         self.raw.try_take().map(|taker| self.guard(taker)).ok_or(TryLockError)
     }
 
-    /// The same as [`Mutex::try_lock`], with a guard that shares the mutex.
+    /// Locks the mutex as [`Mutex::try_lock`], with a guard that shares it.
     ///
     /// # Errors
-    /// If somebody has it.
+    /// If the mutex is locked.
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
         match self.raw.try_take() {
             Some(taker) => Ok(OwnedMutexGuard::new(self, taker)),
@@ -154,13 +154,13 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The value, which nobody else can have.
+    /// Returns the value. The exclusive reference shows that the mutex is not locked.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
     fn guard(&self, taker: Taker) -> MutexGuard<'_, T> {
-        let held = self.value.take().expect("one at a time has its turn");
+        let held = self.value.take().expect("one taker at a time has its turn");
         count(taker, 1);
         MutexGuard { mutex: self, taker, held: Some(held) }
     }
@@ -174,7 +174,9 @@ fn wait_for<G>(lock: impl Future<Output = G>) -> G {
         match lock.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(guard) => return guard,
             Poll::Pending if here::is_paused() => {
-                panic!("in virtual time a mutex that is locked is awaited: `lock().await`")
+                panic!(
+                    "a locked mutex cannot be waited for by blocking in virtual time: use `lock().await`"
+                )
             }
             Poll::Pending => blocking(thread::park),
         }
@@ -193,7 +195,7 @@ impl<T> From<T> for Mutex<T> {
     }
 }
 
-/// Shows the value, unless somebody has the mutex. It does not wait for that.
+/// Shows the value, unless the mutex is locked. It does not wait.
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut mutex = f.debug_struct("Mutex");
@@ -205,8 +207,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Waits for a [`Mutex`].
-#[must_use = "a mutex is locked by the future that is awaited"]
+/// A future that locks a [`Mutex`].
+#[must_use = "a mutex is locked only when its future is awaited"]
 pub struct Lock<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     attempt: Attempt,
@@ -233,17 +235,17 @@ impl<T: ?Sized> fmt::Debug for Lock<'_, T> {
     }
 }
 
-/// A locked [`Mutex`], which is unlocked when this goes.
+/// A guard of a locked [`Mutex`], which is unlocked when the guard is dropped.
 #[must_use = "a mutex is locked while its guard lives"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     taker: Taker,
-    /// There until the end.
+    /// Present until the guard is dropped.
     held: Option<Held<'a, T>>,
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The mutex that is locked.
+    /// Returns the mutex that is locked.
     pub fn mutex(this: &Self) -> &'a Mutex<T> {
         this.mutex
     }

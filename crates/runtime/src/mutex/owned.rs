@@ -1,4 +1,4 @@
-//! Guards that share their mutex, and may outlive whoever locked it.
+//! Guards that share their mutex, and may outlive the code that locked it.
 
 use super::Mutex;
 use crate::mutex::lending::{Attempt, count};
@@ -11,10 +11,10 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Waits for a [`Mutex`] that it shares: made by [`Mutex::lock_owned`].
-#[must_use = "a mutex is locked by the future that is awaited"]
+/// A future that locks a [`Mutex`] and shares it, from [`Mutex::lock_owned`].
+#[must_use = "a mutex is locked only when its future is awaited"]
 pub struct LockOwned<T: ?Sized> {
-    /// There until the turn has come.
+    /// Present until the turn has come.
     mutex: Option<Arc<Mutex<T>>>,
     attempt: Attempt,
 }
@@ -30,7 +30,7 @@ impl<T: ?Sized> Future for LockOwned<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedMutexGuard<T>> {
         let LockOwned { mutex, attempt } = &mut *self;
-        let waits_for = mutex.as_ref().expect("it is not polled after its end");
+        let waits_for = mutex.as_ref().expect("the future is not polled after its end");
         let turn = attempt.poll(&waits_for.raw, cx);
         turn.map(|taker| {
             let mutex = mutex.take().expect("it was there just now");
@@ -53,7 +53,8 @@ impl<T: ?Sized> fmt::Debug for LockOwned<T> {
     }
 }
 
-/// A locked [`Mutex`] that it shares, which is unlocked when this goes: made by [`Mutex::lock_owned`].
+/// A guard of a locked [`Mutex`] that shares it, from [`Mutex::lock_owned`]. The mutex is unlocked when the guard is
+/// dropped.
 ///
 /// ```
 /// use runyard::Runtime;
@@ -70,19 +71,19 @@ impl<T: ?Sized> fmt::Debug for LockOwned<T> {
 #[must_use = "a mutex is locked while its guard lives"]
 pub struct OwnedMutexGuard<T: ?Sized> {
     taker: Taker,
-    /// There until the end.
+    /// Present until the guard is dropped.
     held: Option<OwnedHeld<Mutex<T>, T>>,
 }
 
 impl<T: ?Sized> OwnedMutexGuard<T> {
     pub(super) fn new(mutex: Arc<Mutex<T>>, taker: Taker) -> OwnedMutexGuard<T> {
         let held = OwnedHeld::take(mutex, |mutex| &mutex.value);
-        let held = held.expect("one at a time has its turn");
+        let held = held.expect("one taker at a time has its turn");
         count(taker, 1);
         OwnedMutexGuard { taker, held: Some(held) }
     }
 
-    /// The mutex that is locked.
+    /// Returns the mutex that is locked.
     pub fn mutex(this: &Self) -> &Arc<Mutex<T>> {
         this.held.as_ref().expect("a guard has the value").owner()
     }

@@ -1,24 +1,25 @@
-//! What happens in a runtime, told as it happens: the same events that the simulator emits.
+//! Observers, which receive the scheduling events of a runtime as they happen. The simulator emits the same events.
 
 pub(crate) mod teller;
 
 use runyard_engine::event::Event;
 use std::fmt::Debug;
 
-/// Who hears of every event of a runtime, for reports and traces.
+/// A receiver of every scheduling event of a runtime, for reports and traces.
 ///
-/// Events come one after the other, in the order of their times, on a thread of the runtime that does nothing else:
-/// about ten milliseconds after they happened, and never two at once. Times count from
-/// [the runtime's start](crate::Runtime::started). When [`Runtime::block_on`](crate::Runtime::block_on) returns and when
-/// a runtime was dropped, all that happened until then has been told; but `block_on` waits no longer than
-/// ten seconds for one event, and not at all in an observer.
+/// A thread of the runtime with no other work delivers the events, one at a time and in the order of their times, about
+/// ten milliseconds after they happened. Times count from [the runtime's start](crate::Runtime::started).
 ///
-/// An observer that is slow hears later. One that is so slow that the buffer is full (65,536 events) keeps workers
-/// waiting for up to a second. Then it loses events until it has told what the buffer had, and the runtime says so
-/// once on standard error.
+/// When [`Runtime::block_on`](crate::Runtime::block_on) returns, and when a runtime has been dropped, all earlier
+/// events have been delivered. However, `block_on` waits at most ten seconds for one event, and does not wait if it is
+/// called in an observer.
 ///
-/// A [`What::Wake`] comes before the task is queued and names the CPU where it was last; of one that
-/// came while the task ran, it is not known any more whose doing it was.
+/// A slow observer receives events later. If it is so slow that the buffer is full (65,536 events), workers wait for it
+/// for up to a second. After that, events are lost until the observer has received the content of the buffer. The
+/// runtime reports this once on standard error.
+///
+/// A [`What::Wake`] is emitted before the task is enqueued. It names the CPU on which the task last ran. If a wake-up
+/// came while the task ran, its event does not name the waker.
 ///
 /// ```
 /// use runyard::{Event, Observer, Runtime, What};
@@ -44,7 +45,7 @@ use std::fmt::Debug;
 ///
 /// [`What::Wake`]: crate::What::Wake
 pub trait Observer: Debug + Send + Sync {
-    /// Takes the next event. It may wait for locks, call the runtime, and drop its last handle. If it panics, that
-    /// event is lost to it, and nothing else.
+    /// Receives the next event. It may wait for locks, call the runtime, and drop the runtime's last handle. If it
+    /// panics, it loses this event only.
     fn event(&self, event: &Event);
 }

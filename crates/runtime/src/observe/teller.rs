@@ -1,29 +1,31 @@
 //! The teller: the thread of the runtime that calls the observer.
 //!
-//! An observer is foreign code: it may wait for the lock of a stopped task, or last. So nobody else calls it. What
-//! happens is written into the book, under a lock that is a leaf: while it is held nothing is locked, allocated or
-//! freed, and no foreign code is called. The clock is read under it, so the events are in the order of their times.
+//! An observer is foreign code: it may wait for the lock of a stopped task, or take long. So no other thread calls it.
+//! Events are written into the book, a buffer, under a leaf lock. While that lock is held nothing is locked, allocated
+//! or freed, and no foreign code is called. The clock is read under the lock, so events are in the order of their
+//! times.
 //!
 //! ```text
-//!  anybody   the event into the book; the first one wakes the teller, which then gathers for ten milliseconds
-//!  teller    takes the whole book, leaves an empty one, and calls the observer for each event
-//!  flush     the teller gathers no more; waits until all that was in the book has been told
+//!  any thread  writes its event into the book; the first one wakes the teller, which gathers for ten milliseconds
+//!  teller      takes the whole book, leaves an empty one, and calls the observer for each event
+//!  flush       makes the teller stop gathering, and waits until the events in the book have been delivered
 //! ```
 //!
-//! Whoever finds the book full waits for the teller, a second at the most from when it was full. Then events are
-//! lost until the teller takes the book, which is said once. Threads of the runtime that serve workers never wait, nor
-//! does anybody with a lock of the runtime: for their events there is a reserve.
+//! A thread that finds the book full waits for the teller, until at most a second after the book became full. After
+//! that, events are lost until the teller takes the book, which is reported once. Threads of the runtime that serve
+//! workers never wait, and neither does a thread with a lock of the runtime. The book has a reserve for their events.
 //!
-//! The keeper sees how the teller waits. While it has nothing to do it waits with a mark (`OURS`), as all threads
-//! of runtimes. In the observer it is a thread that is no worker ([`crate::crew::foreign`]), for which stopped tasks are let
-//! go. So a worker that waits for the teller is no reason to let anybody go.
+//! The keeper observes the waits of the teller. While the teller has nothing to do, it waits with the mark `OURS`, as
+//! all threads of runtimes do. While it is in the observer, it is a thread that is not a worker
+//! ([`crate::crew::foreign`]), for which stopped tasks are resumed. So a worker that waits for the teller is no reason
+//! to resume stopped tasks.
 //!
-//! Rejected: a book for each CPU. The times of all would have to be merged, and what the last events of one mean
-//! would not be known before all others had said that they have none before it.
+//! Rejected: a book for each CPU. The teller would have to merge the books by time, and could not deliver the last
+//! events of one before each other book had reported that it has no earlier ones.
 //!
-//! Invariants: an event is told once or lost, and told in the order of times; the observer is called by one thread
-//! and with no lock of the runtime held; what was told to the book before a flush is told when that returns, unless
-//! the observer keeps one event for longer than [`PATIENCE_OF_FLUSH`].
+//! Invariants: an event is delivered once or lost, and events are delivered in the order of their times; one thread
+//! calls the observer, with no lock of the runtime held; events that were written before a flush have been delivered
+//! when the flush returns, unless the observer takes longer than [`PATIENCE_OF_FLUSH`] for one event.
 
 use crate::crew::threads;
 use crate::observe::Observer;
@@ -44,72 +46,74 @@ use runyard_smp::machine::TaskOf;
 use std::mem;
 use std::thread::{self, JoinHandle};
 
-/// How many events there is room for: those of some milliseconds of CPUs that do nothing but switch.
+/// Number of events that fit into the book: those of some milliseconds in which all CPUs do nothing but switch.
 const ROOM: usize = 1 << 16;
 
-/// How many more, for those that must not wait.
+/// Number of further events from threads that must not wait.
 const RESERVE: usize = 1 << 10;
 
-/// How long the teller gathers after the first event: it takes a CPU from a worker for a moment each time. With 1 ms a
-/// busy machine showed wake-ups of 120 us at the median, where they took 35 us; with this nothing was seen.
+/// Time for which the teller gathers events after the first one, because each time that it runs it takes a CPU from a
+/// worker for a moment. With 1 ms, wake-ups on a busy machine took 120 us at the median instead of 35 us. With this
+/// value there was no measurable effect.
 const GATHERS: Nanos = Nanos::from_millis(10);
 
-/// How long others wait for the teller after the book was full.
+/// Time for which other threads wait for the teller after the book became full.
 const PATIENCE: Nanos = Nanos::from_millis(1_000);
 
-/// How long a flush waits for the end of one event.
+/// Time for which a flush waits for the end of one event.
 const PATIENCE_OF_FLUSH: Nanos = Nanos::from_millis(10_000);
 
-/// Calls the observer.
+/// The state of the teller.
 #[derive(Debug)]
 pub(crate) struct Teller {
     observer: Arc<dyn Observer>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// From when the times of events count.
+    /// Zero point of the times of events.
     epoch: Time,
     book: Mutex<Book>,
-    /// Where the teller waits; changes when it is woken.
+    /// Futex on which the teller waits. It changes when the teller is woken.
     bed: AtomicU32,
-    /// Where others wait for the teller; changes when it has taken the book, and when it has told what was in it.
+    /// Futex on which other threads wait for the teller. It changes when the teller has taken the book, and when it has
+    /// delivered the events in it.
     turns: AtomicU32,
-    /// How many events were told.
+    /// Number of events delivered.
     nr_told: AtomicU64,
-    /// Whether events were ever lost, and whether that was said.
+    /// `loses`: whether events were ever lost. `said`: whether that was reported.
     loses: AtomicBool,
     said: AtomicBool,
 }
 
-/// What is to be told.
+/// The buffer of events that the teller has not taken yet.
 #[derive(Debug)]
 struct Book {
-    /// Has its full size from the start.
+    /// The events. The vector has its full capacity from the start.
     events: Vec<Event>,
-    /// How many events were ever written.
+    /// Number of events ever written.
     nr_written: u64,
     rest: Rest,
-    /// The teller is not to gather.
+    /// Set when the teller must not gather any longer.
     hurries: bool,
-    /// Since when events find no room.
+    /// Time at which the book became full, if it is full.
     full_since: Option<Time>,
-    /// Nobody is to wait for the teller.
+    /// Set when no thread may wait for the teller.
     is_alone: bool,
-    /// The runtime is over: what is in the book now is the last.
+    /// Set when the runtime is over. The events in the book are then the last.
     ends: bool,
-    /// Nothing more is told.
+    /// Set when no more events are accepted.
     closed: bool,
 }
 
-/// For what the teller waits.
+/// The reason why the teller waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     None,
-    /// For the first event.
+    /// It waits for the first event.
     Idle,
-    /// For the end of its time, or a reason to hurry.
+    /// It gathers events until its time is over, or until it must hurry.
     Gathers,
 }
 
-/// The book is full: the caller may wait for the next turn, until then.
+/// The book is full. The caller may wait for the turn after `turn`, at most until `until`.
 #[derive(Clone, Copy, Debug)]
 struct Full {
     turn: u32,
@@ -117,7 +121,7 @@ struct Full {
 }
 
 impl Book {
-    /// Ends the rest of the teller, if there is something to do. Whether it has to be woken.
+    /// Ends the wait of the teller, if it has work. Returns whether it has to be woken.
     fn rouse(&mut self, bed: &AtomicU32) -> bool {
         let rests = match self.rest {
             Rest::None => false,
@@ -133,7 +137,7 @@ impl Book {
 }
 
 impl Teller {
-    /// Of an observer for whom times count from `epoch`.
+    /// Makes the teller of an observer. Times of events count from `epoch`.
     pub(crate) fn new(observer: Arc<dyn Observer>, epoch: Time) -> Teller {
         let book = Book {
             events: Vec::with_capacity(ROOM + RESERVE),
@@ -158,21 +162,21 @@ impl Teller {
         }
     }
 
-    /// An instant as observers count.
+    /// Returns an instant as observers receive it.
     fn told(&self, at: Time) -> Time {
         Time(at.since(self.epoch).0)
     }
 
-    /// The teller's thread was started.
+    /// Records that the teller's thread was started.
     pub(crate) fn has_started(&self, thread: JoinHandle<()>) {
         *lock(&self.thread) = Some(thread);
     }
 
-    /// Writes down what happens at this moment. If there is no room, a caller that may wait is asked to; the event of
-    /// another is lost.
+    /// Writes an event that happens now. If there is no room, returns an error to a caller that may wait; the event of
+    /// another caller is lost.
     fn write(&self, cpu: CpuId, what: What, may_wait: bool) -> Result<(), Full> {
         let mut book = lock(&self.book);
-        // The kernel's clock: `now` may go backwards from one thread to the next.
+        // This is the kernel's clock, because `now` may go backwards from one thread to the next.
         let now = os::thread::monotonic();
         if book.closed {
             return Ok(());
@@ -207,15 +211,15 @@ impl Teller {
         os::futex::wait(&self.turns, turn, Some(until));
     }
 
-    /// Says, once, that events are lost. It takes a lock that stopped tasks may have.
+    /// Reports, once, that events are lost. It takes a lock that stopped tasks may hold.
     pub(crate) fn say_if_it_loses(&self) {
         if self.loses.load(Ordering::Relaxed) && !self.said.swap(true, Ordering::Relaxed) {
             harmless(|| eprintln!("runyard: the observer is too slow: events are lost"));
         }
     }
 
-    /// Waits until all that was written has been told. Not for a thread of a runtime that serves workers: the
-    /// teller cannot wait for itself, nor one for another.
+    /// Waits until all events written so far have been delivered. It does not wait on a thread of a runtime that serves
+    /// workers: the teller cannot wait for itself, nor one teller for another.
     fn flush(&self) {
         if os::local::is_servant() {
             return;
@@ -238,8 +242,8 @@ impl Teller {
         }
     }
 
-    /// The runtime is about to end. If the teller ends it, an observer had the last handle: nobody is to wait for
-    /// the teller, which waits for all.
+    /// Prepares the teller for the end of the runtime. If the teller itself ends the runtime, because an observer
+    /// dropped the last handle, no other thread may wait for it: it waits for all of them.
     pub(crate) fn prepare_for_end(&self) {
         let is_teller = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
         if lock(&self.thread).as_ref().is_some_and(is_teller) {
@@ -248,15 +252,15 @@ impl Teller {
         }
     }
 
-    /// All else of the runtime is over: waits until everything has been told and the thread has ended, or, if this
-    /// is that thread, leaves it to do so.
+    /// Ends the teller after the rest of the runtime is over. Waits until all events have been delivered and the thread
+    /// has ended. If this is that thread, it ends on its own.
     pub(crate) fn end(&self) {
         self.hurry(|book| (book.ends, book.hurries) = (true, true));
         let thread = lock(&self.thread).take();
         thread.into_iter().for_each(threads::join);
     }
 
-    /// Changes the book, and wakes the teller if it is to hurry now.
+    /// Changes the book, and wakes the teller if it must hurry now.
     fn hurry<R>(&self, change: impl FnOnce(&mut Book) -> R) -> R {
         without_preemption(|| {
             let mut book = lock(&self.book);
@@ -275,7 +279,7 @@ impl Teller {
         os::futex::wake_all(&self.turns);
     }
 
-    /// The teller waits for the first event, or for a reason to hurry, until then.
+    /// Waits, as the teller, for the first event or for a reason to hurry, at most until `until`.
     fn rest(&self, rest: Rest, until: Option<Time>) {
         loop {
             let bed = {
@@ -293,7 +297,7 @@ impl Teller {
         }
     }
 
-    /// Takes what is in the book, for an empty one. Whether that is the last.
+    /// Takes the events of the book, and leaves it empty. Returns whether these are the last.
     fn take(&self, events: &mut Vec<Event>) -> bool {
         let mut book = lock(&self.book);
         mem::swap(&mut book.events, events);
@@ -323,8 +327,8 @@ impl Teller {
 }
 
 impl Shared {
-    /// Has the observer told, if there is one, what happens on `cpu` at this moment. Not called with a lock of the
-    /// runtime: it may have to wait for the teller.
+    /// Reports an event that happens on `cpu` now to the observer, if there is one. Must not be called with a lock of
+    /// the runtime, because it may wait for the teller.
     #[inline]
     pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if let Some(host) = &self.paused {
@@ -337,7 +341,7 @@ impl Shared {
         }
     }
 
-    /// The same of a task that is woken and could have run since `since`.
+    /// Reports the wake-up of a task that is runnable since `since` to the observer, if there is one.
     #[inline]
     pub(crate) fn tell_wake(&self, task: &TaskOf<Job>, since: Time) {
         if self.is_observed() {
@@ -359,28 +363,29 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::tell`], for who has a lock of the runtime: the event is lost if there is no room.
+    /// Reports an event as [`Shared::tell`], for a caller that holds a lock of the runtime. The event is lost if there
+    /// is no room.
     pub(crate) fn tell_at_once(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if let Some(host) = &self.paused {
             host.note(cpu, what);
         } else if let Some(teller) = &self.observation.teller {
             let full = teller.write(cpu, what(), false);
-            assert!(full.is_ok(), "who must not wait is not asked to");
+            assert!(full.is_ok(), "a caller that must not wait does not wait");
         }
     }
 
-    /// Waits until the observer, if there is one, has heard of all that happened so far.
+    /// Waits until the observer, if there is one, has received all events so far.
     pub(crate) fn flush(&self) {
         self.observation.teller.iter().for_each(Teller::flush);
     }
 
-    /// Whether somebody will ask when tasks were woken.
+    /// Returns whether there is an observer, which needs the times of wake-ups.
     pub(crate) fn is_observed(&self) -> bool {
         self.observation.teller.is_some() || self.paused.is_some()
     }
 }
 
-/// The teller's thread.
+/// Runs the teller's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let _context = Entered::enter(shared);
     shared.observation.teller.as_ref().expect("there is an observer").live();

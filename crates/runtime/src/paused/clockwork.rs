@@ -1,15 +1,14 @@
-//! The loop of a paused runtime: what happens next in virtual time, and when.
+//! The event loop of a paused runtime: it selects the next event in virtual time, and its time.
 //!
-//! The loop asks the machine what each simulated CPU does, as workers do on real ones ([`crate::worker`]). A poll
-//! takes no time. A task that computes has its CPU until its time is over, or until the machine takes the CPU from
-//! it; what is left of its time is kept then.
+//! The loop asks the machine which task each simulated CPU runs, as workers do on real CPUs ([`crate::worker`]). A poll
+//! takes no time. A task that computes has its CPU until its span is over, or until the machine takes the CPU away. In
+//! that case the rest of its span is kept.
 //!
-//! At an instant there may be several things to do. The seed draws which is first. When nothing is left to do, the
-//! clock goes on to the next timer, tick or end of a computation.
+//! At one instant several events may be possible. The seed decides which comes first. When none is left, the clock
+//! advances to the next timer, tick or end of a computation.
 //!
-//! Invariants: the clock goes on only if nothing is left to do; a task computes on one CPU at a time, and goes on
-//! when it had exactly the time that it asked for; the order of everything depends on the program and the seed
-//! alone.
+//! Invariants: the clock advances only if no event is left; a task computes on one CPU at a time, and continues after
+//! exactly the time that it asked for; the order of all events depends only on the program and the seed.
 
 use crate::os::here::{self, Here};
 use crate::os::sync::{Arc, AtomicBool, Ordering, lock};
@@ -27,56 +26,56 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::mem;
 
-/// How much may happen at one instant before the test is taken for one that never goes on; and how much more for each
-/// live task. A poll costs some ten microseconds of real time, so this is found after a second.
+/// Maximum number of events at one instant, and of further ones for each live task. A test that exceeds it is reported
+/// as an endless loop. A poll takes about ten microseconds of real time, so this is detected after a second.
 const MOST_AT_ONCE: usize = 100_000;
 const MORE_FOR_EACH: usize = 100;
 
-/// Until when the clockwork is to go.
+/// The condition at which the clockwork stops.
 pub(crate) enum Goal<'a> {
     /// The main future was woken.
     Woken(&'a AtomicBool),
-    /// It is this time.
+    /// Virtual time has reached this instant.
     Time(Time),
     /// No task is left.
     NoTasks,
 }
 
-/// Something that can happen now.
+/// An event that is possible now.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// The goal is reached.
     Stop,
     /// Timers and ticks of a CPU are due.
     Expire(CpuId),
-    /// A CPU looks at what a poll left.
+    /// A CPU checks the task that waits for the end of a poll.
     Look(CpuId),
     /// A CPU schedules.
     Switch(CpuId),
-    /// A task had its time.
+    /// A task has computed for its span.
     GoOn(CpuId),
 }
 
-/// What a simulated CPU does.
+/// The activity of a simulated CPU.
 enum Doing {
     Idle,
-    /// Its task left, as this says; the cell is that of a task that is over.
+    /// Its task left it in this way. The cell is that of a task that is over.
     Between(Prev<Job>, Option<Arc<Cell>>),
     /// Its task computes.
     Computes(Stretch),
 }
 
-/// A task computes on a CPU.
+/// A computation of a task on a CPU.
 struct Stretch {
     job: Job,
-    /// When it has the time that it asked for.
+    /// Time at which its span is over.
     until: Time,
     preemptible: bool,
 }
 
 struct Cpu {
     doing: Doing,
-    /// Its task.
+    /// The task of the CPU.
     curr: Option<TaskId>,
     kicked: bool,
     look: Option<Look>,
@@ -85,19 +84,19 @@ struct Cpu {
 /// A task in the middle of a poll.
 struct Computing {
     hand: Hand,
-    /// What is left of its time, while it has no CPU.
+    /// The rest of its span, while it has no CPU.
     left: Nanos,
     preemptible: bool,
 }
 
-/// The loop, between two steps.
+/// The event loop, between two steps.
 pub(crate) struct Clockwork {
     shared: Arc<Shared>,
     now: Time,
     cpus: Vec<Cpu>,
     hands: Hands,
     computing: BTreeMap<TaskId, Computing>,
-    /// How much happened at this instant, and who was polled last.
+    /// Number of events at this instant. `last` is the task that was polled last.
     nr_at_once: usize,
     last: Option<Arc<Cell>>,
 }
@@ -115,7 +114,7 @@ impl Clockwork {
             nr_at_once: 0,
             last: None,
         };
-        // Where in a tick the test begins is drawn.
+        // The seed decides at which point of a tick the test begins.
         clockwork.now = BEGIN + Nanos(clockwork.host().draw(config.tick.0 as usize) as u64);
         clockwork
     }
@@ -128,10 +127,10 @@ impl Clockwork {
         self.shared.paused.as_ref().expect("the runtime is paused")
     }
 
-    /// Goes on until `goal`.
+    /// Runs events until `goal`.
     ///
     /// # Errors
-    /// If the test cannot go on: why, for people.
+    /// If the test cannot go on, with the reason as a text for people.
     pub(crate) fn go(&mut self, goal: &Goal<'_>) -> Result<(), String> {
         loop {
             self.take_requests()?;
@@ -175,11 +174,11 @@ impl Clockwork {
                 )
             });
         }
-        // At the end of a test others may wake as they like.
+        // At the end of a test, wake-ups from outside of virtual time are allowed.
         error.filter(|_| !self.host().is_over()).map_or(Ok(()), Err)
     }
 
-    /// What can happen now.
+    /// Returns the events that are possible now.
     fn acts(&self, goal: &Goal<'_>) -> Vec<Act> {
         let mut acts = Vec::new();
         let reached = match goal {
@@ -211,7 +210,7 @@ impl Clockwork {
         acts
     }
 
-    /// The clock goes on to what comes next.
+    /// Advances the clock to the next event.
     fn go_on_to_next(&mut self, goal: &Goal<'_>) -> Result<(), String> {
         let mut next = if let Goal::Time(time) = goal { Some(*time) } else { None };
         let mut consider = |time: Option<Time>| next = next.into_iter().chain(time).min();
@@ -223,7 +222,7 @@ impl Clockwork {
             }
         }
         let next = next.ok_or_else(|| self.is_stuck())?;
-        debug_assert!(next > self.now, "what is due was done");
+        debug_assert!(next > self.now, "all due events were handled");
         self.now = next;
         self.nr_at_once = 0;
         here::be(Here::at(self.now, None));
@@ -262,7 +261,7 @@ impl Clockwork {
         }
     }
 
-    /// A CPU chooses a task, and goes idle or begins what that does.
+    /// Lets a CPU choose a task, and start or resume it or go idle.
     fn switch(&mut self, cpu: CpuId) {
         let shared = self.shared.clone();
         let own = &mut self.cpus[cpu.index()];
@@ -272,7 +271,7 @@ impl Clockwork {
             Doing::Idle => (Prev::Idle, None),
             Doing::Between(prev, over) => (prev, over),
             Doing::Computes(Stretch { job, until, .. }) => {
-                let stopped = self.computing.get_mut(&job.cell.id).expect("it computed");
+                let stopped = self.computing.get_mut(&job.cell.id).expect("the task computed");
                 stopped.left = until.since(self.now);
                 (Prev::Preempted(job), None)
             }
@@ -312,13 +311,14 @@ impl Clockwork {
         self.order(cpu, hand, (cell.clone(), Order::Poll(cell)));
     }
 
-    /// The task that computes on a CPU had its time.
+    /// Resumes the task that has computed for its span on a CPU.
     fn go_on(&mut self, cpu: CpuId) {
         let doing = mem::replace(&mut self.cpus[cpu.index()].doing, Doing::Idle);
         let Doing::Computes(Stretch { job, .. }) = doing else {
             unreachable!("a task computed here")
         };
-        let Computing { hand, .. } = self.computing.remove(&job.cell.id).expect("it computed");
+        let Computing { hand, .. } =
+            self.computing.remove(&job.cell.id).expect("the task computed");
         self.order(cpu, hand, (job.cell, Order::GoOn));
     }
 
@@ -348,7 +348,7 @@ impl Clockwork {
         self.cpus[cpu.index()].doing = doing;
     }
 
-    /// Ends all tasks: those that wait at their awaits, and those that compute where they are.
+    /// Ends all tasks. Waiting tasks end at their awaits, and computing tasks unwind where they are.
     ///
     /// # Errors
     /// If they do not end.
@@ -386,18 +386,18 @@ impl Clockwork {
                 .unwrap_or_default();
             said += if waits { ": it waits for a mutex" } else { "" };
             for holder in holders {
-                let _ = write!(said, " that {} has", self.host().describe(&holder));
+                let _ = write!(said, " that {} holds", self.host().describe(&holder));
             }
         }
-        said + "\nThey wait for each other, or for something outside of virtual time: I/O, or another thread"
+        said + "\nThey wait for each other, or for an event outside of virtual time: I/O, or another thread"
     }
 
     fn stands_still(&self) -> String {
         let last = self.last.as_ref().map(|cell| self.host().describe(cell)).unwrap_or_default();
         let many = self.nr_at_once - 1;
         format!(
-            "virtual time stands still: {many} things happened at one instant. The last that was polled \
-             is {last}. A task that waits in a loop has to sleep or to compute in it"
+            "virtual time stands still: {many} events happened at one instant. The task polled last \
+             is {last}. A task that waits in a loop must sleep or compute in it"
         )
     }
 }

@@ -1,8 +1,9 @@
 //! Threads on which tasks of a paused runtime are polled, and the baton between them and the clockwork.
 //!
-//! A poll that computes keeps its stack until its task had the CPU time, so each poll runs on a thread of its own.
-//! Such a thread is a hand. An order gives the baton to a hand, and its report gives the baton back: between the two
-//! the clockwork waits. So one thread of a paused runtime runs at any time, whatever the machine's kernel does.
+//! A poll that computes keeps its stack until its task has had the CPU time, so each poll needs its own thread. Such a
+//! thread is a hand. An order gives the baton to a hand, and its report gives the baton back. Between the two the
+//! clockwork waits. So only one thread of a paused runtime runs at any time, however the machine's kernel schedules
+//! them.
 //!
 //! ```text
 //!  clockwork   Poll or GoOn ->             waits for the report
@@ -23,20 +24,20 @@ use std::panic;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// After so long without a report the clockwork says which task blocks in real time.
+/// Time without a report after which the clockwork reports the task that blocks in real time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a hand is to do.
+/// An order to a hand.
 pub(crate) enum Order {
     Poll(Arc<Cell>),
-    /// The task had the CPU time that it asked for.
+    /// The task has had the CPU time that it asked for.
     GoOn,
 }
 
-/// What a hand says when it gives the baton back.
+/// The report with which a hand gives the baton back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The task needs so much CPU time before it goes on, and may be preempted or not.
+    /// The task needs `span` of CPU time before it goes on. `preemptible` says whether it may be preempted.
     Computes { span: Nanos, preemptible: bool },
     /// The poll is over.
     Ended,
@@ -50,7 +51,7 @@ pub(crate) struct Hand(usize);
 pub(crate) struct Hands {
     shared: Arc<Shared>,
     all: Vec<Thread>,
-    /// Those that are in no poll.
+    /// The hands that are in no poll.
     free: Vec<Hand>,
     report: Sender<Report>,
     reports: Receiver<Report>,
@@ -72,7 +73,7 @@ thread_local! {
     static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
 }
 
-/// With this a task unwinds that computes when its test is over.
+/// The panic payload with which a computing task unwinds when its test is over.
 struct Over;
 
 impl Hands {
@@ -81,12 +82,12 @@ impl Hands {
         Hands { shared: shared.clone(), all: Vec::new(), free: Vec::new(), report, reports }
     }
 
-    /// A hand that is in no poll.
+    /// Returns a hand that is in no poll.
     pub(crate) fn take(&mut self) -> Hand {
         self.free.pop().unwrap_or_else(|| self.start())
     }
 
-    /// A hand whose poll is over.
+    /// Takes back a hand whose poll is over.
     pub(crate) fn put(&mut self, hand: Hand) {
         self.free.push(hand);
     }
@@ -96,7 +97,7 @@ impl Hands {
         let (shared, own) = (self.shared.clone(), Own { orders, report: self.report.clone() });
         let thread = thread::Builder::new().name("runyard-paused".to_owned());
         let thread = thread.spawn(move || live(&shared, own));
-        let thread = thread.expect("the system has threads for a test");
+        let thread = thread.expect("the system starts threads for a test");
         self.all.push(Thread { orders: order, thread });
         Hand(self.all.len() - 1)
     }
@@ -117,12 +118,12 @@ impl Hands {
         let task = self.shared.paused.as_ref().map(|host| host.describe(cell)).unwrap_or_default();
         eprintln!(
             "runyard: {task} has been running for {PATIENCE:?} of real time in a test in virtual time. It may \
-             block: virtual time knows nothing of `std::thread::sleep`, of I/O, or of a lock of the standard library \
-             that another task holds while it computes"
+             block: virtual time does not advance for `std::thread::sleep`, for I/O, or for a lock of the standard \
+             library that another task holds while it computes"
         );
     }
 
-    /// Ends all threads; none is in a poll.
+    /// Ends all threads. None is in a poll.
     pub(crate) fn end(self) {
         for Thread { orders, thread } in self.all {
             drop(orders);
@@ -132,19 +133,19 @@ impl Hands {
     }
 }
 
-/// The thread of a hand.
+/// Runs the thread of a hand.
 fn live(shared: &Arc<Shared>, own: Own) {
     let _context = Entered::enter(shared);
     OWN.set(Some(own));
     while let Some(order) = next_order() {
-        let Order::Poll(cell) = order else { unreachable!("it is in no poll") };
+        let Order::Poll(cell) = order else { unreachable!("the hand is in no poll") };
         crate::task::current::with_task(&cell, || os::future::run(&cell));
         drop(cell);
         report(Report::Ended);
     }
 }
 
-/// Waits for the baton. None if the clockwork is gone.
+/// Waits for the baton. Returns none if the clockwork is gone.
 fn next_order() -> Option<Order> {
     let (order, here) = OWN.with_borrow(|own| own.as_ref()?.orders.recv().ok())?;
     here::be(here);
@@ -152,17 +153,17 @@ fn next_order() -> Option<Order> {
 }
 
 fn report(report: Report) {
-    // If nobody listens any more there is no next order either.
+    // If the receiver is gone, there is no next order either.
     OWN.with_borrow(|own| own.as_ref().map(|own| own.report.send(report)));
 }
 
-/// Whether the calling thread is a hand.
+/// Returns whether the calling thread is a hand.
 pub(crate) fn is_hand() -> bool {
     OWN.with_borrow(Option::is_some)
 }
 
-/// Lets the task of the calling hand compute for `span`. Unwinds if the test is over before that. If the test was
-/// over before, this is a destructor that computes: it goes on at once.
+/// Lets the task of the calling hand compute for `span`. If the test ends meanwhile, it unwinds. If the test has
+/// already ended, a destructor computes, and the call returns at once.
 pub(crate) fn compute(shared: &Shared, span: Nanos) {
     let is_over = || shared.paused.as_ref().is_none_or(Host::is_over);
     if is_over() {

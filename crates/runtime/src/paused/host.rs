@@ -1,7 +1,7 @@
-//! What a paused runtime adds to [`Shared`]: requests that tasks and wakers leave for the clockwork.
+//! The part of [`Shared`] that only a paused runtime has: requests that tasks and wakers leave for the clockwork.
 //!
-//! Everything else of `Shared` is used as it is. A thread of a paused runtime is no worker, so each question for
-//! the calling worker is answered by none, and the few that matter are asked of [`here`] as well.
+//! The rest of `Shared` is used as it is. A thread of a paused runtime is not a worker, so each query for the calling
+//! worker returns none. The few queries that matter ask [`here`] as well.
 
 use crate::mutex::guards;
 use crate::observe::Observer;
@@ -19,7 +19,7 @@ use std::mem;
 use std::panic::Location;
 use std::thread;
 
-/// When virtual time begins, but for a part of a tick: late enough that no earlier time is asked for.
+/// Start of virtual time, except for a part of a tick. It is late enough that no earlier time is asked for.
 pub(crate) const BEGIN: Time = Time(1_000_000_000);
 
 /// The part of a paused runtime that its tasks and wakers reach.
@@ -27,46 +27,47 @@ pub(crate) const BEGIN: Time = Time(1_000_000_000);
 pub(crate) struct Host {
     requests: Mutex<Requests>,
     draws: Mutex<Draws>,
-    /// Where each live task was spawned.
+    /// The place in the source where each live task was spawned.
     places: Mutex<BTreeMap<TaskId, &'static Location<'static>>>,
-    /// The test is over: what computes unwinds.
+    /// Set when the test is over. Computing tasks then unwind.
     over: AtomicBool,
     observer: Option<Arc<dyn Observer>>,
-    /// What the observer has not yet heard: it is foreign code, and who tells may have a lock of the runtime.
+    /// Events not yet delivered to the observer. It is foreign code, and the caller that reports an event may hold a
+    /// lock of the runtime.
     events: Mutex<Vec<Event>>,
 }
 
-/// What the clockwork is asked for.
+/// Requests to the clockwork.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// CPUs that are to schedule.
     pub(crate) kicks: Vec<CpuId>,
-    /// Polls that left somebody to be looked at soon.
+    /// CPUs on which a task waits for the end of a poll.
     pub(crate) looks: Vec<(CpuId, Look)>,
     /// Wake-ups from outside of virtual time.
     pub(crate) refused: Vec<Refused>,
 }
 
-/// Somebody waits on a CPU for the end of a poll. If that goes on until then, somebody has to look.
+/// A request to check a task that waits on a CPU for the end of a poll, at `at` if it still waits then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) at: Time,
-    /// Whether that somebody should preempt.
+    /// Whether that task should preempt.
     pub(crate) kicked: bool,
 }
 
 /// A wake-up from a thread that is not of the paused runtime.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// Who was woken.
+    /// The task that was woken.
     pub(crate) woken: String,
     /// The name of the thread.
     pub(crate) thread: String,
-    /// The place of the task: it is to end as all others.
+    /// The place of the task, which ends like all others.
     pub(crate) task: Option<u64>,
 }
 
-/// A generator of random numbers with 64 bits of state (splitmix64): what a test draws depends on its seed alone.
+/// A random number generator with 64 bits of state (splitmix64). The random choices of a test depend on its seed alone.
 #[derive(Debug)]
 struct Draws(u64);
 
@@ -92,7 +93,7 @@ impl Host {
         }
     }
 
-    /// Something happens, for the observer. The times that it is told count from [`BEGIN`].
+    /// Records an event for the observer. Times that it receives count from [`BEGIN`].
     pub(crate) fn note(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if self.observer.is_some()
             && let Some(now) = here::now()
@@ -102,7 +103,7 @@ impl Host {
         }
     }
 
-    /// Tells the observer what happened.
+    /// Delivers the recorded events to the observer.
     pub(crate) fn tell_observer(&self) {
         if let Some(observer) = &self.observer {
             let events = mem::take(&mut *lock(&self.events));
@@ -110,7 +111,7 @@ impl Host {
         }
     }
 
-    /// One of so many, as the seed has it.
+    /// Returns a random number below `of`.
     pub(crate) fn draw(&self, of: usize) -> usize {
         (lock(&self.draws).next() % of.max(1) as u64) as usize
     }
@@ -145,7 +146,7 @@ impl Host {
         self.over.store(true, Ordering::Release);
     }
 
-    /// A task, for people: its name or number, and where it was spawned.
+    /// Describes a task for people: its name or number, and the place where it was spawned.
     pub(crate) fn describe(&self, cell: &Cell) -> String {
         let name = cell.name().map(|name| format!(" `{name}`")).unwrap_or_default();
         let place = lock(&self.places).get(&cell.id).map(|place| format!(", spawned at {place}"));
@@ -154,7 +155,8 @@ impl Host {
 }
 
 impl Shared {
-    /// Whether a task may be woken: not from outside of virtual time. Then that is noted, and the test fails.
+    /// Returns whether a task may be woken. A wake-up from outside of virtual time is recorded and refused, and the
+    /// test fails.
     pub(crate) fn admits(&self, cell: &Cell) -> bool {
         let Some(host) = self.paused.as_ref().filter(|_| !here::is_paused()) else {
             return true;
@@ -163,12 +165,12 @@ impl Shared {
         false
     }
 
-    /// A task is spawned there. In virtual time that may be asked by its own threads only; when the test is over, by
-    /// anybody, as it is refused.
+    /// Records the place where a task is spawned. In virtual time only the runtime's own threads may spawn. When the
+    /// test is over, any thread may, because the task is refused.
     pub(crate) fn note_place(&self, task: TaskId, place: &'static Location<'static>) {
         if let Some(host) = &self.paused {
             let ours = here::is_paused() || self.registry.is_closed();
-            assert!(ours, "no other thread spawns tasks in virtual time");
+            assert!(ours, "a thread outside of virtual time cannot spawn tasks");
             lock(&host.places).insert(task, place);
         }
     }
@@ -176,21 +178,21 @@ impl Shared {
     /// Asserts that the calling thread is one of this runtime's, if that is in virtual time.
     pub(crate) fn assert_that_may_ask(&self) {
         let ours = self.paused.is_none() || here::is_paused();
-        assert!(ours, "no other thread changes tasks in virtual time");
+        assert!(ours, "a thread outside of virtual time cannot change tasks");
     }
 
-    /// Mutexes of this runtime, which is in virtual time, find it from now on.
+    /// Registers this runtime, which is in virtual time, so that mutexes find it.
     pub(crate) fn enlist(self: &Arc<Shared>) {
         guards::enlist(self);
     }
 
-    /// The last task of this runtime, which is in virtual time, is over.
+    /// Unregisters this runtime, which is in virtual time. Its last task is over.
     pub(crate) fn forget(&self) {
         guards::delist(self);
         self.forget_boxes();
     }
 
-    /// Near which CPU a task begins that is spawned where no worker is.
+    /// Returns the CPU near which a task starts that is not spawned on a worker.
     pub(crate) fn first_cpu(&self) -> CpuId {
         let drawn = |host: &Host| CpuId::at(host.draw(self.slots.len()));
         here::cpu().or_else(|| self.paused.as_ref().map(drawn)).unwrap_or_default()

@@ -1,12 +1,13 @@
-//! A runtime in virtual time, for tests: docs/design/paused.md tells why it is as it is.
+//! A runtime in virtual time, for tests. The design is in docs/design/paused.md.
 //!
-//! The tasks, timers, groups and mutexes are those of [`crate::shared::Shared`], and the decisions are those of the
-//! machine. In place of workers there is a [`clockwork`], which is a loop on the thread of the test, and in place of
-//! the machine's clock the time that this loop keeps ([`here`]). Polls run on [`hands`], one at a time.
+//! The tasks, timers, groups and mutexes are those of [`crate::shared::Shared`], and the machine makes the decisions. A
+//! [`clockwork`] takes the place of the workers; it is a loop on the thread of the test. The time that this loop keeps
+//! ([`here`]) takes the place of the machine's clock. Polls run on [`hands`], one at a time.
 //!
-//! Rejected: a second set of the public functions (each would have to be kept equal to the first); polls on the
-//! loop's own thread (a task that computes could go on only after those that began later); preemption by signals
-//! (what a task did before it was stopped would depend on the machine).
+//! Rejected:
+//! * A second set of the public functions. Each would have to be kept equal to the first.
+//! * Polls on the loop's own thread. A computing task could continue only after those that began later.
+//! * Preemption by signals. The progress of a task before it is stopped would depend on the machine.
 
 pub(crate) mod clockwork;
 pub(crate) mod hands;

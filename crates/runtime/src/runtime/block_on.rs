@@ -1,5 +1,5 @@
-//! Runs a future on a thread that is no worker's, or on one in the middle of a poll: between its polls the thread is
-//! parked.
+//! Runs a future on a thread that is not a worker's, or on a thread in the middle of a poll. Between the polls of the
+//! future the thread is parked.
 
 use super::context::Entered;
 use crate::os::here;
@@ -11,12 +11,12 @@ use std::ptr;
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// Runs a future on the calling thread until it is ready, in the context of a runtime. The observer, if there is one, has
-/// heard of all that happened until then when this returns.
+/// Runs a future on the calling thread until it is ready, in the context of a runtime. Before it returns, every earlier
+/// event has reached the observer, if there is one.
 pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     assert!(
         !here::is_paused(),
-        "in virtual time a future is awaited: who blocks on it waits in real time"
+        "a future cannot be blocked on in virtual time, because that waits in real time; await it"
     );
     let _context = Entered::enter(shared);
     let _driver = shared.driver.enter();
@@ -32,21 +32,21 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     }
 }
 
-/// Lets a thread go on that waits for something.
+/// A waker that unparks a waiting thread.
 pub(crate) struct Unpark(Thread);
 
-/// What all wakers have in common that let a thread go on; there when the first of them is.
+/// The vtable that all `Unpark` wakers share. It is set when the first of them is made.
 static UNPARKS: OnceLock<&'static RawWakerVTable> = OnceLock::new();
 
 impl Unpark {
-    /// A waker for the calling thread.
+    /// Returns a waker for the calling thread.
     pub(crate) fn this_thread() -> Waker {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         UNPARKS.get_or_init(|| waker.vtable());
         waker
     }
 
-    /// Whether it is a waker for a thread that waits so: another with the same functions does the same.
+    /// Returns whether `waker` unparks a thread. Wakers with the same vtable behave alike.
     pub(crate) fn is_behind(waker: &Waker) -> bool {
         UNPARKS.get().is_some_and(|&unparks| ptr::eq(unparks, waker.vtable()))
     }

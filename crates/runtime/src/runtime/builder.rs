@@ -1,4 +1,4 @@
-//! How a runtime is made: its settings, and the start of its threads.
+//! The builder of a runtime: its settings, and the start of its threads.
 
 use super::Runtime;
 use super::hooks::{Hook, Hooks, Naming};
@@ -24,11 +24,11 @@ use std::mem;
 use std::thread;
 use std::time::Duration;
 
-/// How many task groups there is room for, if not said: a machine of a kernel has some hundred, most of
-/// which never run.
+/// Default number of task groups that fit into a runtime. A machine of a kernel has some hundred, and most of them
+/// never run.
 const MAX_GROUPS: usize = 256;
 
-/// How a [`Runtime`] is made.
+/// Settings from which a [`Runtime`] is built.
 ///
 /// ```
 /// use runyard::Runtime;
@@ -41,9 +41,9 @@ pub struct Builder {
     pub(crate) workers: Option<usize>,
     pub(crate) pins: bool,
     cookies: bool,
-    /// How many workers a core is said to have, whatever the kernel says.
+    /// Number of workers that a core counts as having, regardless of the kernel's report. For tests.
     declared: Option<usize>,
-    /// How many workers each core has, if cookies are kept.
+    /// Number of workers of each core, if cookies are kept; otherwise the reason why they are not.
     pub(crate) cores: Result<usize, NoCookies>,
     pub(crate) signal: i32,
     preempt: bool,
@@ -57,7 +57,7 @@ pub struct Builder {
     pub(crate) model: Model,
     pub(crate) tuned: Tuned,
     pub(crate) siege: Option<u64>,
-    /// The seed, if the runtime is to be in virtual time.
+    /// The seed, if the runtime runs in virtual time.
     pub(crate) paused: Option<u64>,
     pub(crate) statistics: bool,
     pub(crate) on_stall: Option<OnStall>,
@@ -93,21 +93,25 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How many CPUs to use, of those that the process may; all of them if not said.
+    /// Sets how many of the CPUs that the process may use the runtime uses. By default it uses all of them.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
         self
     }
 
-    /// Binds each worker to the CPU behind its slot; without this workers run where the process may, and
-    /// the kernel chooses; only a thread that is given the place of another wakes on that one's CPU, and an idle one where
-    /// it slept if the kernel would wake it beside another. Bound workers
-    /// may help where the process has its CPUs for itself. Where other processes compute on the same CPUs, a bound
-    /// worker waits for its CPU while others are idle.
+    /// Binds each worker to the CPU of its slot. By default workers are not bound.
     ///
-    /// What a task starts inherits the one CPU: its threads, those of thread pools that libraries begin in it,
-    /// for as long as they live, and its programs. `std::thread::available_parallelism` is 1 in it.
+    /// An unbound worker may run on any CPU of the process, and the kernel chooses. There are two exceptions. A thread
+    /// that takes over the place of another thread wakes on that thread's CPU. An idle worker wakes on the CPU where it
+    /// slept, if the kernel would otherwise place it beside another worker.
+    ///
+    /// Bound workers may help if the process has its CPUs for itself. If other processes compute on the same CPUs, a
+    /// bound worker waits for its CPU while other CPUs are idle.
+    ///
+    /// Threads and programs that a task starts inherit its one CPU. This includes the threads of a thread pool that a
+    /// library starts in the task, for as long as they live. In such a task, `std::thread::available_parallelism`
+    /// returns 1.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};
@@ -126,26 +130,28 @@ impl Builder {
         self
     }
 
-    /// Core scheduling: tasks with different [cookies](crate::Cookie) never run on one core at the same time, nor does one with
-    /// a cookie beside one without. Hardware threads of a core share caches and buffers, by which a program may find out
-    /// what another one does. With [pinned workers](Builder::pin_workers) on CPUs that share cores, a worker has nothing to
-    /// run while its core runs tasks of another cookie than those that wait for it: it is *forced idle*, and sleeps. Cookies take
-    /// turns, by the shares of their tasks. Where workers share no cores, or are not pinned, cookies have no
-    /// effect: [`Runtime::keeps_cookies`] says which of these it is. Not if not said.
+    /// Switches core scheduling on: tasks with different [cookies](crate::Cookie) never run on one core at the same
+    /// time, nor does a task with a cookie beside one without. Off by default.
     ///
-    /// The CPUs of the runtime are numbered core by core then. The workers of all cores have to be as many: with
-    /// [some CPUs only](Builder::workers), these are the first that the process may use. There is no
+    /// Hardware threads of a core share caches and buffers, through which one program may observe another. Core
+    /// scheduling needs [pinned workers](Builder::pin_workers) on CPUs that share cores. A worker runs no task while
+    /// its core runs tasks of another cookie than the tasks that wait for the worker. It is then *forced idle*, and
+    /// sleeps. Cookies take turns by the shares of their tasks. If workers share no cores or are not pinned, cookies
+    /// have no effect. [`Runtime::keeps_cookies`] returns the reason.
+    ///
+    /// With core scheduling, the CPUs of the runtime are numbered core by core. Each core must have the same number of
+    /// workers. [Fewer workers than CPUs](Builder::workers) use the first CPUs that the process may use. There is no
     /// [batch dispatch](crate::runtime::experiments).
     ///
-    /// # What is not kept apart
-    /// * A poll that is to make way goes on until its signal comes, some 50 us, and until a lock of the
-    ///   C library is free, 10 ms of CPU time at the most; the other cookie begins at once. So two cookies overlap for as long
-    ///   as that. Without [preemption](Runtime::preempts) they do until the poll ends.
-    /// * What the runtime does not schedule: [`blocking`](crate::blocking); polls that wait in the kernel, or that it takes
-    ///   for such on a busy machine, and run on afterwards; threads and programs that tasks start; threads of
-    ///   [`Runtime::block_on`]; and other processes. Linux keeps those apart by `PR_SCHED_CORE`.
-    /// * All tasks of a process have the same memory. Cookies are for data that tasks use through what keeps them from each
-    ///   other, such as a sandbox.
+    /// # Limits of the separation
+    /// * A poll that must make way runs until its signal arrives, about 50 us later. It also runs until it has released
+    ///   a lock of the C library, for at most 10 ms of CPU time. The other cookie starts at once, so the two overlap
+    ///   for that long. Without [preemption](Runtime::preempts) they overlap until the poll ends.
+    /// * Code that the runtime does not schedule: [`blocking`](crate::blocking); polls that wait in the kernel, or that
+    ///   the runtime takes for waiting on a busy machine, and that run on afterwards; threads and programs that tasks
+    ///   start; threads of [`Runtime::block_on`]; and other processes. Linux keeps those apart with `PR_SCHED_CORE`.
+    /// * Memory: all tasks of a process share it. Cookies are for data that another mechanism, such as a sandbox,
+    ///   already hides from the other tasks.
     ///
     /// ```
     /// use runyard::{Cookie, Runtime, Task};
@@ -166,7 +172,7 @@ impl Builder {
         self
     }
 
-    /// For tests, no part of the interface: so many workers, one after the other, count as threads of one core.
+    /// Declares that each run of `threads` consecutive workers is one core. For tests; not part of the interface.
     #[doc(hidden)]
     #[must_use]
     pub fn declare_cores(mut self, threads: usize) -> Builder {
@@ -174,8 +180,8 @@ impl Builder {
         self
     }
 
-    /// How many workers each core has, if cookies are to be kept and can be: `cpus`, those of the workers, are in the order of
-    /// cores then.
+    /// Returns the number of workers of each core, if cookies are wanted and can be kept. Sorts `cpus`, the CPUs of the
+    /// workers, core by core.
     fn cores(&self, cpus: &mut [usize]) -> Result<usize, NoCookies> {
         match self.declared {
             _ if !self.cookies => Err(NoCookies::NotAsked),
@@ -187,30 +193,32 @@ impl Builder {
         }
     }
 
-    /// The signal that stops a thread; SIGURG if not said. It is ignored by default, passed on by
-    /// debuggers, and used by nobody else. Without effect on other systems than Linux.
+    /// Sets the signal that stops a thread. The default is SIGURG: it is ignored by default, debuggers pass it on, and
+    /// few programs use it. Has no effect on systems other than Linux.
     #[must_use]
     pub fn signal(mut self, signal: i32) -> Builder {
         self.signal = signal;
         self
     }
 
+    /// Switches preemption on or off. On by default.
+    ///
     /// Without preemption a task keeps its CPU until its next await, or until it calls [`blocking`](crate::blocking).
-    /// Other systems than Linux have none ([`Runtime::preempts`]).
+    /// Only Linux has preemption ([`Runtime::preempts`]).
     #[must_use]
     pub fn preempt(mut self, preempt: bool) -> Builder {
         self.preempt = preempt;
         self
     }
 
-    /// The longest that an idle CPU may take to come back; what the machine does by itself if not said.
-    /// Zero keeps CPUs from every idle state: what they wake up for is as early as on busy ones.
+    /// Limits the time that an idle CPU may take to wake up. By default the machine decides. Zero keeps CPUs out of
+    /// every idle state, so a wake-up on an idle CPU is as fast as on a busy one.
     ///
-    /// This is the kernel's CPU latency QoS, which `cyclictest` asks for too, always zero. A request
-    /// holds on the whole machine, on CPUs of others too, until the last task of the runtime has ended;
-    /// it costs energy, and what an idle CPU leaves to its siblings or its host. It needs the permission
-    /// to write `/dev/cpu_dma_latency`, which usually root has. The kernel counts whole microseconds;
-    /// what is less counts as zero.
+    /// This is the kernel's CPU latency QoS, which `cyclictest` sets to zero. The request holds for the whole machine,
+    /// including the CPUs of other processes, until the last task of the runtime has ended. It costs energy, and it
+    /// takes the capacity that an idle CPU leaves to its siblings or its host. It needs permission to write
+    /// `/dev/cpu_dma_latency`, which usually only root has. The kernel counts whole microseconds; a shorter time counts
+    /// as zero.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};
@@ -225,40 +233,41 @@ impl Builder {
         self
     }
 
-    /// Who hears of everything that happens; nobody if not said.
+    /// Sets the observer, which receives every scheduling event. There is none by default.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
         self.observer = Some(observer);
         self
     }
 
-    /// The lowest latency nice value that tasks may ask for; -20 if not said. Whoever shares a runtime
-    /// with code of others decides here how far that may put itself before the rest.
+    /// Sets the lowest latency nice value that tasks may ask for. The default is -20. A program that shares its runtime
+    /// with foreign code limits here how far that code can put itself before other tasks.
     ///
     /// # Panics
-    /// If the value is not in -20..=0: a task that asks for nothing has 0.
+    /// If the value is not in -20..=0. A task that asks for nothing has 0.
     #[must_use]
     pub fn min_latency_nice(mut self, lowest: i8) -> Builder {
         let allowed = LatencyNice::new(lowest.into()).filter(|&lowest| lowest <= LatencyNice::ZERO);
-        self.lowest_latency_nice = allowed.expect("the lowest latency nice value is in -20..=0");
+        self.lowest_latency_nice =
+            allowed.expect("the lowest latency nice value must be in -20..=0");
         self
     }
 
-    /// How many task groups there may be at a time; 256 if not said. Room for one more costs some 400
-    /// bytes, and some 200 on each CPU.
+    /// Sets how many task groups can exist at a time. The default is 256. Room for one more group costs about 400
+    /// bytes, and about 200 more on each CPU.
     #[must_use]
     pub fn max_groups(mut self, groups: usize) -> Builder {
         self.max_groups = groups;
         self
     }
 
-    /// The most kernel threads that run tasks; if not said, what the system lets the process have, less a
-    /// tenth. Each task that is stopped in the middle of a poll keeps one, and so does each that blocks in
-    /// the kernel. At least three for each CPU are allowed, whatever is said.
+    /// Sets the maximum number of kernel threads that run tasks. The default is nine tenths of the number that the
+    /// system allows the process. Each task that is stopped in the middle of a poll keeps one thread, and so does each
+    /// task that blocks in the kernel. At least three threads for each CPU are always allowed.
     ///
-    /// At the ceiling, and wherever the system refuses a thread, tasks whose last poll ended without blocking
-    /// go on, tasks that never began wait, and nothing is stopped until there are threads again. The runtime
-    /// says so once on standard error. Threads that nobody needed for a minute end.
+    /// At the ceiling, and wherever the system refuses a thread, the runtime falls back. Tasks whose last poll ended
+    /// without blocking go on. Tasks that have never run wait. No task is stopped until there are threads again. The
+    /// runtime reports this once on standard error. A thread that has been unused for a minute ends.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};
@@ -272,21 +281,21 @@ impl Builder {
         self
     }
 
-    /// How many bytes the stack of each thread that runs tasks has; the standard library's default, which is
-    /// 2 MiB, if not said. The kernel provides memory for the part that was used.
+    /// Sets the stack size, in bytes, of each thread that runs tasks. The default is that of the standard library, 2
+    /// MiB. The kernel provides memory only for the part that is used.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.hooks.stack_size = Some(bytes);
         self
     }
 
-    /// The most threads of a runtime with so many CPUs.
+    /// Returns the maximum number of threads of a runtime with `cpus` CPUs.
     pub(crate) fn most_threads(&self, cpus: usize) -> usize {
         self.max_threads.unwrap_or_else(ceiling::of_this_process).max(3 * cpus)
     }
 
-    /// What each thread that runs tasks is called: by the kernel, which knows the first 15 bytes, by debuggers, and in the
-    /// message of a panic. `runyard-cpu0` and the like if not said. A name ends before its first zero byte.
+    /// Sets the name of every thread that runs tasks. The kernel keeps its first 15 bytes; debuggers and panic messages
+    /// show it too. The default is `runyard-cpu0` and the like. A name ends before its first zero byte.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -301,8 +310,8 @@ impl Builder {
         self
     }
 
-    /// The same, asked for each thread that is started: by `build`, and later by a thread of the runtime. Where the
-    /// function panics the thread has its default name.
+    /// Sets a function that names the threads that run tasks. It is called for each thread that starts: first by
+    /// `build`, later by a thread of the runtime. If the function panics, the thread has its default name.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -319,14 +328,14 @@ impl Builder {
         self
     }
 
-    /// Called on each thread that runs tasks, before it runs the first. There are more of them than CPUs, and some start
-    /// later: each task that is stopped in the middle of a poll keeps its thread.
+    /// Sets a function that each thread that runs tasks calls before its first task. There are more such threads than
+    /// CPUs, and some start later: each task that is stopped in the middle of a poll keeps its thread.
     ///
-    /// The function belongs to the runtime ([`Handle::current`]), but is no part of a task: nothing of the runtime
-    /// is held while it runs, and only the kernel schedules it. The code that starts the thread waits until the function has
-    /// returned: `build` for the first threads, one after the other, and later a thread of the runtime, which starts no
-    /// other meanwhile. So it should be short, and must not wait for another thread of the runtime to start. A panic goes
-    /// to the panic hook, and the thread runs tasks all the same.
+    /// The function belongs to the runtime ([`Handle::current`]), but is not part of a task. It holds nothing of the
+    /// runtime, and only the kernel schedules it. The code that starts the thread waits until the function has
+    /// returned. For the first threads that is `build`, which starts one after the other. Later it is a thread of the
+    /// runtime, which starts no other thread meanwhile. So the function should be short, and must not wait for another
+    /// thread of the runtime to start. A panic goes to the panic hook, and the thread runs tasks nevertheless.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -349,9 +358,9 @@ impl Builder {
         self
     }
 
-    /// Called on each thread that runs tasks, after it ran the last: when the runtime ends, or when nobody needed the
-    /// thread for a minute. The end of the runtime waits for it. What it spawns at that end is cancelled. For the rest
-    /// as [`Builder::on_thread_start`].
+    /// Sets a function that each thread that runs tasks calls after its last task. That is when the runtime ends, or
+    /// when the thread has been unused for a minute. The end of the runtime waits for the function. Tasks that it
+    /// spawns at that end are cancelled. Otherwise it behaves as [`Builder::on_thread_start`].
     ///
     /// ```
     /// use runyard::Runtime;
@@ -365,9 +374,9 @@ impl Builder {
         self
     }
 
-    /// Whether it is counted how long tasks wait, how often they switch and migrate, and why they are preempted,
-    /// for [`Runtime::snapshot`]; not if not said. It costs some
-    /// per cent of each switch. CPU time, and who waits for how long by now, are in a snapshot in any case.
+    /// Switches statistics for [`Runtime::snapshot`] on or off: how long tasks wait, how often they switch and migrate,
+    /// and why they are preempted. Off by default. Statistics cost a few per cent of each switch. CPU time, and how
+    /// long each waiting task has waited so far, are in a snapshot in any case.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -381,24 +390,25 @@ impl Builder {
         self
     }
 
-    /// Calls a function, once, for each poll that lasts longer than `after`: by a task that computes, or by one that waits in
-    /// a system call or for a lock of the standard library. The [report](StallReport) says which task that is, and where it
-    /// was at that moment.
+    /// Calls `function` once for each poll that lasts longer than `after`. Such a poll computes, or waits in a system
+    /// call or for a lock of the standard library. The [report](StallReport) names the task, and where it was at that
+    /// moment.
     ///
-    /// What counts is the time since the poll began in which it kept others from its CPU, or would have. Not counted is
-    /// the time in which it was stopped and others had the CPU, nor that in [`blocking`](crate::blocking); and a
-    /// function of [`spawn_blocking`](crate::spawn_blocking) is never reported. It is time on the clock: if the kernel runs
-    /// other processes on the CPU meanwhile, that counts too. The shortest time is 100 us.
+    /// The time counts from the start of the poll, as far as the poll kept its CPU from other tasks, or would have.
+    /// Time in which the poll was stopped and other tasks had the CPU does not count, nor does time in
+    /// [`blocking`](crate::blocking). A function of [`spawn_blocking`](crate::spawn_blocking) is never reported. The
+    /// time is wall-clock time: it includes the time in which the kernel runs other processes on the CPU. The shortest
+    /// `after` is 100 us.
     ///
-    /// The function is called by a thread of the runtime that does nothing else. It may take its time, wait for locks,
-    /// and spawn tasks ([`Handle::current`]); meanwhile no other poll is looked at. A panic goes to the panic hook, and no
-    /// further. The end of the runtime waits for it.
+    /// A thread of the runtime with no other work calls the function. It may take its time, wait for locks, and spawn
+    /// tasks ([`Handle::current`]); meanwhile no other poll is examined. A panic goes to the panic hook, and no
+    /// further. The end of the runtime waits for the function.
     ///
-    /// The backtrace is taken by a signal to the thread, which may end a wait of the task in the kernel with `EINTR`, as
-    /// preemption may; see [`blocking`](crate::blocking). Without [preemption](Runtime::preempts) there is a report
-    /// without a backtrace. In [virtual time](mod@crate::paused::test) nothing is reported.
+    /// A signal to the thread takes the backtrace. Like preemption, it may end a wait of the task in the kernel with
+    /// `EINTR`; see [`blocking`](crate::blocking). Without [preemption](Runtime::preempts) a report has no backtrace.
+    /// In [virtual time](mod@crate::paused::test) there are no reports.
     ///
-    /// With this each poll costs some stores more. Without it, a look whether there is such a function.
+    /// With this function each poll costs a few more stores. Without it, a poll costs one check for the function.
     ///
     /// ```
     /// use runyard::{Runtime, Task};
@@ -427,9 +437,9 @@ impl Builder {
         self
     }
 
-    /// A mode for tests, no part of the interface: tasks are stopped at random instants, every 20 to 200 us
-    /// on each CPU, and have other attributes and CPUs for moments. The seed fixes what is drawn. A task
-    /// with CPUs of its own may lose that.
+    /// Switches a test mode on; not part of the interface. Tasks are stopped at random instants, every 20 to 200 us on
+    /// each CPU, and have other attributes and CPUs for short times. The seed fixes the random choices. A task with
+    /// CPUs of its own may lose them.
     #[doc(hidden)]
     #[must_use]
     pub fn siege(mut self, seed: u64) -> Builder {
@@ -437,28 +447,31 @@ impl Builder {
         self
     }
 
-    /// Starts the threads. Where the operating system refuses what preemption needs, it says so on
-    /// standard error, once, and tasks keep their CPU until their next await. So it does where a [CPU
-    /// latency](Builder::cpu_latency) is refused, and CPUs idle as they would; and where it refuses to
-    /// [pin workers](Builder::pin_workers), which then run where the process may.
+    /// Starts the threads and returns the runtime.
     ///
-    /// Workers have the signal mask and the CPUs of the calling thread, and so has what tasks start; only
-    /// [the signal](Builder::signal) of the runtime they hear in any case.
+    /// Some refusals of the operating system only cost a feature. The runtime reports each of them once on standard
+    /// error:
+    /// * Without the means for preemption, tasks keep their CPU until their next await.
+    /// * Without a [CPU latency](Builder::cpu_latency), CPUs idle as the machine decides.
+    /// * Without [pinned workers](Builder::pin_workers), workers run on any CPU of the process.
+    ///
+    /// Workers have the signal mask and the CPUs of the calling thread, and so have the threads and programs that tasks
+    /// start. Only [the signal](Builder::signal) of the runtime is always unmasked in workers.
     ///
     /// # Panics
-    /// If the operating system refuses a thread; those that were started have ended. [`Builder::try_build`] returns that
-    /// as an error.
+    /// If the operating system refuses a thread. The threads that were started have ended by then.
+    /// [`Builder::try_build`] returns the refusal as an error.
     #[must_use]
     #[track_caller]
     pub fn build(self) -> Runtime {
         self.try_build().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Builder::build`], for programs that can do without.
+    /// Starts the threads as [`Builder::build`] does, and returns an error where `build` panics.
     ///
     /// # Errors
-    /// What the operating system refuses; the threads that were started have ended. A [`BuildError`] becomes an
-    /// [`io::Error`] by `?`.
+    /// The resource that the operating system refuses. The threads that were started have ended by then. `?` turns a
+    /// [`BuildError`] into an [`io::Error`].
     ///
     /// ```
     /// use runyard::Runtime;
@@ -470,7 +483,7 @@ impl Builder {
     /// }
     /// ```
     pub fn try_build(mut self) -> Result<Runtime, BuildError> {
-        assert!(!here::is_paused(), "a live runtime does not begin in virtual time");
+        assert!(!here::is_paused(), "a live runtime cannot start in virtual time");
         let mut cpus = os::thread::allowed_cpus();
         if cpus.is_empty() {
             cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
@@ -487,7 +500,7 @@ impl Builder {
     }
 }
 
-/// Why a runtime cannot start.
+/// The reason why a runtime cannot start.
 ///
 /// ```
 /// use runyard::{BuildError, Runtime};
@@ -500,12 +513,12 @@ impl Builder {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The operating system starts no thread.
+    /// The operating system refuses to start a thread.
     Thread(io::Error),
-    /// The kernel makes no timer for a thread (`RLIMIT_SIGPENDING`). A runtime without
-    /// [preemption](Builder::preempt) needs none.
+    /// The kernel refuses a timer for a thread (`RLIMIT_SIGPENDING`). A runtime without [preemption](Builder::preempt)
+    /// needs none.
     Timer,
-    /// The operating system makes nothing that tokio's driver needs (`Builder::enable_tokio`, with the feature `tokio`).
+    /// The operating system refuses a resource of tokio's driver (`Builder::enable_tokio`, with the feature `tokio`).
     Driver(io::Error),
 }
 
@@ -523,13 +536,16 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::Thread(error) => {
-                write!(f, "a runtime cannot start: the system starts no more threads ({error})")
+                write!(f, "a runtime cannot start: the system refuses more threads ({error})")
             }
             BuildError::Driver(error) => {
-                write!(f, "a runtime cannot start: the system makes no tokio driver ({error})")
+                write!(
+                    f,
+                    "a runtime cannot start: the system refuses a resource of tokio's driver ({error})"
+                )
             }
             BuildError::Timer => f.write_str(
-                "a runtime cannot start: the kernel makes no more timers (RLIMIT_SIGPENDING)",
+                "a runtime cannot start: the kernel refuses more timers (RLIMIT_SIGPENDING)",
             ),
         }
     }
@@ -554,12 +570,12 @@ impl From<BuildError> for io::Error {
     }
 }
 
-/// Whether the operating system lets us stop threads. Says what it refuses.
+/// Returns whether the operating system lets the runtime stop threads. Reports a refusal on standard error.
 fn may_preempt(signal: i32, cpus: usize) -> bool {
     let refused = if !os::signal::install(signal) {
-        "the signal is somebody else's"
+        "the signal has another handler"
     } else if !os::timer::Timer::are_possible(signal, 2 * cpus) {
-        "the kernel makes no timers"
+        "the kernel refuses timers"
     } else {
         return true;
     };
@@ -567,11 +583,11 @@ fn may_preempt(signal: i32, cpus: usize) -> bool {
     false
 }
 
-/// Whether the operating system lets us bind threads to CPUs. Says if not.
+/// Returns whether the operating system lets the runtime bind threads to CPUs. Reports a refusal on standard error.
 fn may_pin(cpu: usize) -> bool {
     let may = os::thread::may_pin(cpu);
     if !may {
-        eprintln!("runyard: the kernel does not bind threads to CPUs: workers are not pinned");
+        eprintln!("runyard: the kernel refuses to bind threads to CPUs: workers are not pinned");
     }
     may
 }

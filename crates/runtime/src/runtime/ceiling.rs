@@ -1,19 +1,19 @@
-//! How many kernel threads a runtime may make.
+//! The number of kernel threads that a runtime may start.
 //!
-//! A task that is stopped in the middle of a poll, or that blocks in the kernel, keeps a thread. So a
-//! runtime needs as many threads as there may be such tasks, and the system has a limit.
+//! A task that is stopped in the middle of a poll, or that blocks in the kernel, keeps a thread. So a runtime needs as
+//! many threads as there can be such tasks, and the system limits that number.
 
 use crate::os;
 use crate::os::cgroup::{Controller, levels, of_this_process as control_groups};
 use std::fs;
 use std::path::Path;
 
-/// Each thread has a stack, a guard page and an alternate stack for signals, each in a mapping of its own.
+/// Memory mappings of a thread. Its stack, its guard page and its alternate signal stack each need their own.
 const MAPPINGS_OF_A_THREAD: usize = 4;
 
-/// The number of threads that the system lets this process have, less a tenth for its other threads:
-/// the least of `RLIMIT_NPROC`, `pids.max` of its control groups, `kernel.threads-max`, and what
-/// `vm.max_map_count` leaves.
+/// Returns the number of threads that the system allows this process, less a tenth for its other threads. It is the
+/// minimum of `RLIMIT_NPROC`, `pids.max` of its control groups, `kernel.threads-max`, and the threads that
+/// `vm.max_map_count` has room for.
 pub(crate) fn of_this_process() -> usize {
     let (groups, mounts) = control_groups().unwrap_or_default();
     let system = System {
@@ -23,7 +23,7 @@ pub(crate) fn of_this_process() -> usize {
     system.most(&groups, &mounts)
 }
 
-/// The limits of the system, as far as they can be known.
+/// The limits of the system, as far as they can be read.
 struct System<R> {
     of_user: Option<usize>,
     read: R,
@@ -41,13 +41,13 @@ impl<R: Fn(&Path) -> Option<String>> System<R> {
         least - least / 10
     }
 
-    /// The number in a file; none if there is none, or no limit ("max").
+    /// Returns the number in a file. Returns none if there is no such file, or no limit ("max").
     fn number(&self, path: &Path) -> Option<usize> {
         (self.read)(path)?.trim().parse().ok()
     }
 }
 
-/// Where nothing is known: what `vm.max_map_count` leaves if nobody changed it.
+/// Number of threads if no limit can be read: those that the default of `vm.max_map_count` has room for.
 const UNKNOWN: usize = 65_530 / MAPPINGS_OF_A_THREAD;
 
 #[cfg(test)]

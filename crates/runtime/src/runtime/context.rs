@@ -1,12 +1,12 @@
-//! To which runtime the code belongs that runs on a thread.
+//! The runtime to which the code on a thread belongs.
 //!
-//! Each thread has a list of the runtimes that were entered on it and not left yet; the newest of them is the current
-//! one. A worker enters its runtime when its thread starts, `block_on` while it runs, [`crate::Handle::enter`]
-//! until its guard is dropped.
+//! Each thread has a list of the runtimes that were entered on it and not left yet. The newest of them is the current
+//! one. A worker enters its runtime when its thread starts. `block_on` enters one while it runs, and
+//! [`crate::Handle::enter`] until its guard is dropped.
 //!
-//! Guards may be dropped in any order: each takes its own entry away, wherever that is in the list, and the newest entry
-//! that is left is the current one. Rejected: to panic, as tokio does. Guards of two futures that one thread polls in
-//! turns end in any order, and a panic in a destructor may end the process.
+//! Guards may be dropped in any order. Each removes its own entry, wherever that is in the list, and the newest
+//! remaining entry is the current one. Rejected: to panic, as tokio does. Guards of two futures that one thread polls
+//! in turn end in any order, and a panic in a destructor may end the process.
 //!
 //! Invariants: the list is never borrowed while foreign code runs; it is never read in a signal handler.
 
@@ -19,9 +19,9 @@ use std::marker::PhantomData;
 /// The runtimes that were entered on a thread.
 #[derive(Debug)]
 struct Stack {
-    /// Of each entry its number, and the runtime. The newest is the last.
+    /// The number and the runtime of each entry. The newest is the last.
     entries: Vec<(u64, Arc<Shared>)>,
-    /// How many entries there ever were.
+    /// Number of entries ever made.
     nr_entered: u64,
 }
 
@@ -30,7 +30,7 @@ thread_local! {
         const { RefCell::new(Stack { entries: Vec::new(), nr_entered: 0 }) };
 }
 
-/// While it lives, the calling thread belongs to a runtime. It stays on its thread.
+/// A guard: the calling thread belongs to a runtime until it is dropped. It stays on its thread.
 #[derive(Debug)]
 pub(crate) struct Entered {
     number: u64,
@@ -55,12 +55,12 @@ impl Drop for Entered {
             let at = entries.iter().rposition(|&(number, _)| number == self.number)?;
             Some(entries.remove(at))
         };
-        // A thread that ends may have dropped its list before this. The runtime is let go after the borrow.
+        // A thread that ends may have dropped its list already. The runtime is dropped after the borrow.
         drop(CONTEXT.try_with(leave));
     }
 }
 
-/// Why there is no current runtime.
+/// The reason why there is no current runtime.
 ///
 /// ```
 /// use runyard::Handle;
@@ -73,14 +73,14 @@ pub struct TryCurrentError {
 }
 
 impl TryCurrentError {
-    /// Whether the calling code belongs to no runtime.
+    /// Returns whether the calling code belongs to no runtime.
     #[must_use]
     pub fn is_missing_context(&self) -> bool {
         !self.is_thread_ending
     }
 
-    /// Whether the calling thread ends, and has dropped already what it knew of runtimes. Destructors of thread locals
-    /// see this.
+    /// Returns whether the calling thread is ending, and has already dropped its list of runtimes. Destructors of
+    /// thread locals can see this.
     #[must_use]
     pub fn is_thread_local_destroyed(&self) -> bool {
         self.is_thread_ending
@@ -90,9 +90,9 @@ impl TryCurrentError {
 impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.is_thread_ending {
-            true => "the thread ends, and knows no runtime any more",
+            true => "the thread is ending, and no longer belongs to a runtime",
             false => {
-                "the calling code belongs to no runtime: it is in no task, not within block_on, and \
+                "the calling code belongs to no runtime: it is not in a task, not within block_on, and \
                  not behind Handle::enter"
             }
         })
@@ -101,7 +101,7 @@ impl fmt::Display for TryCurrentError {
 
 impl std::error::Error for TryCurrentError {}
 
-/// The runtime that the calling code belongs to.
+/// Returns the runtime that the calling code belongs to.
 ///
 /// # Panics
 /// If it belongs to none.
@@ -110,7 +110,7 @@ pub(crate) fn current() -> Arc<Shared> {
     try_current().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The runtime that the calling code belongs to, or why there is none.
+/// Returns the runtime that the calling code belongs to, or the reason why there is none.
 pub(crate) fn try_current() -> Result<Arc<Shared>, TryCurrentError> {
     let last = |context: &RefCell<Stack>| {
         context.borrow().entries.last().map(|(_, shared)| shared.clone())
@@ -122,7 +122,7 @@ pub(crate) fn try_current() -> Result<Arc<Shared>, TryCurrentError> {
     }
 }
 
-/// Whether the calling code belongs to this runtime.
+/// Returns whether the calling code belongs to `shared`.
 pub(crate) fn is_current(shared: &Arc<Shared>) -> bool {
     let is_last = |context: &RefCell<Stack>| {
         context.borrow().entries.last().is_some_and(|(_, last)| Arc::ptr_eq(last, shared))
@@ -130,7 +130,7 @@ pub(crate) fn is_current(shared: &Arc<Shared>) -> bool {
     CONTEXT.try_with(is_last).unwrap_or(false)
 }
 
-/// The runtime that the calling code belongs to, if it belongs to one.
+/// Returns the runtime that the calling code belongs to, if any.
 pub(crate) fn current_if_any() -> Option<Arc<Shared>> {
     try_current().ok()
 }

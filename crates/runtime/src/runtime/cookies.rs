@@ -1,22 +1,23 @@
 //! Which workers share a core, for [`Builder::cookies`](crate::Builder::cookies).
 //!
-//! Two workers share a core if each is bound to a CPU and the kernel says that both CPUs are hardware threads of one core.
-//! The machine below has only cores of equal size, so workers whose cores differ in size are taken as if each had its own.
+//! Two workers share a core if each is bound to a CPU, and the kernel reports both CPUs as hardware threads of one
+//! core. The scheduler's machine has only cores of equal size. If the cores of the workers differ in size, each worker
+//! is treated as if it had a core of its own.
 
 use std::collections::BTreeMap;
 use std::{error, fmt, fs};
 
-/// Why a runtime does not keep tasks of different [cookies](crate::Cookie) apart
+/// The reason why a runtime does not keep tasks of different [cookies](crate::Cookie) apart
 /// ([`Runtime::keeps_cookies`](crate::Runtime::keeps_cookies)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoCookies {
     /// [`Builder::cookies`](crate::Builder::cookies) did not ask for it.
     NotAsked,
-    /// Workers are not bound to CPUs: [`Builder::pin_workers`](crate::Builder::pin_workers) did not ask for that, or the
-    /// kernel refused it.
+    /// Workers are not bound to CPUs. Either [`Builder::pin_workers`](crate::Builder::pin_workers) did not ask for
+    /// that, or the kernel refused it.
     NotPinned,
-    /// The kernel does not say which CPUs share a core.
+    /// The kernel does not report which CPUs share a core.
     Unknown,
     /// Each worker has a core of its own.
     NoSharedCore,
@@ -27,9 +28,9 @@ pub enum NoCookies {
 impl fmt::Display for NoCookies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NoCookies::NotAsked => "nobody asked for it",
+            NoCookies::NotAsked => "Builder::cookies did not ask for it",
             NoCookies::NotPinned => "workers are not bound to CPUs",
-            NoCookies::Unknown => "the kernel does not say which CPUs share a core",
+            NoCookies::Unknown => "the kernel does not report which CPUs share a core",
             NoCookies::NoSharedCore => "no two workers share a core",
             NoCookies::UnevenCores => "some cores have more workers than others",
         })
@@ -38,7 +39,7 @@ impl fmt::Display for NoCookies {
 
 impl error::Error for NoCookies {}
 
-/// The CPUs of each worker, in this order, become those of one core after the other. How many workers each core has.
+/// Sorts the CPUs of the workers core by core, and returns the number of workers of each core.
 pub(crate) fn by_core(cpus: &mut [usize]) -> Result<usize, NoCookies> {
     let siblings = |cpu: usize| {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -47,7 +48,7 @@ pub(crate) fn by_core(cpus: &mut [usize]) -> Result<usize, NoCookies> {
     order(cpus, siblings)
 }
 
-/// As [`by_core`], where a core is named by the first of its CPUs.
+/// Does the same as [`by_core`]. `core_of` names a core by the first of its CPUs.
 fn order(cpus: &mut [usize], core_of: impl Fn(usize) -> Option<usize>) -> Result<usize, NoCookies> {
     let mut cores: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &cpu in &*cpus {
@@ -64,7 +65,7 @@ fn order(cpus: &mut [usize], core_of: impl Fn(usize) -> Option<usize>) -> Result
     Ok(threads)
 }
 
-/// The first CPU of a list such as `0-1,4`, which is in order.
+/// Returns the first CPU of a sorted list such as `0-1,4`.
 fn first_of(list: &str) -> Option<usize> {
     list.trim().split(['-', ',']).next()?.parse().ok()
 }
@@ -85,7 +86,7 @@ mod tests {
     fn workers_are_ordered_core_by_core() {
         assert_eq!(ordered(&[0, 1, 2, 3], |cpu| cpu / 2), Ok((2, vec![0, 1, 2, 3])));
         assert_eq!(ordered(&[0, 1, 2, 3], |cpu| cpu % 2), Ok((2, vec![0, 2, 1, 3])));
-        // Of a third thread no worker knows.
+        // No worker runs on the third hardware thread.
         assert_eq!(ordered(&[1, 2, 5, 6], |cpu| cpu % 4), Ok((2, vec![1, 5, 2, 6])));
     }
 

@@ -1,15 +1,15 @@
-//! How a runtime ends, and for how long the caller waits for that.
+//! The end of a runtime, and how long the caller waits for it.
 //!
-//! An end has two parts. First the runtime is closed: it takes no more tasks, and all that it has are to end at their next
-//! await. Then somebody waits for the last of them and for the threads. That is the caller of `drop`, or a thread that is
-//! started for it: a caller that must not wait, or not for long, cannot do it itself.
+//! An end has two parts. First the runtime is closed: it takes no more tasks, and each of its tasks ends at its next
+//! await. Then a thread waits for the last task and for the threads. That is the caller of `drop`, or a thread that is
+//! started for this purpose. A caller that must not wait, or not for long, cannot do it itself.
 //!
-//! Rejected: to end the threads of tasks that do not end. Nothing can end a thread in the middle of foreign code that
-//! may have locks. To leave the wait to the thread of the last task: it cannot wait for its own end, and frees what it
-//! stands on.
+//! Rejected: to end the threads of tasks that do not end. A thread cannot be ended in the middle of foreign code that
+//! may hold locks. Also rejected: to leave the wait to the thread of the last task. It cannot wait for its own end, and
+//! would free its own stack.
 //!
-//! Invariants: when a call that ends a runtime returns, the runtime is closed; no call waits for the thread on which it was
-//! made.
+//! Invariants: when a call that ends a runtime returns, the runtime is closed; no call waits for the thread that made
+//! it.
 
 use super::Runtime;
 use super::hooks;
@@ -22,14 +22,14 @@ use std::thread;
 use std::time::Duration;
 
 impl Runtime {
-    /// Ends the runtime, and waits for so long at the most. Every task ends at its next await; tasks that are spawned
-    /// from now on are cancelled.
+    /// Ends the runtime, and waits at most `longest` for that. Every task ends at its next await. Tasks that are
+    /// spawned from now on are cancelled.
     ///
-    /// A task in a poll that never ends, be it a loop or a [`spawn_blocking`](crate::spawn_blocking) that waits for
-    /// ever, is left behind with its thread. The task runs on by its policy, and may end later: then the rest of the
-    /// runtime ends as well. The exit of the process ends it in any case.
+    /// A task in a poll that never ends is left behind with its thread. Examples are an endless loop and a
+    /// [`spawn_blocking`](crate::spawn_blocking) that waits for ever. The task continues under its policy and may end
+    /// later; then the rest of the runtime ends as well. The exit of the process ends it in any case.
     ///
-    /// Called in a task of this runtime it does not wait: that task would wait for itself.
+    /// In a task of this runtime the call does not wait, because that task would wait for itself.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -44,7 +44,7 @@ impl Runtime {
         self.end_without(longest);
     }
 
-    /// Ends the runtime without waiting: as [`Runtime::shutdown_timeout`] with no time at all. It may be called in a
+    /// Ends the runtime without waiting: as [`Runtime::shutdown_timeout`] with a time of zero. It may be called in a
     /// task of any runtime.
     ///
     /// ```
@@ -59,12 +59,12 @@ impl Runtime {
         self.end_without(Duration::ZERO);
     }
 
-    /// Ends the runtime on another thread, for which the caller waits for so long at the most.
+    /// Ends the runtime on another thread, and waits at most `longest` for that thread.
     fn end_without(&mut self, longest: Duration) {
         self.has_ended = true;
         let ended = end_elsewhere(&self.handle.shared, self.cpu_latency.take());
         if !longest.is_zero() && !may_not_wait(&self.handle.shared) {
-            // Nothing is sent: it is closed.
+            // No value is ever sent; the channel is closed.
             let _ = blocking(|| ended.recv_timeout(longest));
         }
     }
@@ -84,7 +84,7 @@ impl Drop for Runtime {
     }
 }
 
-/// Closes a runtime, and starts a thread that waits for its end. The channel is closed when that has come.
+/// Closes a runtime, and starts a thread that waits for its end. The channel is closed when the runtime has ended.
 fn end_elsewhere(shared: &Arc<Shared>, cpu_latency: Option<File>) -> Receiver<()> {
     shared.close();
     let (ends, ended) = channel();
@@ -95,19 +95,20 @@ fn end_elsewhere(shared: &Arc<Shared>, cpu_latency: Option<File>) -> Receiver<()
     });
     if let Err(error) = thread {
         eprintln!(
-            "runyard: the system starts no thread that ends those of a runtime ({error}): its tasks end, \
-             its threads stay until the process ends"
+            "runyard: the system refuses the thread that ends a runtime ({error}): the tasks of the \
+             runtime end, and its threads stay until the process ends"
         );
     }
     ended
 }
 
-/// Whether the calling thread is one for which the end of this runtime waits.
+/// Returns whether the calling thread is one that the end of this runtime waits for.
 fn is_own_thread(shared: &Shared) -> bool {
     shared.here(|_| ()).is_some() || hooks::is_in_hook()
 }
 
-/// Whether the end of this runtime may wait for the calling code. That of the teller, which calls the observer, does.
+/// Returns whether the end of this runtime may wait for the calling code. The thread that calls the observer is such
+/// code too.
 fn may_not_wait(shared: &Shared) -> bool {
     is_own_thread(shared) || os::local::is_servant()
 }

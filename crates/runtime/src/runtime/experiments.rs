@@ -1,7 +1,7 @@
-//! What experiments switch in the scheduler. A program needs none of it, but for `EEVDF`, which some may want.
+//! Switches of the scheduler for experiments. A program needs none of them, though some may want `EEVDF`.
 //!
-//! Each of the scheduler's mechanisms is a [`Feature`]. Without one the scheduler does what it did before that mechanism
-//! was known, which is what a measurement compares with.
+//! Each of the scheduler's mechanisms is a [`Feature`]. Without one, the scheduler behaves as it did before that
+//! mechanism existed, which gives a measurement its baseline.
 //!
 //! ```
 //! use runyard::Runtime;
@@ -22,10 +22,10 @@ mod sealed {
     impl Sealed for crate::runtime::Builder {}
 }
 
-/// What an experiment says of a runtime beside all else. Only a [`Builder`] is one.
+/// Settings of a runtime that only experiments need. Only [`Builder`] implements it.
 pub trait Experiments: sealed::Sealed + Sized {
-    /// Which of the scheduler's mechanisms are on; [`Features::of_runtime`] if not said. [`Feature::DelayDequeue`],
-    /// [`Feature::FairServer`] and [`Feature::Pelt`] are off whatever is said.
+    /// Sets which of the scheduler's mechanisms are on. The default is [`Features::of_runtime`].
+    /// [`Feature::DelayDequeue`], [`Feature::FairServer`] and [`Feature::Pelt`] are always off.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -38,12 +38,12 @@ pub trait Experiments: sealed::Sealed + Sized {
     #[must_use]
     fn features(self, features: Features) -> Self;
 
-    /// The kernel whose numbers hold, CFS's if not said; its features are not switched by that.
+    /// Sets the kernel whose parameters hold. The default is CFS's. This does not switch the features of that kernel.
     #[must_use]
     fn kernel(self, model: Model) -> Self;
 
-    /// Numbers of the scheduler that replace those of the kernel, none if not said. Every CPU is tickless and ticks at a
-    /// moment of its own, whatever they say.
+    /// Replaces parameters of that kernel. By default none is replaced. Every CPU is tickless and has its own tick
+    /// phase, whatever `config` contains.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -57,7 +57,7 @@ pub trait Experiments: sealed::Sealed + Sized {
     /// ```
     ///
     /// # Panics
-    /// `build` does, if the numbers contradict each other
+    /// `build` panics if the parameters contradict each other
     /// ([`Config::validate`](runyard_engine::config::Config::validate)).
     #[must_use]
     fn tuned(self, tuned: Tuned) -> Self;

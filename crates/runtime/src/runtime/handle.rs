@@ -1,8 +1,9 @@
-//! A handle of a runtime: spawns tasks in it from anywhere, on any thread.
+//! A handle of a runtime, which spawns tasks in it from any thread.
 //!
-//! A handle does not keep its runtime alive: the [`Runtime`](crate::Runtime) alone does. After that has ended a handle is
-//! still safe to use. What it spawns is refused: the future is dropped at once, and its [`JoinHandle`] is ready and says
-//! that the task was cancelled. How a spawn and the end of a runtime find each other is told at `Shared::enroll`.
+//! A handle does not keep its runtime alive; only the [`Runtime`](crate::Runtime) does. A handle remains safe to use
+//! after the runtime has ended. A task that it then spawns is refused: the future is dropped at once, and its
+//! [`JoinHandle`] is ready and reports a cancelled task. `Shared::enroll` describes how a spawn synchronizes with the
+//! end of a runtime.
 //!
 //! Invariant: no method of a handle waits for a runtime that has ended.
 
@@ -16,10 +17,10 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 
-/// A runtime, for code that spawns tasks in it. Cheap to clone, and free to go to any thread.
+/// A handle with which code spawns tasks in a runtime. It is cheap to clone, and may go to any thread.
 ///
-/// A handle does not keep its runtime alive. When that has [ended](crate::Runtime#the-end), a handle may still be used:
-/// tasks that it spawns are cancelled before they begin, and nothing waits or panics.
+/// A handle does not keep its runtime alive. It may still be used when the runtime has [ended](crate::Runtime#the-end).
+/// Tasks that it spawns are then cancelled before they begin, and no call waits or panics.
 ///
 /// ```
 /// use runyard::{Handle, Runtime};
@@ -35,8 +36,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The runtime that the calling code belongs to: that of the task, of `block_on`, or the one that was
-    /// [entered](Handle::enter) last.
+    /// Returns a handle of the runtime that the calling code belongs to. That is the runtime of the task or of
+    /// `block_on`, or the one that was [entered](Handle::enter) last.
     ///
     /// # Panics
     /// If the calling code belongs to no runtime.
@@ -56,7 +57,7 @@ impl Handle {
         Handle { shared: runtime::current() }
     }
 
-    /// The same, or why there is none.
+    /// Returns a handle of the runtime that the calling code belongs to, as [`Handle::current`] does, without a panic.
     ///
     /// # Errors
     /// If the calling code belongs to no runtime.
@@ -71,10 +72,10 @@ impl Handle {
         runtime::try_current().map(|shared| Handle { shared })
     }
 
-    /// Makes this the runtime of the calling thread until the guard is dropped: `spawn`, `time::sleep` and
-    /// [`Handle::current`] belong to it. Guards nest, and may be dropped in any order: the newest that is left counts.
+    /// Makes this the runtime of the calling thread until the guard is dropped. `spawn`, `time::sleep` and
+    /// [`Handle::current`] then use it. Guards nest, and may be dropped in any order: the newest remaining one counts.
     ///
-    /// A guard cannot go to another thread, so a future that has one across an `await` cannot be spawned.
+    /// A guard cannot go to another thread, so a future that holds one across an `await` cannot be spawned.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};
@@ -98,10 +99,10 @@ impl Handle {
         EnterGuard { _entered: Entered::enter(&self.shared), handle: PhantomData }
     }
 
-    /// Starts a task with the default policy. With other attributes: [`TaskBuilder::spawn_on`].
+    /// Starts a task with the default policy. [`TaskBuilder::spawn_on`] starts one with other attributes.
     ///
-    /// If the runtime has ended, or ends, the future is dropped at once, and the
-    /// [`JoinHandle`] says that the task was cancelled.
+    /// If the runtime is ending or has ended, the future is dropped at once, and the [`JoinHandle`] reports a cancelled
+    /// task.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -122,9 +123,9 @@ impl Handle {
         Task::builder().spawn_in(&self.shared, future)
     }
 
-    /// Runs a function that computes for long, or blocks: a task with one long poll.
+    /// Runs a function that computes for long, or blocks, as a task with one long poll.
     ///
-    /// If the runtime has ended, or ends, the function is dropped without being called.
+    /// If the runtime is ending or has ended, the function is dropped without being called.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -141,7 +142,7 @@ impl Handle {
         Task::builder().spawn_blocking_on(function, self)
     }
 
-    /// A task group, to be created below none: as [`Runtime::group`](crate::Runtime::group), from wherever the handle is.
+    /// Returns a builder for a task group without a parent group, as [`Runtime::group`](crate::Runtime::group).
     ///
     /// ```
     /// use runyard::{GroupError, Handle, Limit, Task};
@@ -159,8 +160,9 @@ impl Handle {
         GroupBuilder::new(&self.shared, name)
     }
 
-    /// As [`Runtime::block_on`](crate::Runtime::block_on). If the runtime has ended, or ends meanwhile, the future goes
-    /// on all the same: what it spawns is cancelled, and timers go on.
+    /// Runs a future on the calling thread until it is ready, as [`Runtime::block_on`](crate::Runtime::block_on). If
+    /// the runtime has ended, or ends meanwhile, the future goes on: tasks that it spawns are cancelled, and its timers
+    /// still expire.
     ///
     /// ```
     /// use runyard::{Runtime, time};
@@ -174,7 +176,7 @@ impl Handle {
         runtime::block_on(&self.shared, future)
     }
 
-    /// As [`Runtime::snapshot`](crate::Runtime::snapshot), from wherever the handle is.
+    /// Returns the state of the CPUs, the tasks and the groups, as [`Runtime::snapshot`](crate::Runtime::snapshot).
     #[must_use]
     pub fn snapshot(&self) -> crate::Snapshot {
         self.shared.snapshot()
@@ -187,9 +189,9 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// While it lives, the calling thread belongs to a runtime: see [`Handle::enter`].
+/// A guard: until it is dropped, the calling thread belongs to a runtime. See [`Handle::enter`].
 ///
-/// A guard that is forgotten (`std::mem::forget`) leaves the thread in that runtime for as long as the thread lives.
+/// If a guard is forgotten (`std::mem::forget`), its thread stays in that runtime for as long as the thread lives.
 #[must_use = "the runtime is left when the guard is dropped"]
 #[derive(Debug)]
 pub struct EnterGuard<'a> {
@@ -198,11 +200,11 @@ pub struct EnterGuard<'a> {
 }
 
 impl TaskBuilder {
-    /// Starts the task in this runtime, whichever the calling code belongs to.
+    /// Starts the task in the runtime of `handle`, regardless of the runtime that the calling code belongs to.
     ///
     /// # Panics
-    /// If the runtime has none of the task's CPUs, the group is another's, or the latency nice value is below the
-    /// lowest of the runtime. [`TaskBuilder::try_spawn_on`] returns these as errors.
+    /// If the runtime has none of the task's CPUs, the group belongs to another runtime, or the latency nice value is
+    /// below the lowest of the runtime. [`TaskBuilder::try_spawn_on`] returns these as errors.
     ///
     /// ```
     /// use runyard::{Runtime, Task};
@@ -224,7 +226,7 @@ impl TaskBuilder {
         self.spawn_in(&handle.shared, future)
     }
 
-    /// As [`TaskBuilder::spawn_blocking`], in this runtime.
+    /// Runs a function as a task with one long poll, as [`TaskBuilder::spawn_blocking`], in the runtime of `handle`.
     ///
     /// # Panics
     /// As [`TaskBuilder::spawn_on`].
@@ -246,12 +248,13 @@ impl TaskBuilder {
         builder.spawn_on(future, handle)
     }
 
-    /// As [`TaskBuilder::spawn_on`], for attributes that the program does not know to be right: those of a
-    /// configuration file, for example. For the runtime of the calling code: [`Handle::try_current`].
+    /// Starts the task as [`TaskBuilder::spawn_on`], and returns an error where that panics. This is for attributes
+    /// that may be wrong, such as those of a configuration file. [`Handle::try_current`] returns the runtime of the
+    /// calling code.
     ///
     /// # Errors
-    /// Why the runtime does not take such a task. The future is dropped then. That a runtime has ended is no such error:
-    /// the task is cancelled, as it may be at any later moment.
+    /// The reason why the runtime does not accept such a task. The future is then dropped. A runtime that has ended is
+    /// no error: the task is cancelled, as it may be at any later moment.
     ///
     /// ```
     /// use runyard::{Runtime, SpawnError, Task};

@@ -1,16 +1,17 @@
-//! The settings of the threads that run tasks: their stacks, their names, and the hooks, which are functions of the user
-//! that are called as a thread starts and stops.
+//! The settings of the threads that run tasks: their stacks, their names, and their hooks. Hooks are functions of the
+//! user that are called when a thread starts and stops.
 //!
-//! A hook is foreign code. It is called on the thread itself before that is a worker, or after it was one: the thread has
-//! no slot, no timer, and nothing of the runtime. The kernel alone schedules it, and the keeper sees it as a thread that
-//! is no worker ([`crate::crew::foreign`]). The code that starts a thread waits until its first hook is over, and locks nothing
-//! meanwhile.
+//! A hook is foreign code. The thread calls it before it becomes a worker, or after it was one. At that time the thread
+//! has no slot, no timer, and nothing else of the runtime. Only the kernel schedules it, and the keeper treats it as a
+//! thread that is not a worker ([`crate::crew::foreign`]). The code that starts a thread waits until its start hook has
+//! returned, and holds no lock meanwhile.
 //!
-//! Rejected: to call it in the first poll of a thread. A task would pay for it, and might lose its thread in it. To
-//! count a thread as a spare before its start is over: a slot would be given to a thread that cannot run tasks yet.
+//! Rejected: to call the hook in the first poll of a thread. A task would pay for it, and might lose its thread in it.
+//! Also rejected: to count a thread as a spare before its start is over. It could be given a slot before it can run
+//! tasks.
 //!
-//! Invariants: no lock of the runtime is held; the thread is in no poll, and owns no slot that another could use; a panic
-//! goes to the panic hook of the process, and no further.
+//! Invariants: no lock of the runtime is held; the thread is in no poll, and owns no slot that another thread could
+//! use; a panic goes to the panic hook of the process, and no further.
 
 use crate::os::harmless::harmless;
 use crate::os::sync::Arc;
@@ -22,10 +23,10 @@ use std::thread;
 #[derive(Clone)]
 pub(crate) struct Hook(pub(crate) Arc<dyn Fn() + Send + Sync>);
 
-/// The names of threads.
+/// The rule by which threads are named.
 #[derive(Clone, Default)]
 pub(crate) enum Naming {
-    /// After the CPU for which they were started.
+    /// The name of the CPU for which the thread was started.
     #[default]
     Cpu,
     Fixed(String),
@@ -35,7 +36,7 @@ pub(crate) enum Naming {
 /// The settings of the threads that run tasks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hooks {
-    /// In bytes; the standard library's default if not said.
+    /// Stack size in bytes. None stands for the default of the standard library.
     pub(crate) stack_size: Option<usize>,
     pub(crate) naming: Naming,
     pub(crate) start: Option<Hook>,
@@ -43,11 +44,11 @@ pub(crate) struct Hooks {
 }
 
 thread_local! {
-    /// Whether the thread is in a hook.
+    /// Set while the thread is in a hook.
     static IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling code is in a hook.
+/// Returns whether the calling code is in a hook.
 pub(crate) fn is_in_hook() -> bool {
     IN_HOOK.get()
 }
@@ -61,7 +62,7 @@ impl Hook {
 }
 
 impl Hooks {
-    /// How a thread that runs tasks is made, of which the default name is `name`. Calls foreign code.
+    /// Returns the builder of a thread that runs tasks. `name` is its default name. Calls foreign code.
     pub(crate) fn thread(&self, name: String) -> thread::Builder {
         let mut asked = None;
         match &self.naming {
@@ -70,7 +71,7 @@ impl Hooks {
             Naming::Asked(asks) => harmless(|| asked = Some(asks())),
         }
         let mut name = asked.unwrap_or(name);
-        // The kernel's names end there.
+        // For the kernel, a name ends at its first zero byte.
         name.truncate(name.find('\0').unwrap_or(name.len()));
         let thread = thread::Builder::new().name(name);
         match self.stack_size {
@@ -79,7 +80,7 @@ impl Hooks {
         }
     }
 
-    /// The thread that runs `body` starts and stops.
+    /// Runs `body` between the start hook and the stop hook.
     pub(crate) fn around(&self, body: impl FnOnce()) {
         self.start.iter().for_each(Hook::call);
         body();

@@ -1,4 +1,5 @@
-//! A runtime. How it is made: [`builder`]. How it ends: [`end`]. Which one the calling code belongs to: [`context`].
+//! A runtime. Its construction is in [`builder`], and its end in [`end`]. [`context`] knows which runtime the calling
+//! code belongs to.
 
 mod block_on;
 mod builder;
@@ -29,10 +30,10 @@ use std::time::{Duration, Instant};
 /// A preemptive runtime.
 ///
 /// # The end
-/// Dropping it ends every task at its next await, and waits for that and for the threads; a poll that never ends is waited
-/// for for ever. [`Runtime::shutdown_timeout`] waits for so long at the most, [`Runtime::shutdown_background`]
-/// not at all. In a task of its own nothing waits. From then on [handles](Handle) spawn only tasks that are
-/// cancelled.
+/// When the runtime is dropped, every task ends at its next await. The drop waits for the tasks and for the threads; it
+/// never returns if a poll never ends. [`Runtime::shutdown_timeout`] waits for a limited time, and
+/// [`Runtime::shutdown_background`] does not wait. None of them waits in a task of the runtime itself. Tasks that a
+/// [handle](Handle) spawns later are cancelled.
 ///
 /// ```
 /// use runyard::{Runtime, spawn};
@@ -44,29 +45,29 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
-    /// Open as long as idle CPUs are to come back in time.
+    /// The open request for a [CPU latency](Builder::cpu_latency), if there is one.
     cpu_latency: Option<File>,
-    /// It ends, or has ended.
+    /// Set when the runtime is ending or has ended.
     has_ended: bool,
 }
 
 impl Runtime {
-    /// A runtime on all CPUs that the process may use.
+    /// Starts a runtime on all CPUs that the process may use.
     ///
     /// # Panics
-    /// As [`Builder::build`]; [`Builder::try_build`] returns that as an error.
+    /// As [`Builder::build`]. [`Builder::try_build`] returns the refusal as an error.
     #[must_use]
     pub fn new() -> Runtime {
         Runtime::builder().build()
     }
 
-    /// To say more.
+    /// Returns a builder with the default settings.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A handle of the runtime, which may be cloned and sent away.
+    /// Returns a handle of the runtime, which may be cloned and may go to other threads.
     ///
     /// ```
     /// let runtime = runyard::Runtime::new();
@@ -79,7 +80,7 @@ impl Runtime {
         &self.handle
     }
 
-    /// As [`Handle::enter`].
+    /// Makes this the runtime of the calling thread until the guard is dropped, as [`Handle::enter`].
     ///
     /// ```
     /// let runtime = runyard::Runtime::new();
@@ -90,10 +91,12 @@ impl Runtime {
         self.handle.enter()
     }
 
-    /// Whether tasks are stopped in the middle of their polls: on Linux, unless that is
-    /// [switched off](Builder::preempt) or the kernel refuses what it needs. Otherwise a task keeps its CPU until
-    /// its next await. It keeps it also while it blocks in the kernel, but not in [`blocking`](crate::blocking). A
-    /// function of [`spawn_blocking`](crate::spawn_blocking) has no CPU of the runtime then, and runs beside its tasks.
+    /// Returns whether tasks are stopped in the middle of their polls. That is so on Linux, unless preemption is
+    /// [switched off](Builder::preempt) or the kernel refuses a resource that it needs.
+    ///
+    /// Without preemption a task keeps its CPU until its next await, even while it blocks in the kernel. It gives its
+    /// CPU away only in [`blocking`](crate::blocking). A function of [`spawn_blocking`](crate::spawn_blocking) then has
+    /// no CPU of the runtime, and runs beside its tasks.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -105,10 +108,10 @@ impl Runtime {
         self.handle.shared.preempts
     }
 
-    /// Whether tasks with different [cookies](Builder::cookies) are kept apart.
+    /// Returns whether tasks with different [cookies](Builder::cookies) are kept apart.
     ///
     /// # Errors
-    /// Why they are not.
+    /// The reason why they are not.
     ///
     /// ```
     /// use runyard::{NoCookies, Runtime};
@@ -119,7 +122,7 @@ impl Runtime {
         self.handle.shared.cpus.cookies
     }
 
-    /// Starts a task.
+    /// Starts a task with the default policy. [`Task::builder`](crate::Task::builder) starts one with other attributes.
     ///
     /// ```
     /// let runtime = runyard::Runtime::new();
@@ -135,7 +138,7 @@ impl Runtime {
         self.handle.spawn(future)
     }
 
-    /// Runs a function that computes for long, or blocks: a task with one long poll.
+    /// Runs a function that computes for long, or blocks, as a task with one long poll.
     ///
     /// ```
     /// let runtime = runyard::Runtime::new();
@@ -149,14 +152,14 @@ impl Runtime {
         self.handle.spawn_blocking(function)
     }
 
-    /// A task group, to be created below none.
+    /// Returns a builder for a task group without a parent group.
     #[must_use]
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         self.handle.group(name)
     }
 
-    /// What each slot and each worker does at the moment, for tests that hang; no part of the interface.
-    /// Nothing is locked for it, nor allocated.
+    /// Writes the current state of each slot and each worker, for tests that hang; not part of the interface. It takes
+    /// no lock and allocates nothing.
     ///
     /// # Errors
     /// Those of `out`.
@@ -165,16 +168,15 @@ impl Runtime {
         self.handle.shared.picture(out)
     }
 
-    /// How much CPU time the runtime may use in a second: a second for each of its CPUs, or what the
-    /// control groups of the process leave it, if that is less. Those were looked at once, when the
-    /// runtime was made. What is said as a [part of the
-    /// machine](crate::Limit::percent_of_machine) is a part of this.
+    /// Returns the CPU time that the runtime may use in a second. That is a second for each of its CPUs, or the limit
+    /// of the process's control groups, if that is less. Those limits are read once, when the runtime is built. [Parts
+    /// of the machine](crate::Limit::percent_of_machine) are parts of this.
     #[must_use]
     pub fn capacity(&self) -> Duration {
         Duration::from_nanos(self.handle.shared.capacity.0)
     }
 
-    /// What the CPUs, the tasks and the groups have done until now. See [`Snapshot`].
+    /// Returns the state of the CPUs, the tasks and the groups, and their totals so far. See [`Snapshot`].
     ///
     /// ```
     /// use runyard::{Runtime, Task};
@@ -191,16 +193,16 @@ impl Runtime {
         self.handle.snapshot()
     }
 
-    /// From when the times count that an [observer](Builder::observer) is told.
+    /// Returns the zero point of the times that an [observer](Builder::observer) receives.
     #[must_use]
     pub fn started(&self) -> Instant {
         self.handle.shared.observation.started
     }
 
-    /// Runs a future on the calling thread until it is ready. Tasks are spawned from within it. If the runtime has
-    /// an [observer](Builder::observer), it has heard of all that happened until then when this returns.
+    /// Runs a future on the calling thread until it is ready. The future can spawn tasks. Before the call returns, the
+    /// [observer](Builder::observer), if there is one, has received all earlier events.
     ///
-    /// The future itself is no task: the kernel schedules its thread, and it need not be `Send`.
+    /// The future itself is not a task. The kernel schedules its thread, and the future need not be `Send`.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};

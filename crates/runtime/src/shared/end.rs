@@ -1,6 +1,6 @@
-//! How what workers share ends: first no task comes any more, then all tasks end, then all threads.
+//! The end of a runtime: first it accepts no more tasks, then all tasks end, then all threads.
 //!
-//! How long the caller waits for that: [`crate::runtime`].
+//! [`crate::runtime`] decides how long the caller waits for that.
 
 use super::{KickNow, Shared};
 use crate::crew::threads;
@@ -14,10 +14,10 @@ use crate::worker::ring;
 use std::thread;
 
 impl Shared {
-    /// Takes no more tasks, and ends every task at its next await. It may be said twice.
+    /// Accepts no more tasks, and ends every task at its next await. It may be called twice.
     pub(crate) fn close(&self) {
         self.registry.close();
-        // Who waits for budget is to end too.
+        // Throttled tasks must end too.
         without_preemption(|| {
             self.machine.lift_limits(os::thread::now(), &mut KickNow(self));
         });
@@ -33,7 +33,8 @@ impl Shared {
     /// Ends every task at its next await, and waits until all have ended.
     fn end_tasks(&self) {
         self.registry.be_closer();
-        // Also if it is closed already: a task that ended before there was a closer is not counted any more after this.
+        // This closes the runtime even if it is closed already: a task that ended before there was a closer no longer
+        // counts as live.
         self.close();
         while self.registry.nr_live_but_serving() > 0 {
             thread::park();
@@ -45,7 +46,7 @@ impl Shared {
         }
     }
 
-    /// Ends the runtime, and waits until no task and no thread of it is left.
+    /// Ends the runtime, and waits until none of its tasks and threads is left.
     pub(crate) fn shut_down(self: &Arc<Shared>) {
         guards::delist(self);
         self.observation.teller.iter().for_each(Teller::prepare_for_end);
@@ -55,7 +56,7 @@ impl Shared {
         self.crew.keeper.look();
         self.crew.maker.call();
         self.observation.stalls.iter().for_each(Stalls::call);
-        // First, as the maker starts workers.
+        // Servants end first, because the maker starts workers.
         let servants = self.crew.take_servants();
         servants.into_iter().for_each(threads::join);
         for cpu in self.machine.config().topology.iter() {
@@ -72,7 +73,7 @@ impl Shared {
         self.serve_late();
     }
 
-    /// What is kept of tasks that are over knows the runtime, and goes.
+    /// Frees the boxes of tasks that are over, because they refer to the runtime.
     pub(crate) fn forget_boxes(&self) {
         self.empty_bins();
         self.registry.forget_boxes();

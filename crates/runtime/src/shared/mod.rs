@@ -1,5 +1,5 @@
-//! What workers, wakers and handles share: the machine, the slots, and how tasks come and wake. Which tasks
-//! are live: [`registry`]. How all of it ends: [`end`].
+//! The state that workers, wakers and handles share, in parts: the machine, the [`registry`] of tasks, and the [`parts`]
+//! for threads, CPUs and observers. Here tasks are spawned and woken. [`end`] has the end of the runtime.
 
 mod end;
 mod parts;
@@ -57,80 +57,81 @@ use std::panic::Location;
 use std::thread;
 use std::time::Instant;
 
-/// How many workers can be the favourites of a lock: 32 KiB of marks. More than that are there only where many tasks have
-/// been stopped in the middle of their polls.
+/// Maximum number of workers that can be favourites of a lock; their marks take 32 KiB. There are more workers only if
+/// many tasks have been stopped in the middle of their polls.
 const MARKS: usize = 256;
 
-/// After so many runtimes their numbers come again: fewer than 2^14, as a mutex has room for.
+/// Number of runtimes after which their numbers repeat. It is below 2^14, because a mutex has room for no more.
 const RUNTIMES: u32 = 16_000;
 
-/// How many tasks there is room for from the start.
+/// Number of tasks for which there is room from the start.
 pub(crate) const FIRST_ROOM: usize = 1_024;
 
-/// What workers, wakers and handles share.
+/// The state that workers, wakers and handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Tells this process's runtimes apart: those of today at least.
+    /// Distinguishes this process's runtimes, at least those that exist at the same time.
     pub(crate) number: u16,
     pub(crate) machine: Machine<Job>,
+    pub(crate) registry: Registry,
     pub(crate) crew: Crew,
     pub(crate) cpus: HostCpus,
     pub(crate) observation: Observation,
-    /// There if this runtime is in virtual time, without workers.
+    /// Present if this runtime is in virtual time, without workers.
     pub(crate) paused: Option<Host>,
     pub(crate) slots: Box<[Slot]>,
-    /// None, if each poll is decided for.
+    /// The batches of each CPU. Empty if each poll is a separate scheduling decision.
     pub(crate) batches: Box<[Batches]>,
-    /// Which worker runs the task of each slot.
+    /// The worker that runs the task of each slot.
     pub(crate) meters: Arc<Meters>,
-    /// Who is to be woken by the timers of each CPU.
+    /// The waiters for the timers of each CPU.
     pub(crate) timers: Box<[Mutex<timers::Table>]>,
     /// Serves timers when no worker does any more.
     pub(crate) late: Late,
     pub(crate) errands: Errands,
-    /// Drives what tokio has, if tasks may use that.
+    /// tokio's driver, if tasks may use it.
     pub(crate) driver: Driver,
-    /// What each CPU has let go of.
+    /// Discarded values of each CPU, which foreign code will free.
     pub(crate) bins: Box<[Bin]>,
-    /// How many tasks are over of which the groups are in some bin, or in the hands of who empties that.
+    /// Number of finished tasks whose groups are in a bin, or held by the thread that empties it.
     pub(crate) nr_leaving: AtomicUsize,
     pub(crate) signal: i32,
     /// The seed of the siege, if this runtime is under one.
     pub(crate) siege: Option<u64>,
     /// The lowest latency nice value that a task may ask for.
     pub(crate) lowest_latency_nice: LatencyNice,
-    /// Whether a task group was ever there. Until then a task that ends leaves none.
+    /// Whether a task group was ever created. Until then a task that ends leaves none.
     pub(crate) has_groups: AtomicBool,
-    /// Whether foreign code is stopped.
+    /// Whether foreign code is preempted.
     pub(crate) preempts: bool,
-    /// How much CPU time there is in a second.
+    /// CPU time available in a second.
     pub(crate) capacity: Nanos,
     max_groups: usize,
-    /// The tasks that were spawned by no poll.
+    /// The tasks that were spawned outside of every poll.
     pub(crate) outsiders: Outsiders,
-    /// All CPUs, a copy for each of them: it is counted who knows the set.
+    /// All CPUs. Each CPU has its own copy of the set, because the set is reference counted.
     all: Box<[CpuSet]>,
-    pub(crate) registry: Registry,
 }
 
-/// What is asked for a task that is spawned.
+/// The attributes of a task that is spawned.
 #[derive(Debug)]
 pub(crate) struct NewTask {
     pub(crate) attr: Attr,
     pub(crate) slack: Nanos,
     pub(crate) reset_on_fork: bool,
     pub(crate) group: Option<Group>,
-    /// Whether it asks for CPUs of its own.
+    /// Whether it asks for its own CPUs.
     pub(crate) has_affinity: bool,
     pub(crate) name: Option<String>,
-    /// It is of the runtime itself, serves other tasks, and ends after them.
+    /// Set for a task of the runtime itself, which serves other tasks and ends after them.
     pub(crate) serves: bool,
-    /// It is a blocking function.
+    /// Set for a blocking function.
     pub(crate) blocks: bool,
 }
 
 impl NewTask {
-    /// Whether the tasks that it spawns may begin with anything but the defaults, by what is asked for it now.
+    /// Returns whether tasks that it spawns may start with attributes other than the defaults, by those that are now
+    /// asked for it.
     fn bequeaths(&self) -> bool {
         let Attr { policy, latency_nice, slice, cookie, .. } = self.attr;
         let plain = policy == Policy::Normal(Nice::default())
@@ -144,7 +145,7 @@ impl NewTask {
     }
 }
 
-/// What the machine asks for: a CPU that is to switch is kicked at once.
+/// The effects of machine calls: a CPU that must switch is kicked at once.
 pub(crate) struct KickNow<'a>(pub(crate) &'a Shared);
 
 impl Effects<Job> for KickNow<'_> {
@@ -165,8 +166,8 @@ impl Effects<Job> for KickNow<'_> {
     }
 }
 
-/// As [`KickNow`], but the CPU of the calling worker, which is in a poll that probably ends soon,
-/// is not kicked before that.
+/// Effects as [`KickNow`], except that the CPU of the calling worker is not kicked at once, because the worker's poll
+/// probably ends soon.
 struct DeferOwnKick<'a> {
     shared: &'a Shared,
     own: CpuId,
@@ -202,14 +203,14 @@ impl Shared {
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
         let threads = builder.cores.unwrap_or(1);
         let topology = Topology::new(1, (cpus / threads) as u32, threads as u32);
-        let topology = topology.expect("the kernel has fewer CPUs");
+        let topology = topology.expect("the kernel limits the number of CPUs");
         let features = match builder.cores {
-            // Members of a batch could have several cookies.
+            // Members of a batch could have different cookies.
             Ok(_) => builder.features.in_runtime().without(Feature::BatchDispatch),
             Err(_) => builder.features.in_runtime(),
         };
-        // A task takes along what it has in the caches of its CPU, which is little beside the wait
-        // for the end of another's poll.
+        // A migration has no assumed cost: the cache content that a task loses is little beside the wait for the end of
+        // another task's poll.
         let mut numbers = Config {
             rt_runtime: Some(Config::RT_RUNTIME),
             migration_cost: Nanos::ZERO,
@@ -227,7 +228,7 @@ impl Shared {
         let (most_threads, max_groups) =
             (builder.most_threads(host_cpus.len()), builder.max_groups);
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
-        let machine = machine.expect("the numbers of the scheduler fit together");
+        let machine = machine.expect("the parameters of the scheduler are consistent");
         machine.reserve(FIRST_ROOM + max_groups);
         let threads = Arc::new(Threads::new(most_threads, builder.hooks));
         let meters = Arc::new(Meters::new(topology.cpus(), threads.clone()));
@@ -240,7 +241,8 @@ impl Shared {
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
         let (epoch, started) = (os::thread::now(), Instant::now());
         let teller = builder.observer.map(|observer| Teller::new(observer, epoch));
-        // What observers and accounts tell is told of decisions, and in virtual time a batch would never end.
+        // Observers and accounts need scheduling decisions, which polls of a batch do not have. In virtual time a batch
+        // would never end.
         let has_batches = features.has(Feature::BatchDispatch)
             && paused.is_none()
             && teller.is_none()
@@ -293,7 +295,7 @@ impl Shared {
     /// Starts the teller, the driver, the first worker of each slot, its spares, the keeper and the maker.
     ///
     /// # Errors
-    /// What the system refuses; then no thread is left.
+    /// The refusal of the system. No thread is left then.
     pub(crate) fn start(self: &Arc<Shared>) -> Result<(), Refusal> {
         guards::enlist(self);
         let started = self.start_threads();
@@ -326,7 +328,7 @@ impl Shared {
             if self.siege.is_some() {
                 self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
             }
-            // A thread that starts allocates. Before the first task may be stopped both are beyond that.
+            // A thread that starts allocates memory. Both threads are past that before the first task may be stopped.
             self.crew.keeper.wait_until_both_watch();
         }
         Ok(())
@@ -349,15 +351,14 @@ impl Shared {
         self.crew.keep_servant(thread);
     }
 
-    /// Asks the calling thread's worker, if it is one of this runtime's. May be called in a signal
-    /// handler.
+    /// Calls `ask` with the calling thread's worker, if it is one of this runtime's. May be called in a signal handler.
     pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
         let ours = |worker: &Worker| std::ptr::eq(&raw const *worker.shared, self);
         crate::worker::current::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
     }
 
-    /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare.
-    /// `false` if there is none, or the worker does not block any more.
+    /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare. Returns `false` if
+    /// there is no spare, or the worker does not block any more.
     pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
         let slot = self.slot(cpu);
         let Some(spare) = slot.take_spare() else {
@@ -371,8 +372,8 @@ impl Shared {
         if taken {
             self.grant(spare);
         } else {
-            // Not to the pool, whose lock the handler must not take. If 64 others came meanwhile, this
-            // one waits until the end.
+            // The spare does not return to the pool, whose lock the handler must not take. If 64 others came meanwhile,
+            // it waits until the end.
             slot.put_spare(spare);
         }
         taken
@@ -387,32 +388,32 @@ impl Shared {
         &self.slots[cpu.index()]
     }
 
-    /// As [`Threads::worker`].
+    /// Returns a worker, as [`Threads::worker`].
     pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
         self.crew.threads.worker(id)
     }
 
-    /// Whether each worker is bound to the CPU behind its slot.
+    /// Returns whether each worker is bound to the CPU behind its slot.
     pub(crate) fn pins(&self) -> bool {
         self.cpus.pins
     }
 
-    /// Binds a worker's thread to the CPU behind a slot, if workers are to be bound. A refusal costs
-    /// precision, not sense.
+    /// Binds a worker's thread to the CPU behind a slot, if workers are bound. A refusal costs precision, but not
+    /// correctness.
     pub(crate) fn pin(&self, worker: &Worker, cpu: CpuId) {
         if self.cpus.pins {
             os::thread::bind(worker.tid(), [self.cpus.numbers[cpu.index()]]);
         }
     }
 
-    /// Where the owner of a slot is to wake that sleeps on a CPU: there, or where no owner is. `None` if that is nowhere.
+    /// Returns the CPU on which the sleeping owner of a slot should wake: where it slept, or where no owner is. Returns
+    /// `None` if there is no such CPU.
     pub(crate) fn home_of(&self, slot: CpuId, slept_on: u32) -> Option<u32> {
         let all = self.cpus.numbers.iter().map(|&cpu| cpu as u32);
         std::iter::once(slept_on).chain(all).find(|&cpu| !self.cpus.homes.has_others(slot, cpu))
     }
 
-    /// Binds a worker's thread to the CPUs behind these, or to all of the process; not if it is pinned, to one
-    /// of them.
+    /// Binds a worker's thread to the CPUs behind `cpus`, or to all of the process. A pinned thread is not changed.
     pub(crate) fn bind(&self, worker: &Worker, cpus: Option<&CpuSet>) {
         let behind = |cpu: CpuId| self.cpus.numbers[cpu.index()];
         match cpus {
@@ -422,7 +423,7 @@ impl Shared {
         };
     }
 
-    /// What each slot and each worker does, as far as that is known without locks.
+    /// Writes the state of each slot and each worker, as far as that is known without locks.
     pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let nr_live = self.registry.nr_live();
         let (scarce, waiting) = (self.crew.maker.is_scarce(), self.crew.maker.nr_in_lobby());
@@ -434,7 +435,7 @@ impl Shared {
             let (asked, spare) = (slot.is_pending(), slot.has_spares(1));
             let (waits, due) = (self.is_wanted(cpu), self.machine.next_expiry(cpu));
             write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
-            writeln!(out, "has a spare {spare}, somebody waits {waits}, next expiry {due:?}")?;
+            writeln!(out, "has a spare {spare}, tasks wait {waits}, next expiry {due:?}")?;
         }
         self.crew.threads.workers().try_for_each(|worker| worker.picture(out))
     }
@@ -443,7 +444,7 @@ impl Shared {
         self.crew.is_over()
     }
 
-    /// Whether somebody waits for a CPU, as far as is known without locks.
+    /// Returns whether a task waits for a CPU, as far as is known without locks.
     pub(crate) fn somebody_waits(&self) -> bool {
         self.machine.config().topology.iter().any(|cpu| self.is_wanted(cpu))
     }
@@ -455,14 +456,14 @@ impl Shared {
         }
     }
 
-    /// Makes a blocked task runnable, which it could have been since `since`.
+    /// Wakes a blocked task, which is runnable since `since`.
     pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
         self.tell_wake(&task, since);
         self.queue(now, task, false);
     }
 
-    /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
-    /// fair. It waits for the end of that poll then, though not for long.
+    /// Enqueues a task. If the caller is in a poll, and both are fair, the task goes to the caller's run queue. It then
+    /// waits for the end of that poll, though not for long.
     fn queue(&self, now: Time, mut task: TaskOf<Job>, is_new: bool) {
         let poll = self.here(Worker::cpu_of_poll).flatten().or_else(here::cpu_of_poll);
         if is_new && !self.batches.is_empty() {
@@ -504,7 +505,7 @@ impl Shared {
         }
     }
 
-    /// Carries out a request for the task that `cell` belongs to.
+    /// Applies a request to the task of `cell`.
     pub(crate) fn change(&self, cell: &Cell, change: Change) {
         self.assert_that_may_ask();
         self.machine.change(os::thread::now(), cell, change, &mut KickNow(self));
@@ -557,18 +558,18 @@ impl Shared {
         result
     }
 
-    /// All CPUs of the runtime.
+    /// Returns all CPUs of the runtime.
     pub(crate) fn all(&self) -> &CpuSet {
         &self.all[self.part() % self.all.len()]
     }
 
-    /// What a limit comes to here.
+    /// Returns the engine's limit for `limit` in this runtime.
     pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
         limit.of(self.capacity, self.slots.len())
     }
 }
 
-/// A task that its runtime, which ends, does not take is cancelled, and its future dropped as that of an aborted task is.
+/// Cancels a task that the runtime, which ends, does not accept. Its future is dropped like that of an aborted task.
 #[cold]
 fn refuse(cell: &Arc<Cell>) {
     cell.note_aborted();

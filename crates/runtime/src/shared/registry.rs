@@ -1,4 +1,4 @@
-//! Which tasks are live, in parts with a lock each; and the boxes of those that are over.
+//! The live tasks, in parts with one lock each, and the boxes of tasks that are over.
 
 use super::{FIRST_ROOM, Shared};
 use crate::deferred::rubbish::{Rubbish, discard};
@@ -14,27 +14,27 @@ use runyard_smp::machine::TaskOf;
 use std::collections::VecDeque;
 use std::thread::{self, Thread};
 
-/// How many boxes of tasks that are over each part keeps, for a burst of spawns: 720 KiB at the most, and 4 MiB with their
-/// cells.
+/// Number of boxes of tasks that are over which each part keeps for a burst of spawns: at most 720 KiB, and 4 MiB with
+/// their cells.
 const BOXES: usize = 4_096;
 
-/// How large a cell is at the most that is kept with the box: with its future, which is gone. A thread that spawns frees
-/// what it allocates then; the allocator has that at hand.
+/// Maximum size, in bytes, of a cell that is kept with its box. It includes the future, which has been dropped. A
+/// spawning thread then frees memory of the same size that it allocates, so the allocator has it at hand.
 const KEPT: usize = 1_024;
 
-/// In how many parts the live tasks are for each CPU. All but one are for threads that are no workers: with one for each
-/// such thread, that would meet all workers at its lock, as these end what it spawned.
+/// Number of parts of the live tasks for each CPU. All but one are for threads that are not workers. If there were one
+/// for each such thread, all workers would contend for its lock, because they end the tasks that the thread spawned.
 const PARTS: usize = 4;
 
-/// Tasks that began on one CPU, away from its neighbours' cache lines.
+/// Tasks that were spawned on one CPU, on cache lines apart from those of neighbouring parts.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Part {
     live: Places<Arc<Cell>>,
     nr_live: usize,
-    /// How many of them serve the others, and end after them.
+    /// Number of these tasks that serve others, and end after them.
     nr_serving: usize,
-    /// Boxes of tasks that are over: own code may not free them.
+    /// Boxes of tasks that are over. The runtime's own code may not free them.
     boxes: Vec<TaskOf<Job>>,
 }
 
@@ -46,7 +46,7 @@ impl Default for Part {
 }
 
 impl Part {
-    /// A task of it is not live any more. Its box, if that is not kept.
+    /// Removes a task that is no longer live. Returns its box, unless that is kept.
     fn lose(
         &mut self,
         place: Place,
@@ -64,7 +64,7 @@ impl Part {
     }
 }
 
-/// Whether the cell of a task that is over is kept with its box.
+/// Returns whether the cell of a task that is over is kept with its box.
 fn is_kept(cell: &Cell) -> bool {
     size_of_val(cell) <= KEPT
 }
@@ -81,15 +81,15 @@ pub(crate) struct Registry {
     /// The number of tasks for which every CPU has room.
     room: AtomicUsize,
     next_task: NextTask,
-    /// No more tasks may come.
+    /// Set when no more tasks are accepted.
     closed: AtomicBool,
-    /// No more tasks may come that serve others, of which none is left.
+    /// Set when no more tasks that serve others are accepted, because no task is left to serve.
     serves_nobody: AtomicBool,
-    /// The thread that waits for the last of them to end.
+    /// The thread that waits for the last task to end.
     closer: OnceLock<Thread>,
 }
 
-/// The number of the task that is spawned next, away from the fields that all threads read.
+/// The number of the next task, on a cache line apart from the fields that all threads read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct NextTask(AtomicU64);
@@ -132,22 +132,22 @@ impl Registry {
         })
     }
 
-    /// Whether tasks that serve no others may still come.
+    /// Returns whether no more tasks are accepted, apart from tasks that serve others.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// No more tasks may come.
+    /// Accepts no more tasks, apart from tasks that serve others.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// The calling thread waits for the last tasks to end.
+    /// Notes that the calling thread waits for the last task to end.
     pub(super) fn be_closer(&self) {
         let _ = self.closer.set(thread::current());
     }
 
-    /// No more tasks may come that serve others.
+    /// Accepts no more tasks at all.
     pub(super) fn close_for_servants(&self) {
         self.serves_nobody.store(true, Ordering::SeqCst);
     }
@@ -158,7 +158,7 @@ impl Registry {
         without_preemption(|| self.parts.iter().map(|part| in_part(&lock(part))).sum())
     }
 
-    /// A task is over, or never was one. After it has left its part.
+    /// Counts a task that is over, or was refused, after it has left its part.
     fn one_less_live(&self) {
         if self.is_closed()
             && let Some(closer) = self.closer.get()
@@ -174,27 +174,28 @@ impl Registry {
         }
     }
 
-    /// Counts one box more. Their number, if there is no room for so many on every CPU.
+    /// Counts one more box. Returns the number of boxes if the CPUs lack room for so many tasks.
     fn count_box(&self) -> Option<usize> {
         let boxes = self.nr_boxes.fetch_add(1, Ordering::AcqRel) + 1;
         (boxes > self.room.load(Ordering::Acquire)).then_some(boxes)
     }
 
-    /// There is room for so many tasks on every CPU.
+    /// Notes that every CPU has room for so many tasks.
     fn has_room_for(&self, tasks: usize) {
         self.room.fetch_max(tasks, Ordering::AcqRel);
     }
 
-    /// How many tasks are not over, in each part as it is when that is looked at.
+    /// Returns the number of tasks that are not over. The parts are read one after the other.
     pub(crate) fn nr_live(&self) -> usize {
         without_preemption(|| self.parts.iter().map(|part| lock(part).nr_live).sum())
     }
 
-    /// Puts a new task among the live ones. The box of one that is over, if there is one; `None` if the task is refused.
+    /// Adds a new task to the live tasks. Returns `None` if the task is refused, and otherwise the box of a task that
+    /// is over, if there is one.
     ///
-    /// A runtime that ends takes no more tasks. It says so before it looks for the last time how many are live; a new task
-    /// is live before this looks whether the runtime says so. So either the end waits for the task, or the task is
-    /// refused.
+    /// A runtime that ends accepts no more tasks. It publishes that before it reads the number of live tasks for the
+    /// last time. A new task is live before this checks whether the runtime ends. So either the end waits for the task,
+    /// or the task is refused.
     pub(super) fn enroll(&self, cell: &Arc<Cell>, nth: usize) -> Option<Option<TaskOf<Job>>> {
         let used = without_preemption(|| {
             let mut part = lock(&self.parts[nth]);
@@ -214,33 +215,33 @@ impl Registry {
         None
     }
 
-    /// The cell of a live task.
+    /// Returns the cell of a live task.
     pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
         let place = Place(place);
         lock(&self.parts[place.part()]).live.get(place.key()).cloned()
     }
 
-    /// The place of some live task, as `drawn` has it. Allocates nothing.
+    /// Returns the place of a live task that the random number `drawn` selects. It allocates nothing.
     pub(crate) fn some_place(&self, drawn: u64) -> Option<u64> {
         let (part, from) = (drawn as u32 as usize % self.parts.len(), (drawn >> 32) as usize);
         let live = &lock(&self.parts[part]).live;
-        // New tasks have the lowest places that are free, or nearly so.
+        // New tasks get the lowest free places, or nearly so.
         let bound = (2 * live.len()).max(1);
         let mut near = (0..bound).map(|more| (from + more) % bound);
         near.find(|&key| live.contains(key)).map(|key| Place::new(part, key).0)
     }
 
-    /// The task at a place takes a mutex, or somebody gives back what it took.
+    /// Adds `more` guards to the task at a place. The number is negative for a release.
     pub(crate) fn count_guard_at(&self, place: u64, more: i32) {
         let place = Place(place);
         lock(&self.parts[place.part()]).live.count_guard(place.key(), more);
     }
 
-    /// The cells of the live tasks, in each part as it is when that is looked at.
+    /// Returns the cells of the live tasks. The parts are read one after the other.
     pub(crate) fn cells(&self) -> impl Iterator<Item = Arc<Cell>> {
         self.parts.iter().flat_map(|part| {
             let mut cells = Vec::new();
-            // The allocator is not called with the lock.
+            // The allocator is not called under the lock.
             while !without_preemption(|| {
                 let part = lock(part);
                 let has_room = part.live.len() <= cells.capacity();
@@ -255,13 +256,14 @@ impl Registry {
         })
     }
 
-    /// Tasks are over that [could wait](Shared::may_end_later). Most of them are of one part, as they ended one after the
-    /// other. The lock of a part is taken once for them: a thread that spawns wants it as well. In own code.
+    /// Ends tasks for which [`Shared::may_end_later`] returned true. Most of them are of one part, because they ended
+    /// one after the other. The lock of a part is taken once for them, because a spawning thread wants it as well.
+    /// Called in the runtime's own code.
     pub(crate) fn have_ended(&self, tasks: &mut [Option<TaskOf<Job>>]) {
         let mut held: Option<(usize, MutexGuard<'_, Part>)> = None;
         for place_of_task in tasks.iter_mut() {
             let Some(task) = place_of_task.take() else { continue };
-            let cell = &task.payload.as_ref().expect("it has its cell").cell;
+            let cell = &task.payload.as_ref().expect("a task has its cell").cell;
             let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
             let nth = place.part();
             let part = match held.take() {
@@ -282,7 +284,8 @@ impl Registry {
         self.one_less_live();
     }
 
-    /// A task is not live any more. Keeps its box for the next one, if there is room. In own code.
+    /// Removes a task that is no longer live. Keeps its box for the next task, if there is room. Called in the
+    /// runtime's own code.
     fn withdraw(
         &self,
         place: Place,
@@ -299,7 +302,7 @@ impl Registry {
 }
 
 impl Shared {
-    /// A box for a task more than there ever were at a time, with room for it on every CPU.
+    /// Returns a new box. If there are more boxes than ever before, makes room for the task on every CPU.
     #[cold]
     pub(super) fn new_box(&self, id: TaskId, attr: Attr, job: Job) -> TaskOf<Job> {
         if let Some(boxes) = self.registry.count_box() {
@@ -308,8 +311,7 @@ impl Shared {
         runyard_engine::task::Task::new(id, attr, job)
     }
 
-    /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
-    /// own code.
+    /// Ends a task. Keeps its box and its cell for the next task, if there is room. Called in a worker's own code.
     pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
         if self.has_groups.load(Ordering::SeqCst) {
             cell.note_ended(&task.account());
@@ -317,7 +319,7 @@ impl Shared {
         }
         cell.note_used(task.runtime());
         let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
-        // The cell goes when the box is used again, by a spawn, which may free it.
+        // The cell is freed when the box is used again. That is in a spawn, which may free memory.
         let (kept, gone) = if is_kept(&cell) { (Some(cell), None) } else { (None, Some(cell)) };
         task.payload = kept.map(|cell| Job { cell, todo: Todo::Nothing });
         let left = self.registry.withdraw(place, serves, Some(task));
@@ -325,8 +327,9 @@ impl Shared {
         gone.into_iter().for_each(|cell| discard(Rubbish::Cell(cell)));
     }
 
-    /// A task is over. Whether nothing but the list of the live tasks has to know that: then the task can wait for others, and
-    /// [`Registry::have_ended`]. In own code, with a lock held.
+    /// Records the end of a task. Returns whether only the list of the live tasks still has to learn of it. If so, the
+    /// task can be passed to [`Registry::have_ended`] later, together with others. Called in the runtime's own code, with
+    /// a lock held.
     pub(crate) fn may_end_later(&self, task: &TaskOf<Job>, cell: &Arc<Cell>) -> bool {
         let may = !self.has_groups.load(Ordering::SeqCst) && is_kept(cell);
         if may {
@@ -335,8 +338,8 @@ impl Shared {
         may
     }
 
-    /// Makes room on each CPU for so many live tasks. Memory is taken and freed outside of sections; of two
-    /// who do this at once one does it in vain.
+    /// Makes room on each CPU for `live` live tasks. Memory is allocated and freed outside of sections. If two threads
+    /// do this at once, one does it in vain.
     #[cold]
     fn make_room(&self, live: usize) {
         let len = live.next_power_of_two();
@@ -353,7 +356,7 @@ impl Shared {
         self.registry.has_room_for(len);
     }
 
-    /// The part of the live tasks to which a new one of the caller's belongs.
+    /// Returns the part of the live tasks to which a new task of the caller's belongs.
     pub(super) fn part(&self) -> usize {
         self.registry.part(self.here(|worker| worker.cpu().index()))
     }

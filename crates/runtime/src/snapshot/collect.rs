@@ -1,14 +1,14 @@
-//! How a snapshot is collected: from the live tasks, and from where each of them may be.
+//! The collection of a snapshot, from the live tasks and from the places where each of them may be.
 //!
-//! The list of live tasks comes first, and says which tasks are in the snapshot. Then each run queue is looked at
-//! under its lock, once; then the places of tasks that are in none: their cells, the threads on which they block in
-//! the kernel, the lobby. A task that moves meanwhile may be missed; all is looked at again for it, at most
-//! [`ROUNDS`] times in all. One that was seen twice is taken as it was seen last.
+//! The list of live tasks comes first, and defines the tasks of the snapshot. Then each run queue is read once under
+//! its lock. After that come the places of tasks that are in no run queue: their cells, the threads on which they block
+//! in the kernel, the lobby. A task that moves meanwhile may be missed. Then all places are read again for it, at most
+//! [`ROUNDS`] times in total. If a task was seen twice, the last state counts.
 //!
-//! Invariants: no lock is held while memory is taken, given back, or foreign code called: what is found under a
-//! lock goes to a list that has room for it. One lock is held at a time.
+//! Invariants: no lock is held while memory is allocated or freed, or foreign code called: a task that is found under a
+//! lock goes to a list that has room for it; one lock is held at a time.
 //!
-//! Rejected: to stop all CPUs for a moment. A snapshot would cost tasks what it now costs its caller.
+//! Rejected: to stop all CPUs for a moment. Then tasks would pay the cost of a snapshot, and not its caller.
 
 use super::{Counts, CpuSnapshot, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState};
 use crate::group::{Group, WeakGroup};
@@ -30,23 +30,23 @@ use runyard_smp::machine::TaskOf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How often tasks are looked for. One that is missed moved in the moment between two looks.
+/// Maximum number of rounds in which tasks are searched. A task that is missed moved between two reads.
 const ROUNDS: usize = 3;
 
-/// For how many tasks more than were there a moment ago there is room in a list.
+/// Room in a list for tasks that arrive after its size was read.
 const MORE: usize = 64;
 
-/// The groups that there are.
+/// The existing groups.
 #[derive(Debug, Default)]
 pub(crate) struct Groups(Mutex<List<WeakGroup>>);
 
 impl Groups {
-    /// A group was created.
+    /// Adds a group that was created.
     pub(crate) fn note(&self, group: WeakGroup) {
         without_preemption(|| lock(&self.0).push(group));
     }
 
-    /// A group is about to be removed.
+    /// Removes a group that is about to end.
     pub(crate) fn forget(&self, id: GroupId) {
         let gone = without_preemption(|| {
             let mut all = lock(&self.0);
@@ -62,7 +62,7 @@ impl Groups {
     }
 }
 
-/// A task as it was found.
+/// The state in which a task was found.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     id: TaskId,
@@ -73,7 +73,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// A task that is in no run queue.
+    /// Returns the state of a task that is in no run queue.
     fn out_of_queue(task: &Task<Job>, state: TaskState) -> Seen {
         Seen { id: task.id, state, cpu: task.cpu(), waits: None, account: task.account() }
     }
@@ -89,22 +89,23 @@ impl Seen {
     }
 }
 
-/// A CPU as it was found.
+/// The state in which a CPU was found.
 struct SeenCpu {
     running: Option<TaskId>,
     waiting: usize,
     account: Account,
     ended: Account,
-    /// What the tasks of groups used here: each is that of a listed group, or of one below which is not listed.
+    /// CPU time that the tasks of groups used on this CPU. The time of a group that is not listed counts for the
+    /// nearest listed group above it.
     used: Vec<(GroupId, Nanos)>,
 }
 
 impl Shared {
-    /// What was done until now. In foreign code: this takes memory.
+    /// Returns a snapshot. Called in foreign code, because it allocates memory.
     pub(crate) fn snapshot(self: &Arc<Shared>) -> Snapshot {
         let uptime = self.observation.started.elapsed();
         let cells: Vec<_> = self.registry.cells().collect();
-        // These stay while CPUs are looked at, so that no other group takes over a number of one of them.
+        // These handles keep the groups alive while CPUs are read, so that no new group gets the number of one of them.
         let groups = self.observation.groups.all();
         let listed: BTreeSet<_> = groups.iter().map(Group::id).collect();
         let (cpus, seen) = self.find(&cells, &listed);
@@ -122,7 +123,7 @@ impl Shared {
         tasks.sort_unstable_by_key(|task| task.id);
         let mut ended = Account::default();
         cpus.iter().for_each(|cpu| ended.add(&cpu.ended));
-        // Each keeps the thread of its poll.
+        // Each stopped task keeps the thread of its poll.
         let stops = |task: &&TaskSnapshot| task.state == TaskState::Stopped;
         let stopped_threads = tasks.iter().filter(stops).count();
         Snapshot {
@@ -138,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// Looks for the tasks that have these cells, until all were found or it was done often enough.
+    /// Searches the tasks of these cells, until all were found or the last round is over.
     fn find(
         &self,
         cells: &[Arc<Cell>],
@@ -157,7 +158,7 @@ impl Shared {
                 let see = |task: &mut TaskOf<Job>| Seen::out_of_queue(task, TaskState::Blocked);
                 list.extend(without_preemption(|| cell.look_at_parked(see)));
             }
-            // Who was seen before in this round has moved since.
+            // A task that was seen before in this round has moved since.
             found.extend(list.iter().map(|seen| (seen.id, *seen)));
             let is_missed = |cell: &Arc<Cell>| !found.contains_key(&cell.id) && !cell.is_done();
             if !cells.iter().any(is_missed) {
@@ -174,7 +175,7 @@ impl Shared {
         list: &mut Vec<Seen>,
         listed: &BTreeSet<GroupId>,
     ) -> SeenCpu {
-        // A group whose CPU time this CPU has is not removed before the lock is free.
+        // A group for which this CPU holds CPU time is not removed before the lock is free.
         let nearest = |mut group: GroupId| {
             while group != GroupId::ROOT && !listed.contains(&group) {
                 group = self.machine.groups().parent(group);
@@ -215,7 +216,7 @@ impl Shared {
         }
     }
 
-    /// Adds the tasks of the batch of a CPU, if there is one: which of them is polled, and how many wait.
+    /// Adds the tasks of a CPU's batch, if there is one: the task that is polled, and the waiting ones.
     fn look_into_batch(
         &self,
         cpu: CpuId,
@@ -241,7 +242,7 @@ impl Shared {
     /// Adds the tasks that block in the kernel, and those that wait for threads.
     fn look_elsewhere(&self, list: &mut Vec<Seen>) {
         list.reserve(self.crew.threads.nr_running() + self.crew.maker.nr_in_lobby() + MORE);
-        // Of more than that who came just now is missed.
+        // If more tasks than that have just arrived, the rest is missed.
         let add = |list: &mut Vec<Seen>, task: &Task<Job>, state| {
             if list.len() < list.capacity() {
                 list.push(Seen::out_of_queue(task, state));
@@ -281,7 +282,7 @@ fn oldest_wait(tasks: &[TaskSnapshot]) -> Option<OldestWait> {
     Some(OldestWait { task: task.id, name: task.name.clone(), cpu: task.cpu, waits })
 }
 
-/// The groups with what they come to.
+/// The groups, each with the number of its tasks and its total account.
 struct Totals(BTreeMap<GroupId, (Group, usize, Account)>);
 
 impl Totals {
@@ -294,13 +295,13 @@ impl Totals {
         totals
     }
 
-    /// A task is in this group, if any, and did that. The CPU time that it used there is with the CPUs.
+    /// Adds a task and its account to its group, if it has one. The CPU time that it used there comes from the CPUs.
     fn add(&mut self, group: Option<Group>, account: Account) {
         let account = Account { run: Nanos::ZERO, ..account };
         group.iter().for_each(|group| self.add_to_all(group, 1, account));
     }
 
-    /// The tasks of a group used so much of a CPU. Nothing is said of those that are in none.
+    /// Adds CPU time that the tasks of a group used on a CPU. Tasks in no group are not counted.
     fn add_used(&mut self, group: GroupId, used: Nanos) {
         if let Some((group, ..)) = self.0.get(&group) {
             let account = Account { run: used, ..Account::default() };
@@ -308,7 +309,7 @@ impl Totals {
         }
     }
 
-    /// To the group and those above it.
+    /// Adds to the group and to those above it.
     fn add_to_all(&mut self, group: &Group, tasks: usize, account: Account) {
         for group in group.lineage() {
             let new = || (group.clone(), 0, Account::default());

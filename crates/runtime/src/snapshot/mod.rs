@@ -1,10 +1,10 @@
-//! What the CPUs, the tasks and the groups of a runtime have done, at a moment.
+//! Snapshots: the state of the CPUs, the tasks and the groups of a runtime at one moment, with their totals.
 //!
-//! Here is what users see. How it is collected: [`collect`]. How it is shown: [`show`]. How it is published
-//! through the crate `metrics`: the module `publish`, which is there with the feature `metrics`.
+//! This file has the types that users see. [`collect`] collects a snapshot, and [`show`] prints it. The module
+//! `publish`, with the feature `metrics`, publishes it through the crate `metrics`.
 //!
-//! The engine counts ([`runyard_engine::account`]); nothing is counted twice. So the numbers of the CPUs are those
-//! of the tasks and of [`Snapshot::ended`]. Page: docs/design/watching.md.
+//! The engine keeps all counters ([`runyard_engine::account`]), and each event is counted once. So the numbers of the
+//! CPUs are the sum of those of the tasks and [`Snapshot::ended`]. The design is in docs/design/watching.md.
 
 mod collect;
 #[cfg(feature = "metrics")]
@@ -18,11 +18,11 @@ use runyard_engine::attr::Policy;
 use runyard_engine::task::TaskId;
 use std::time::Duration;
 
-/// What a runtime has done until a moment: [`Runtime::snapshot`](crate::Runtime::snapshot).
+/// The state of a runtime at one moment, and its totals so far: the result of
+/// [`Runtime::snapshot`](crate::Runtime::snapshot).
 ///
-/// Each CPU is looked at for itself, a moment after the one before; what is said of one CPU and of the tasks that
-/// are there is of the same instant. While nothing runs, the numbers of all CPUs are those of all tasks and of
-/// [`Snapshot::ended`] together.
+/// The CPUs are read one after the other. The data of one CPU and of the tasks on it are of the same instant. While no
+/// task runs, the numbers of all CPUs are the sum of those of all tasks and [`Snapshot::ended`].
 ///
 /// Its `Display` is a table for people, with a line for each CPU, group and task. Programs read the fields.
 ///
@@ -41,9 +41,9 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// For how long the runtime has been there.
+    /// Time since the start of the runtime.
     pub uptime: Duration,
-    /// Whether all [`Counts`] are counted ([`Builder::statistics`](crate::Builder::statistics)). If not, only
+    /// Whether all [`Counts`] are kept ([`Builder::statistics`](crate::Builder::statistics)). If not, only
     /// [`Counts::run`] is, and the others are zero.
     pub statistics: bool,
     /// The CPUs, in their order.
@@ -52,45 +52,46 @@ pub struct Snapshot {
     pub tasks: Vec<TaskSnapshot>,
     /// The groups, in the order of their paths.
     pub groups: Vec<GroupSnapshot>,
-    /// What the tasks did that are over.
+    /// Totals of the tasks that are over.
     pub ended: Counts,
-    /// The kernel threads that run tasks, those that wait to do so, and those that tasks keep.
+    /// Number of kernel threads that run tasks, that wait to do so, and that tasks keep.
     pub threads: usize,
-    /// Those of them that were stopped in the middle of a poll and wait to go on.
+    /// Number of these threads that were stopped in the middle of a poll and wait to go on.
     pub stopped_threads: usize,
     /// The task that has waited longest for a CPU, if any waits.
     pub oldest_wait: Option<OldestWait>,
 }
 
-/// Numbers that only grow. Of a task: since it was spawned. Of a CPU: of all that ran there. All but the first are
-/// zero without [`Builder::statistics`](crate::Builder::statistics).
+/// Counters that only grow. Those of a task count since it was spawned, and those of a CPU count all tasks that ran
+/// there. All but the first are zero without [`Builder::statistics`](crate::Builder::statistics).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// CPU time that was charged. What a poll uses while it has lost its CPU to others, as it blocks in the
-    /// kernel, is not in it.
+    /// CPU time charged. It omits the time that a poll uses after it has lost its CPU to others because it blocks in
+    /// the kernel.
     pub run: Duration,
-    /// Time of waiting for a CPU, of the waits that are over. On a CPU: of those that ended there.
+    /// Time of waiting for a CPU, in waits that are over. For a CPU: in waits that ended there.
     pub wait: Duration,
-    /// How often a task came to a CPU that had run another before, or none.
+    /// Number of times that a task got a CPU which had run another task before, or none.
     pub switches: u64,
-    /// How often a task came to another CPU than the one where it ran last.
+    /// Number of times that a task got another CPU than the one on which it ran last.
     pub migrations: u64,
-    /// How often a task lost its CPU without asking for that.
+    /// Number of times that a task lost its CPU involuntarily.
     pub preemptions: Preemptions,
 }
 
-/// How often tasks lost their CPU without asking for that, by the cause.
+/// Number of times that tasks lost their CPU involuntarily, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preemptions {
-    /// A more important task came: a real-time one of a better priority, or any where a SCHED_IDLE one ran.
+    /// A more important task became runnable: a real-time task of a higher priority, or any other task while a
+    /// SCHED_IDLE task ran.
     pub important: u64,
-    /// Its turn was over, and that of a task began that is as important.
+    /// Its turn was over, and an equally important task had its turn.
     pub turn: u64,
     /// A limit was reached: that of a group, or the one of all real-time tasks.
     pub limit: u64,
-    /// It was moved to another CPU: it may not stay on this one, or another one asked for it.
+    /// It was moved to another CPU, because it may not stay on this one or another CPU asked for it.
     pub moved: u64,
 }
 
@@ -98,13 +99,13 @@ pub struct Preemptions {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CpuSnapshot {
-    /// Which one, from 0.
+    /// The number of the CPU, counted from 0.
     pub cpu: usize,
-    /// Who runs there; nobody if it is idle.
+    /// The task that runs there; none if the CPU is idle.
     pub running: Option<TaskId>,
-    /// How many tasks wait there.
+    /// Number of tasks that wait there.
     pub waiting: usize,
-    /// What was done there.
+    /// Totals of the tasks while they were there.
     pub counts: Counts,
 }
 
@@ -114,23 +115,23 @@ pub struct CpuSnapshot {
 pub struct TaskSnapshot {
     /// Its number.
     pub id: TaskId,
-    /// The name that it was given.
+    /// The task's name, if it has one.
     pub name: Option<String>,
-    /// The policy that was asked for it last.
+    /// The policy that was last asked for the task.
     pub policy: Policy,
     /// The path of its group, if it is in one.
     pub group: Option<String>,
-    /// What it does at the moment.
+    /// The state of the task.
     pub state: TaskState,
-    /// The CPU where it runs, waits, or did so last.
+    /// The CPU on which it runs or waits, or did so last.
     pub cpu: usize,
-    /// For how long it has waited for a CPU by now, if it does. This is not yet in its counts.
+    /// Time for which it has waited for a CPU so far, if it waits. Its counts do not include this yet.
     pub waits: Option<Duration>,
-    /// What it did. All is zero while it is [moving](TaskState::Moving).
+    /// Its totals. All are zero while it is [moving](TaskState::Moving).
     pub counts: Counts,
 }
 
-/// What a task does at a moment.
+/// The state of a task at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TaskState {
@@ -140,13 +141,13 @@ pub enum TaskState {
     Waiting,
     /// It waits for a CPU in the middle of a poll, on a kernel thread of its own.
     Stopped,
-    /// It waits for something else: it awaits.
+    /// It awaits something other than a CPU.
     Blocked,
-    /// Its poll blocks in the kernel, and others have its CPU.
+    /// Its poll blocks in the kernel, and other tasks have its CPU.
     InKernel,
-    /// It waits for a kernel thread: the system refuses some.
+    /// It waits for a kernel thread, because the system refuses more.
     AwaitsThread,
-    /// It was on its way from one of these to another, and was not found.
+    /// It changed from one of these states to another, and was not found.
     Moving,
 }
 
@@ -154,13 +155,13 @@ pub enum TaskState {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GroupSnapshot {
-    /// The names of the groups above it and its own, as [`Group::path`](crate::Group::path) has them.
+    /// The names of the groups above it and its own, as [`Group::path`](crate::Group::path) returns them.
     pub path: String,
-    /// How many tasks are in it and in the groups below.
+    /// Number of tasks in it and in the groups below.
     pub tasks: usize,
-    /// What these did in their lives, and those that ended in it and below. A task that goes to another group
-    /// takes its numbers along, but for the CPU time: that is the time which tasks used while they were in the group,
-    /// as [`Group::usage`](crate::Group::usage) has it.
+    /// Totals of these tasks since they were spawned, and of those that ended in the group and below. A task that moves
+    /// to another group takes its totals along, except the CPU time. That is the time which tasks used while they were
+    /// in the group, as in [`Group::usage`](crate::Group::usage).
     pub counts: Counts,
 }
 
@@ -168,18 +169,18 @@ pub struct GroupSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OldestWait {
-    /// Which task.
+    /// The number of the task.
     pub task: TaskId,
-    /// The name that it was given.
+    /// The task's name, if it has one.
     pub name: Option<String>,
-    /// Where it waits.
+    /// The CPU on which it waits.
     pub cpu: usize,
-    /// For how long by now.
+    /// Time for which it has waited so far.
     pub waits: Duration,
 }
 
 impl Preemptions {
-    /// For whatever cause.
+    /// Returns the sum over all causes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.important + self.turn + self.limit + self.moved
@@ -187,7 +188,7 @@ impl Preemptions {
 }
 
 impl TaskState {
-    /// One word for it.
+    /// Returns one word for the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

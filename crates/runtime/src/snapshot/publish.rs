@@ -1,14 +1,14 @@
-//! A snapshot through the crate `metrics`, to whatever recorder the program has.
+//! Publication of a snapshot through the crate `metrics`, to the recorder that the program has installed.
 //!
-//! Counts are counters. Times are gauges, in seconds: a counter of that crate is a whole number. A task has no
-//! series of its own, as tasks come and go: what is said of tasks is the sum over all, those that are over
-//! included, so it never falls. The names are in docs/design/watching.md, and stay.
+//! Counts are counters. Times are gauges, in seconds, because a counter of that crate is a whole number. A single task
+//! has no series of its own, because tasks come and go. The series of tasks are sums over all tasks, including those
+//! that are over, so they never fall. The names are in docs/design/watching.md, and do not change.
 
 use super::{Counts, Snapshot, TaskState};
 use metrics::{Label, SharedString, Unit};
 use std::time::Duration;
 
-/// What is known of one series of names.
+/// The description of one series.
 struct Known {
     name: &'static str,
     unit: Unit,
@@ -24,7 +24,7 @@ const fn counter(name: &'static str, what: &'static str) -> Known {
     Known { name, unit: Unit::Count, is_counter: true, what }
 }
 
-/// The names of a kind of thing, in the order of [`record_counts`].
+/// The series of tasks, CPUs or groups, in the order of [`record_counts`].
 struct Names {
     run: Known,
     wait: Known,
@@ -39,24 +39,24 @@ macro_rules! names {
             run: gauge(
                 concat!("runyard_", $kind, "_run_seconds_total"),
                 Unit::Seconds,
-                concat!("CPU time that was charged, ", $of),
+                concat!("CPU time charged, ", $of),
             ),
             wait: gauge(
                 concat!("runyard_", $kind, "_wait_seconds_total"),
                 Unit::Seconds,
-                concat!("Time of waiting for a CPU, of waits that are over, ", $of),
+                concat!("Time of waiting for a CPU in waits that are over, ", $of),
             ),
             switches: counter(
                 concat!("runyard_", $kind, "_switches_total"),
-                concat!("How often a task came to a CPU, ", $of),
+                concat!("Number of times that a task got a CPU, ", $of),
             ),
             migrations: counter(
                 concat!("runyard_", $kind, "_migrations_total"),
-                concat!("How often a task came to another CPU than before, ", $of),
+                concat!("Number of times that a task got another CPU than before, ", $of),
             ),
             preemptions: counter(
                 concat!("runyard_", $kind, "_preemptions_total"),
-                concat!("How often a task lost its CPU without asking for that, ", $of),
+                concat!("Number of times that a task lost its CPU involuntarily, ", $of),
             ),
         }
     };
@@ -66,7 +66,8 @@ static TASKS: Names = names!("task", "over all tasks");
 static CPUS: Names = names!("cpu", "on a CPU");
 static GROUPS: Names = names!("group", "in a group and below");
 
-static UPTIME: Known = gauge("runyard_uptime_seconds", Unit::Seconds, "The age of the runtime");
+static UPTIME: Known =
+    gauge("runyard_uptime_seconds", Unit::Seconds, "Time since the start of the runtime");
 static LIVE: Known = gauge("runyard_tasks", Unit::Count, "Tasks that are not over, by state");
 static WAITING: Known = gauge("runyard_cpu_waiting_tasks", Unit::Count, "Tasks that wait on a CPU");
 static IN_GROUP: Known = gauge("runyard_group_tasks", Unit::Count, "Tasks in a group and below");
@@ -79,13 +80,13 @@ static STOPPED: Known = gauge(
 static OLDEST: Known = gauge(
     "runyard_oldest_wait_seconds",
     Unit::Seconds,
-    "For how long the task has waited that waits longest for a CPU",
+    "Time for which the longest waiting task has waited for a CPU",
 );
 
 impl Snapshot {
-    /// Publishes the numbers through the crate `metrics`: to the recorder of the calling thread or of the process.
-    /// Calls it on this thread; the runtime holds no lock meanwhile. A program does this every few seconds. Without a
-    /// recorder it does nothing. Only with the feature `metrics`.
+    /// Publishes the numbers through the crate `metrics`, to the recorder of the calling thread or of the process. The
+    /// recorder is called on this thread, and the runtime holds no lock meanwhile. A program calls this every few
+    /// seconds. It does nothing without a recorder. It needs the feature `metrics`.
     ///
     /// ```
     /// let runtime = runyard::Runtime::builder().workers(1).build();
@@ -117,8 +118,8 @@ impl Snapshot {
         }
     }
 
-    /// Tells the recorder what each name means, and its unit. Once, before [`Snapshot::record`]. Only with
-    /// the feature `metrics`.
+    /// Gives the recorder the meaning and the unit of each name. A program calls this once, before
+    /// [`Snapshot::record`]. It needs the feature `metrics`.
     pub fn describe() {
         let plain = [&UPTIME, &LIVE, &WAITING, &IN_GROUP, &THREADS, &STOPPED, &OLDEST];
         let counts = [&TASKS, &CPUS, &GROUPS].into_iter().flat_map(|names| {
@@ -135,7 +136,7 @@ impl Snapshot {
 }
 
 impl TaskState {
-    /// All of them.
+    /// All states.
     const ALL: [TaskState; 7] = [
         TaskState::Running,
         TaskState::Waiting,

@@ -1,15 +1,15 @@
-//! A snapshot as a table, in the manner of the kernel's `/proc/sched_debug`: one line for each CPU, group and task,
-//! in columns that line up.
+//! A snapshot as a table, like the kernel's `/proc/sched_debug`: one line for each CPU, group and task, in aligned
+//! columns.
 
 use super::{Counts, Snapshot};
 use std::fmt;
 use std::time::Duration;
 
-/// What the columns of [`Counts`] are called.
+/// The titles of the columns of [`Counts`].
 const COUNTS: [&str; 8] =
     ["run s", "wait s", "switches", "migrations", "important", "turn", "limit", "moved"];
 
-/// The first so many columns begin at the left, as they are words.
+/// A table. Its first `words` columns are words, and aligned to the left.
 struct Table {
     words: usize,
     rows: Vec<Vec<String>>,
@@ -111,12 +111,12 @@ impl fmt::Display for Table {
     }
 }
 
-/// With microseconds.
+/// Returns a time in seconds, with microseconds.
 fn seconds(span: Duration) -> String {
     format!("{}.{:06}", span.as_secs(), span.subsec_micros())
 }
 
-/// A name that users gave, as one column: what would break the line or the column is replaced.
+/// Returns a name that a user gave as one column. Characters that would break the line or the column are replaced.
 fn one_word(name: &str) -> String {
     let is_plain = |it: char| !it.is_whitespace() && !it.is_control();
     name.chars().map(|it| if is_plain(it) { it } else { '_' }).collect()

@@ -1,9 +1,9 @@
-//! For how long a poll has had its CPU: the time since it began, without that in which it was stopped or in a
-//! section that the program announced.
+//! The clock of a poll: the time since it began, without the time in which it was stopped or in a section that the
+//! program announced.
 //!
-//! The worker writes, in its signal handler too; the thread that looks for stalls reads at any moment. What that reads
-//! may be short of the truth by what is changed meanwhile, never above it. All is written only if the runtime has a
-//! callback for stalls.
+//! The worker writes it, also in its signal handler. The thread that detects stalls reads it at any moment. A value
+//! that it reads may be too small by a concurrent change, but never too large. The clock is written only if the runtime
+//! has a stall callback.
 
 use crate::os::sync::{AtomicU64, AtomicUsize, Ordering};
 use runyard_engine::time::{Nanos, Time};
@@ -12,38 +12,38 @@ use std::ops::Range;
 /// The clock of a worker's polls.
 #[derive(Debug, Default)]
 pub(crate) struct PollClock {
-    /// When the poll began; 0 while there is none.
+    /// Start of the poll, in nanoseconds; 0 while there is none.
     began: AtomicU64,
-    /// Since when its clock stands; 0 while that goes.
+    /// Time at which the clock was halted; 0 while it runs.
     halted_at: AtomicU64,
-    /// For how long it stood before that.
+    /// Nanoseconds for which the clock stood still in earlier halts.
     halted_for: AtomicU64,
-    /// The lowest address of the thread's stack, and where the stack of the poll begins.
+    /// The lowest address of the thread's stack. `top` is the address where the stack of the poll begins.
     lowest: AtomicUsize,
     top: AtomicUsize,
 }
 
-/// A poll, as it was seen.
+/// The state of a poll at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// When it began, which tells it from all others of its worker.
+    /// Start of the poll, which identifies it among all polls of its worker.
     pub(super) began: u64,
-    /// For how long it has had its CPU.
+    /// Time for which it has had its CPU.
     pub(super) lasted: Nanos,
-    /// Whether its clock goes.
+    /// Whether its clock runs.
     pub(super) goes: bool,
 }
 
 impl PollClock {
-    /// The worker has a new thread, of which the stack has this lowest address; `None` if that is not known.
+    /// Sets the lowest stack address of the worker's new thread; `None` if it is unknown.
     pub(crate) fn has_stack(&self, lowest: Option<usize>) {
-        // Until a poll begins on this stack, nothing of it is known.
+        // Until a poll begins on this stack, its range is unknown.
         self.top.store(0, Ordering::Relaxed);
         let lowest = lowest.unwrap_or(usize::MAX);
         self.lowest.store(lowest, Ordering::Relaxed);
     }
 
-    /// A poll begins, of which the stack begins below `top`.
+    /// Starts the clock of a poll. The stack of the poll begins below `top`.
     pub(crate) fn begin(&self, now: Time, top: usize) {
         self.top.store(top, Ordering::Relaxed);
         self.halted_at.store(0, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl PollClock {
         self.began.store(0, Ordering::Release);
     }
 
-    /// The clock stands from now on. `false` if it does already, and somebody else lets it go on.
+    /// Halts the clock. Returns `false` if it is halted already; then other code resumes it.
     pub(crate) fn halt(&self, now: Time) -> bool {
         let goes = self.halted_at.load(Ordering::Relaxed) == 0;
         if goes {
@@ -64,7 +64,7 @@ impl PollClock {
         goes
     }
 
-    /// It goes on. A reader that knows of the one store only takes the poll for shorter than it is.
+    /// Resumes the clock. A reader that sees only one of the two stores gets a time that is too short.
     pub(crate) fn go_on(&self, now: Time) {
         let since = Time(self.halted_at.load(Ordering::Relaxed));
         let halted = self.halted_for.load(Ordering::Relaxed) + now.since(since).0;
@@ -72,17 +72,17 @@ impl PollClock {
         self.halted_at.store(0, Ordering::SeqCst);
     }
 
-    /// Which poll there is: when it began.
+    /// Returns the start of the current poll, which identifies it.
     pub(crate) fn poll(&self) -> u64 {
         self.began.load(Ordering::SeqCst)
     }
 
-    /// The stack of the poll, and of what runs below it; nothing, if it is not known.
+    /// Returns the stack range of the poll and its callees. It is empty if it is unknown.
     pub(crate) fn stack(&self) -> Range<usize> {
         self.lowest.load(Ordering::Relaxed)..self.top.load(Ordering::Relaxed)
     }
 
-    /// The poll that there is, if one is there.
+    /// Returns the current poll, if there is one.
     pub(super) fn read(&self, now: Time) -> Option<Seen> {
         let began = self.poll();
         let halted_at = self.halted_at.load(Ordering::SeqCst);
@@ -111,7 +111,7 @@ mod tests {
         clock.begin(Time(10), 0);
         assert_eq!(lasted(&clock, 30), Some((20, true)));
         assert!(clock.halt(Time(30)));
-        assert!(!clock.halt(Time(40)), "it stands already");
+        assert!(!clock.halt(Time(40)), "it is halted already");
         assert_eq!(lasted(&clock, 50), Some((20, false)));
         clock.go_on(Time(60));
         assert_eq!(lasted(&clock, 65), Some((25, true)));

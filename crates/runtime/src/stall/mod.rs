@@ -1,7 +1,7 @@
 //! Stalls: a poll that keeps its CPU for long is reported to the program, with its backtrace.
 //!
-//! Here is what users see. When a poll began and how long it lasted: [`clock`]. Who looks, and calls the program:
-//! [`watch`]. How the backtrace is taken: `os::stack` and `os::unwind`. Page: docs/design/watching.md.
+//! This file has the types that users see. [`clock`] measures how long a poll lasts. [`watch`] detects stalls and calls
+//! the program. `os::stack` and `os::unwind` take the backtrace. The design is in docs/design/watching.md.
 
 mod clock;
 mod watch;
@@ -17,56 +17,58 @@ use runyard_engine::time::Nanos;
 use std::fmt;
 use std::time::Duration;
 
-/// A poll that has lasted for long: what [`Builder::on_stall`](crate::Builder::on_stall) is told.
+/// A report of a poll that has lasted for long, as [`Builder::on_stall`](crate::Builder::on_stall) receives it.
 ///
-/// Its `Display` is for people, and has the backtrace.
+/// Its `Display` is for people, and includes the backtrace.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StallReport {
     /// The task's number.
     pub task: TaskId,
-    /// The name that it was given.
+    /// The task's name, if it has one.
     pub name: Option<String>,
-    /// The policy that was asked for it last, with its priority or nice value.
+    /// The policy that was last asked for the task, with its priority or nice value.
     pub policy: Policy,
     /// The path of its group, if it is in one.
     pub group: Option<String>,
-    /// For how long its poll had lasted when that was seen.
+    /// How long the poll had lasted when the stall was detected.
     pub lasted: Duration,
-    /// How much CPU time the poll had used then at the least, if the system says. The first part of a poll, a quarter of
-    /// the limit or so, is not in it.
+    /// A lower bound of the CPU time that the poll had used by then, if the system reports it. It omits the first part
+    /// of the poll, about a quarter of the limit.
     pub used: Option<Duration>,
-    /// Where the poll was at that moment, or why that is not known.
+    /// The functions in which the poll was at that moment, or the reason why they are unknown.
     pub backtrace: Result<StallBacktrace, NoBacktrace>,
 }
 
-/// Where a poll was: the functions in which it was, the innermost first, down to the runtime.
+/// The functions in which a poll was, the innermost first, down to the runtime.
 ///
-/// It ends at a function that has no unwind tables. The C library of programs that are linked with musl has none: of a
-/// poll that is in one of its functions, only that function is known.
+/// The backtrace ends at a function without unwind tables. The C library of programs that are linked with musl has
+/// none. If a poll is in one of its functions, only that function is known.
 ///
-/// It has addresses only. `Display` looks up which functions they are, each time; that may take tens of milliseconds
-/// the first time, as the program's debug information is read.
+/// The backtrace holds only addresses. `Display` looks up their functions each time. The first time that may take tens
+/// of milliseconds, because it reads the program's debug information.
 #[derive(Clone, Debug)]
 pub struct StallBacktrace(Vec<usize>);
 
-/// Why there is no backtrace.
+/// The reason why there is no backtrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoBacktrace {
-    /// The runtime does not stop tasks, so it cannot interrupt this one: [`Runtime::preempts`](crate::Runtime::preempts).
+    /// The runtime does not preempt tasks, so it cannot interrupt this one:
+    /// [`Runtime::preempts`](crate::Runtime::preempts).
     Cooperative,
     /// The poll was over before it could be interrupted.
     PollEnded,
-    /// Its thread did not hear the signal within a second: it was stopped meanwhile, is deaf to the signal, or does
-    /// something in the kernel that no signal interrupts.
+    /// The thread did not handle the signal within a second. It was stopped meanwhile, has the signal blocked, or is in
+    /// a part of the kernel that no signal interrupts.
     NotHeard,
-    /// It runs on a stack that it has made itself.
+    /// The task runs on a stack that it has made itself.
     OtherStack,
 }
 
 impl StallBacktrace {
-    /// The addresses in the program: first that of the instruction that was next, then return addresses.
+    /// Returns the addresses in the program. The first is that of the next instruction, and the others are return
+    /// addresses.
     #[must_use]
     pub fn addresses(&self) -> &[usize] {
         &self.0
@@ -76,7 +78,8 @@ impl StallBacktrace {
 impl fmt::Display for StallBacktrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (nth, &address) in self.0.iter().enumerate() {
-            // A return address is behind its call, and looked up so; the first one is no return address.
+            // A return address lies behind its call, and is looked up as such. The first address is not a return
+            // address.
             os::symbols::describe(
                 nth,
                 if nth == 0 { address.wrapping_add(1) } else { address },
@@ -90,10 +93,10 @@ impl fmt::Display for StallBacktrace {
 impl fmt::Display for NoBacktrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NoBacktrace::Cooperative => "the runtime does not stop tasks",
+            NoBacktrace::Cooperative => "the runtime does not preempt tasks",
             NoBacktrace::PollEnded => "the poll was over before it could be interrupted",
-            NoBacktrace::NotHeard => "its thread did not hear the signal",
-            NoBacktrace::OtherStack => "it runs on a stack that it has made itself",
+            NoBacktrace::NotHeard => "its thread did not handle the signal in time",
+            NoBacktrace::OtherStack => "the task runs on a stack that it has made itself",
         })
     }
 }
@@ -112,7 +115,7 @@ impl fmt::Display for StallReport {
         }
         write!(f, ") has been in one poll for {:?}", self.lasted)?;
         if let Some(used) = self.used {
-            write!(f, " and has used {used:?} of CPU time at the least")?;
+            write!(f, " and has used at least {used:?} of CPU time")?;
         }
         match &self.backtrace {
             Ok(backtrace) => write!(f, "\n{backtrace}"),
@@ -121,14 +124,14 @@ impl fmt::Display for StallReport {
     }
 }
 
-/// What is to be called, and after how long.
+/// The function to be called, and the time after which a poll is a stall.
 #[derive(Clone)]
 pub(crate) struct OnStall {
     after: Nanos,
     call: Arc<dyn Fn(&StallReport) + Send + Sync>,
 }
 
-/// The shortest stall: less than some waits of the kernel for a CPU.
+/// The shortest time for a stall. Some waits of the kernel for a CPU are longer.
 const SHORTEST: Nanos = Nanos::from_micros(100);
 
 impl OnStall {

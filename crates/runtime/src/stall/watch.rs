@@ -1,19 +1,21 @@
-//! The thread that looks for stalls, and calls the program.
+//! The thread that detects stalls, and calls the program.
 //!
-//! It looks at the clocks of all polls four times in the time after which a poll is a stall, and at the very moment
-//! at which the next one would be. If nobody was in a poll for a second it rests, until somebody begins one.
+//! It checks the clocks of all polls four times in the time after which a poll is a stall. It also checks them at the
+//! very moment when the next poll would become one. If no poll has run for a second, it rests until one begins.
 //!
-//! The callback is foreign code: it may wait for the lock of a stopped task, or last. So it is called by this thread,
-//! which has no lock of the runtime, no slot, and no other duty; its own wait has the mark of runtimes
-//! ([`crate::crew::foreign`]). Meanwhile nobody looks: a stall that begins and ends during a call is not reported.
+//! The callback is foreign code: it may wait for the lock of a stopped task, or take long. So this thread calls it,
+//! which holds no lock of the runtime, no slot, and has no other duty. Its own waits have the mark of runtimes
+//! ([`crate::crew::foreign`]). It checks no poll during a call, so a stall that begins and ends meanwhile is not
+//! reported.
 //!
-//! The backtrace is taken by the thread of the poll, in the signal handler, which copies the stack and the registers
-//! and nothing else. This thread reads the copy.
+//! The thread of the poll takes the backtrace in its signal handler, which only copies the stack and the registers.
+//! This thread reads the copy.
 //!
-//! Rejected: the keeper. It looks at the owners of slots only, is not there without preemption, and neither
-//! allocates nor waits.
+//! Rejected: the keeper as the detector. It observes only the owners of slots, does not exist without preemption, and
+//! neither allocates nor waits.
 //!
-//! Invariants: a poll is reported once at the most; when the runtime is over, no callback runs, but one that ends it.
+//! Invariants: a poll is reported at most once; when the runtime is over, no callback runs, except one that ends the
+//! runtime.
 
 use super::clock::Seen;
 use super::{NoBacktrace, OnStall, StallBacktrace, StallReport};
@@ -29,28 +31,29 @@ use runyard_engine::time::{Nanos, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How often polls are looked at in the time after which they are stalls: what a poll used before the first look is
-/// not known.
+/// Number of checks in the time after which a poll is a stall. The CPU time that a poll used before the first check is
+/// unknown.
 const LOOKS: u64 = 4;
 
-/// After so long without a poll nobody is looked at.
+/// Time without a poll after which the thread rests.
 const REST_AFTER: Nanos = Nanos::from_millis(1_000);
 
-/// How long the thread of a poll may take to answer: more than the kernel keeps a thread waiting on a busy machine.
+/// Time that the thread of a poll may take to answer. It is longer than the kernel keeps a thread waiting on a busy
+/// machine.
 const PATIENCE: Nanos = Nanos::from_millis(1_000);
 
-/// How often it is looked meanwhile whether the poll is over.
+/// Interval of the checks, during that time, whether the poll is over.
 const PATIENCE_STEP: Nanos = Nanos::from_millis(2);
 
-/// Looks for stalls.
+/// The state of the thread that detects stalls.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     on_stall: OnStall,
-    /// Where the thread waits; changes when it is called.
+    /// Futex on which the thread waits. It changes when the thread is called.
     calls: AtomicU32,
-    /// It waits until it is called.
+    /// Set while the thread waits until it is called.
     rests: AtomicBool,
-    /// For one stack at a time.
+    /// The copy of one stack.
     pub(crate) copied: Copied,
 }
 
@@ -60,14 +63,14 @@ impl Stalls {
         Stalls { on_stall, calls, rests, copied: Copied::new() }
     }
 
-    /// The clock of a poll goes, or goes on. May be called in a signal handler.
+    /// Calls the thread if it rests, because the clock of a poll starts or resumes. May be called in a signal handler.
     pub(crate) fn somebody_runs(&self) {
         if self.rests.load(Ordering::SeqCst) && self.rests.swap(false, Ordering::SeqCst) {
             self.call();
         }
     }
 
-    /// Has the thread look at once. May be called in a signal handler.
+    /// Makes the thread check at once. May be called in a signal handler.
     pub(crate) fn call(&self) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         os::futex::wake(&self.calls);
@@ -79,7 +82,8 @@ impl Stalls {
             let calls = self.calls.load(Ordering::SeqCst);
             let next = looks.look(self, shared);
             let idles = os::thread::now().since(looks.active) >= REST_AFTER;
-            // Whoever begins a poll after this look sees that nobody looks, or was seen by the next one.
+            // A thread that begins a poll after this check sees that the detector rests, or the next check finds its
+            // poll.
             let was_resting = self.rests.swap(idles, Ordering::SeqCst);
             let until = if idles && was_resting { None } else { Some(os::thread::now() + next) };
             os::futex::wait(&self.calls, calls, until);
@@ -134,24 +138,24 @@ impl Stalls {
     }
 }
 
-/// What is remembered of looks.
+/// The results of earlier checks.
 struct Looks {
-    /// By worker.
+    /// The last known poll of each worker.
     polls: BTreeMap<u32, Known>,
-    /// When somebody was last seen in a poll of which the clock goes.
+    /// Time at which a poll with a running clock was last seen.
     active: Time,
 }
 
-/// What is known of a worker's last poll.
+/// The last known poll of a worker.
 struct Known {
     began: u64,
-    /// What its thread had used at the first look.
+    /// CPU time that its thread had used at the first check.
     used: Option<Nanos>,
     reported: bool,
 }
 
 impl Looks {
-    /// Looks at all polls, and reports those that have lasted for long. After how long the next look is due.
+    /// Checks all polls, and reports those that have lasted for long. Returns the time until the next check is due.
     fn look(&mut self, stalls: &Stalls, shared: &Shared) -> Nanos {
         let after = stalls.on_stall.after;
         let interval = Nanos(after.0 / LOOKS);
@@ -183,7 +187,7 @@ impl Looks {
     }
 }
 
-/// The thread.
+/// Runs the thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let _context = Entered::enter(shared);
     shared.observation.stalls.as_ref().expect("there is a callback").live(shared);

@@ -1,4 +1,4 @@
-//! How tasks are started, and what is asked for them before they start.
+//! The start of tasks, and the attributes with which they start.
 
 use crate::group::Group;
 use crate::os::here;
@@ -17,9 +17,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-pub(crate) const ONE_RUNTIME: &str = "a task and its group are of one runtime";
+pub(crate) const ONE_RUNTIME: &str = "a task and its group belong to the same runtime";
 
-/// The latency nice value itself, if the tasks of the runtime may ask for it.
+/// Returns the latency nice value, if the tasks of the runtime may ask for it.
 pub(crate) fn allowed(
     shared: &Shared,
     asked: LatencyNice,
@@ -32,8 +32,8 @@ pub(crate) fn is_same_runtime(group: Option<&Group>, shared: &Arc<Shared>) -> bo
     group.is_none_or(|group| group.is_in(shared))
 }
 
-/// Why a task or a group does not get the latency nice value that was asked for it: the owner of its runtime allows
-/// none that is as low.
+/// The error for a latency nice value that a task or a group may not have: it is below [the
+/// lowest](crate::Builder::min_latency_nice) that its runtime allows.
 ///
 /// ```
 /// use runyard::{LatencyNice, Runtime, Task, spawn};
@@ -59,11 +59,11 @@ impl fmt::Display for LatencyNiceError {
 
 impl std::error::Error for LatencyNiceError {}
 
-/// What is asked for a task that is about to start.
+/// The attributes of a task that is about to start.
 ///
-/// What is not said the task has from the task that spawns it: its policy and nice value, latency nice, slice, timer
-/// slack, CPUs, task group and cookie, as on Linux. See [`TaskBuilder::reset_on_fork`] for tasks that are not to pass on
-/// all of that. A task that is spawned outside of every task begins with the defaults.
+/// As on Linux, a task inherits each attribute that is not set from the task that spawns it: the policy and nice value,
+/// latency nice, slice, timer slack, CPUs, task group and cookie. [`TaskBuilder::reset_on_fork`] limits this for the
+/// tasks that a task spawns. A task that is spawned outside of every task begins with the defaults.
 ///
 /// ```
 /// use runyard::{Runtime, Task};
@@ -88,38 +88,38 @@ pub struct TaskBuilder {
     slice: Option<Slice>,
     cookie: Update<Cookie>,
     reset_on_fork: bool,
-    /// Kept is the group of the task that spawns it.
+    /// By default, the group of the spawning task.
     group: Update<Group>,
     name: Option<String>,
-    /// Whether it is a blocking function.
+    /// Set for a function that may block.
     blocks: bool,
 }
 
 impl TaskBuilder {
-    /// Its policy. That of the task that spawns it if not said, else SCHED_OTHER at nice 0.
+    /// Sets the policy. The default is the policy of the spawning task, or SCHED_OTHER at nice 0 without one.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> TaskBuilder {
         self.policy = Some(policy);
         self
     }
 
-    /// Real-time, first come first served, at a priority of 1..=99.
+    /// Sets the policy SCHED_FIFO (real-time, first come first served) with a priority of 1..=99.
     ///
     /// # Panics
-    /// If the priority is not one.
+    /// If the priority is not in 1..=99.
     #[must_use]
     pub fn fifo(self, priority: u8) -> TaskBuilder {
-        let prio = RtPrio::new(priority.into()).expect("a real-time priority is in 1..=99");
+        let prio = RtPrio::new(priority.into()).expect("a real-time priority must be in 1..=99");
         self.policy(Policy::Fifo(prio))
     }
 
-    /// Fair, at a nice value of -20..=19.
+    /// Sets the policy SCHED_OTHER (fair) with a nice value of -20..=19.
     ///
     /// # Panics
-    /// If the nice value is not one.
+    /// If the nice value is not in -20..=19.
     #[must_use]
     pub fn nice(mut self, nice: i8) -> TaskBuilder {
-        let nice = Nice::new(nice.into()).expect("a nice value is in -20..=19");
+        let nice = Nice::new(nice.into()).expect("a nice value must be in -20..=19");
         self.policy = Some(match self.policy {
             Some(Policy::Batch(_)) => Policy::Batch(nice),
             _ => Policy::Normal(nice),
@@ -127,49 +127,50 @@ impl TaskBuilder {
         self
     }
 
-    /// The runtime's CPUs on which it may run, counted from 0. Those of the task that spawns it if not said, else
-    /// all. While it is polled its thread is bound to the CPUs
-    /// of the machine behind these, unless they are all: threads and programs that it starts inherit that.
+    /// Sets the CPUs of the runtime on which the task may run, counted from 0. The default is the CPUs of the spawning
+    /// task, or all CPUs without one. While the task is polled, its thread is bound to the machine's CPUs behind these,
+    /// unless they are all of them. Threads and programs that the task starts inherit that binding.
     #[must_use]
     pub fn affinity(mut self, cpus: impl IntoIterator<Item = usize>) -> TaskBuilder {
         self.cpus = Some(cpus.into_iter().collect());
         self
     }
 
-    /// How much later than asked its timers may expire. That of the task that spawns it if not said, else
-    /// 50 us. Real-time tasks have no slack, whatever they pass on.
+    /// Sets the timer slack: how much later than requested the timers of the task may expire. The default is the slack
+    /// of the spawning task, or 50 us without one. Timers of a real-time task have no slack.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> TaskBuilder {
         self.slack = Some(slack);
         self
     }
 
-    /// A latency nice value of -20..=19: the lower it is, the less the task waits beside other fair
-    /// tasks, and it gets no more for it. That of the task that spawns it if not said, else 0.
+    /// Sets the latency nice value, in -20..=19. With a lower value, the task waits less beside other fair tasks, but
+    /// gets no more CPU time. The default is the value of the spawning task, or 0 without one.
     ///
     /// # Panics
-    /// If the value is not one.
+    /// If the value is not in -20..=19.
     #[must_use]
     pub fn latency_nice(mut self, nice: i8) -> TaskBuilder {
-        let nice = LatencyNice::new(nice.into()).expect("a latency nice value is in -20..=19");
+        let nice = LatencyNice::new(nice.into()).expect("a latency nice value must be in -20..=19");
         self.latency_nice = Some(nice);
         self
     }
 
-    /// How long the task wants to run at a time, while it is fair: 0.1 to 100 ms. That of the task that
-    /// spawns it if not said, else none of its own. It is EEVDF that looks at slices
-    /// ([`crate::runtime::experiments`]); where fair tasks are scheduled by CFS it is kept and has no effect.
+    /// Sets how long the task wants to run at a time while it is fair, in 0.1..=100 ms. The default is the slice of the
+    /// spawning task, or none without one. Only EEVDF uses slices ([`crate::runtime::experiments`]). Under CFS the
+    /// value is stored, but has no effect.
     ///
     /// # Panics
-    /// If it is not in 0.1..=100 ms.
+    /// If the slice is not in 0.1..=100 ms.
     #[must_use]
     pub fn slice(mut self, slice: Duration) -> TaskBuilder {
-        self.slice = Some(Slice::new(nanos(slice)).expect("a slice is in 0.1..=100 ms"));
+        self.slice = Some(Slice::new(nanos(slice)).expect("a slice must be in 0.1..=100 ms"));
         self
     }
 
-    /// Its own [cookie](crate::Builder::cookies), or none: then it has that of its task group. Its own is that of the task that
-    /// spawns it if not said. Where cookies have no effect ([`crate::Runtime::keeps_cookies`]) it is kept all the same.
+    /// Sets the task's own [cookie](crate::Builder::cookies). A task without its own cookie has that of its task group.
+    /// The default is the own cookie of the spawning task. If cookies have no effect
+    /// ([`crate::Runtime::keeps_cookies`]), the value is stored nevertheless.
     ///
     /// ```
     /// use runyard::{Cookie, Runtime, Task, spawn};
@@ -188,11 +189,12 @@ impl TaskBuilder {
         self
     }
 
-    /// Tasks that it spawns do not inherit what makes it more important than others, unless they ask for it: a
-    /// real-time task spawns tasks of SCHED_OTHER at nice 0, a task with a nice value below 0 spawns tasks at nice 0,
-    /// and all of them begin with latency nice 0 and without a slice of their own. The CPUs, the timer slack, the task
-    /// group, the cookie, and a policy that is no advantage are inherited all the same. This is `SCHED_RESET_ON_FORK`
-    /// of sched(7). It is not inherited itself.
+    /// Sets whether tasks that this task spawns start without its scheduling advantages, unless they ask for them. This
+    /// is `SCHED_RESET_ON_FORK` of sched(7), and is itself not inherited.
+    ///
+    /// A real-time task then spawns tasks of SCHED_OTHER at nice 0, and a task with a nice value below 0 spawns tasks
+    /// at nice 0. All of them begin with latency nice 0 and without their own slice. The CPUs, the timer slack, the
+    /// task group, the cookie, and a policy that is no advantage are still inherited.
     ///
     /// ```
     /// use runyard::{Nice, Policy, Runtime, Task, spawn};
@@ -215,21 +217,21 @@ impl TaskBuilder {
         self
     }
 
-    /// The task group that it is in, or none. That of the task that spawns it if not said.
+    /// Sets the task group of the task, or none. The default is the group of the spawning task.
     #[must_use]
     pub fn group<'a>(mut self, group: impl Into<Option<&'a Group>>) -> TaskBuilder {
         self.group = group.into().cloned().into();
         self
     }
 
-    /// A name, for people.
+    /// Sets the name of the task, for reports and traces.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> TaskBuilder {
         self.name = Some(name.into());
         self
     }
 
-    /// With a number after its name, or after `unnamed` if it has none.
+    /// Appends a number to the name, or to `unnamed` if there is none.
     #[cfg(feature = "rayon")]
     pub(crate) fn numbered(self, unnamed: &str, nth: usize) -> TaskBuilder {
         let name = format!("{}-{nth}", self.name.as_deref().unwrap_or(unnamed));
@@ -239,8 +241,8 @@ impl TaskBuilder {
     /// Starts the task in the runtime of the calling code.
     ///
     /// # Panics
-    /// If the calling code belongs to no runtime, the affinity has no CPU of it, the group is another's,
-    /// or the latency nice value is below its lowest ([`crate::Builder::min_latency_nice`]).
+    /// If the calling code belongs to no runtime, the runtime has none of the task's CPUs, the group belongs to another
+    /// runtime, or the latency nice value is below the lowest of the runtime ([`crate::Builder::min_latency_nice`]).
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
@@ -250,7 +252,7 @@ impl TaskBuilder {
         self.spawn_in(&current(), future)
     }
 
-    /// Starts a function that computes for long, or blocks: a task with one long poll.
+    /// Runs a function that computes for long, or blocks, as a task with one long poll.
     ///
     /// # Panics
     /// As [`TaskBuilder::spawn`].
@@ -263,8 +265,8 @@ impl TaskBuilder {
         builder.spawn(future)
     }
 
-    /// For a task with one long poll, that of `function`. Where tasks cooperate, nothing could take the CPU from it, and
-    /// it has none while it runs.
+    /// Returns the builder and the future of a task with one long poll, that of `function`. Without preemption such a
+    /// task has no CPU while it runs, because the runtime could not take the CPU from it.
     pub(crate) fn for_function<T>(
         mut self,
         function: impl FnOnce() -> T,
@@ -282,7 +284,7 @@ impl TaskBuilder {
         self.try_spawn_in(shared, future).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`TaskBuilder::spawn_on`] and [`TaskBuilder::try_spawn_on`].
+    /// Starts the task in `shared`, for [`TaskBuilder::spawn_on`] and [`TaskBuilder::try_spawn_on`].
     #[track_caller]
     pub(crate) fn try_spawn_in<F>(
         self,
@@ -325,7 +327,7 @@ impl TaskBuilder {
     }
 }
 
-/// Why a runtime does not take a task: see [`TaskBuilder::try_spawn_on`].
+/// The reason why a runtime does not accept a task; see [`TaskBuilder::try_spawn_on`].
 ///
 /// ```
 /// use runyard::{Runtime, Task};
@@ -339,14 +341,14 @@ impl TaskBuilder {
 pub enum SpawnError {
     /// The runtime has none of the CPUs that the task asks for.
     Affinity {
-        /// Those.
+        /// The CPUs that the task asks for.
         asked: Vec<usize>,
-        /// How many CPUs the runtime has: they count from 0.
+        /// Number of CPUs of the runtime, which count from 0.
         cpus: usize,
     },
     /// The latency nice value is below the lowest of the runtime.
     LatencyNice(LatencyNiceError),
-    /// The task group is another runtime's.
+    /// The task group belongs to another runtime.
     Group,
 }
 
@@ -354,7 +356,10 @@ impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SpawnError::Affinity { asked, cpus } => {
-                write!(f, "the runtime has {cpus} CPUs, from 0 on, and none of {asked:?}")
+                write!(
+                    f,
+                    "the runtime has {cpus} CPUs, numbered from 0, and none of the CPUs {asked:?}"
+                )
             }
             SpawnError::LatencyNice(error) => error.fmt(f),
             SpawnError::Group => f.write_str(ONE_RUNTIME),
@@ -372,7 +377,7 @@ impl std::error::Error for SpawnError {
 }
 
 impl Shared {
-    /// Those of `cpus` that this runtime has.
+    /// Returns those of `cpus` that this runtime has.
     ///
     /// # Panics
     /// If it has none of them.
@@ -381,11 +386,11 @@ impl Shared {
         let here = self.try_cpus_among(&wanted);
         here.unwrap_or_else(|| {
             let all = self.machine.all();
-            panic!("the runtime has CPUs {all}, and none of {wanted:?}")
+            panic!("the runtime has the CPUs {all}, and none of the CPUs {wanted:?}")
         })
     }
 
-    /// The same, or none if it has none of them.
+    /// Returns those of `wanted` that this runtime has, or `None` if it has none of them.
     pub(crate) fn try_cpus_among(&self, wanted: &[usize]) -> Option<CpuSet> {
         let has = |&&cpu: &&usize| cpu < self.slots.len();
         let here: CpuSet = wanted.iter().filter(has).map(|&cpu| CpuId::at(cpu)).collect();
@@ -393,7 +398,7 @@ impl Shared {
     }
 }
 
-/// Starts a task in the runtime of the calling code. It inherits what the calling task was asked for
+/// Starts a task in the runtime of the calling code. The task inherits the attributes of the calling task
 /// ([`TaskBuilder`]).
 ///
 /// ```
@@ -417,7 +422,7 @@ where
     Task::builder().spawn(future)
 }
 
-/// Runs a function that computes for long, or blocks: a task with one long poll.
+/// Runs a function that computes for long, or blocks, as a task with one long poll.
 ///
 /// ```
 /// use runyard::{Runtime, spawn_blocking};
@@ -437,15 +442,17 @@ pub fn spawn_blocking<T: Send + 'static>(
     Task::builder().spawn_blocking(function)
 }
 
-/// Runs a function that is going to block, in a task: the CPU goes to others at once, and the runtime sends
-/// no signal that could interrupt what the function waits for. Without this the runtime finds out that the thread
-/// blocks after one to two milliseconds, and waits that the kernel does not restart after a signal
-/// (`nanosleep`, `poll`, `epoll_wait`, any with a timeout) may end early with `EINTR`.
+/// Runs a function that is about to block, in a task. The CPU goes to other tasks at once, and the runtime sends no
+/// signal that could interrupt the function's wait.
 ///
-/// A function that computes all the same is stopped after a millisecond or so of CPU time. It waits for its turn then,
-/// and goes on like any task: by its policy, and within the limit of its group. Where it waits after that, it may be
-/// interrupted up to three times before the runtime leaves it alone again; so may any wait, once, by a signal that was
-/// on its way as the function began.
+/// Without this call the runtime detects after one to two milliseconds that the thread blocks. Waits that the kernel
+/// does not restart after a signal (`nanosleep`, `poll`, `epoll_wait`, any with a timeout) may then end early with
+/// `EINTR`.
+///
+/// If the function computes instead, it is stopped after about a millisecond of CPU time. It then waits for its turn
+/// and goes on like any task: by its policy, and within the limit of its group. If it waits after that, it may be
+/// interrupted up to three times before the runtime stops sending signals to it. In addition, a signal that was on its
+/// way when the function began may interrupt any wait once.
 ///
 /// ```
 /// use runyard::{Runtime, blocking, spawn};
@@ -459,9 +466,9 @@ pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
     crate::worker::current::section(function, Worker::blocking)
 }
 
-/// Runs a section in which the task is not stopped: a few microseconds under a lock that others
-/// spin or block on, say. Who wanted its CPU meanwhile gets it at the end. Short sections only:
-/// nobody, however important, runs on this CPU before that.
+/// Runs a section in which the task is not stopped, such as a few microseconds under a lock on which other tasks spin
+/// or block. A task that is due on this CPU meanwhile gets it at the end of the section. Sections must be short: until
+/// then no other task runs on this CPU, however important it is.
 ///
 /// ```
 /// use runyard::{Runtime, spawn, without_preemption};
@@ -477,10 +484,11 @@ pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
     crate::worker::current::without_preemption(|| here::without_preemption(section))
 }
 
-/// Wakes others, in a task that goes on for long afterwards without an await: they are brought to
-/// an idle CPU, or preempt the task, now. Else a fair task that is woken by another waits for the
-/// end of the waker's poll, if that is over within 200 us, which spares most of them a signal and a
-/// switch.
+/// Runs `wakes` so that the tasks that it wakes start now: each goes to an idle CPU, or preempts the running task. This
+/// is for a task that runs on for long afterwards without an await.
+///
+/// Without this call, a fair task that another task wakes waits for the end of the waker's poll, if that comes within
+/// 200 us. This saves most wake-ups a signal and a switch.
 ///
 /// ```
 /// use runyard::{Runtime, spawn, wake_at_once};
@@ -494,7 +502,7 @@ pub fn wake_at_once<R>(wakes: impl FnOnce() -> R) -> R {
     crate::worker::current::section(|| here::outside_of_poll(wakes), Worker::wake_at_once)
 }
 
-/// Lets others run.
+/// Lets other tasks run before the calling task goes on.
 ///
 /// ```
 /// use runyard::{Runtime, spawn, yield_now};

@@ -1,7 +1,8 @@
-//! A future as a task of the engine: what it shares with its wakers and handles.
+//! A future as a task of the engine, and the state that it shares with its wakers and handles.
 //!
-//! The engine's box of a blocked task waits in the [seat](Seat) of its [`Cell`]: a waker can only enqueue a box that
-//! it has, and the box comes there after the poll is over, so a task is never in two queues and no wake-up is lost.
+//! The engine's box of a blocked task waits in the [seat](Seat) of its [`Cell`]. A waker can only enqueue a box that is
+//! in its hands, and the box comes to the seat after the poll is over. So a task is never in two queues, and no wake-up
+//! is lost.
 
 use super::join::JoinError;
 use crate::group::Membership;
@@ -27,7 +28,7 @@ use std::fmt;
 use std::ptr;
 use std::task::Waker;
 
-/// What the engine lends a worker to run a task.
+/// The payload of an engine task, which a worker needs to run it.
 pub(crate) type Job = future::Job<Head>;
 
 impl Controlled for Job {
@@ -40,8 +41,8 @@ impl Controlled for Job {
     }
 }
 
-/// Who asks something of a task has its cell. The requests are in memory of the runtime's own, and there before the lock
-/// of a run queue is taken for them.
+/// A caller that requests a change of a task has its cell. The requests are in the runtime's own memory, and exist
+/// before the lock of a run queue is taken for them.
 impl Controlled for Cell {
     fn tag(&self) -> &Tag {
         &self.tag
@@ -52,18 +53,18 @@ impl Controlled for Cell {
     }
 }
 
-/// What running a task means now.
+/// The next step when the task runs.
 #[derive(Debug)]
 pub(crate) enum Todo {
-    /// The task runs, or waits to be woken.
+    /// No step: the task runs, or waits to be woken.
     Nothing,
     /// Poll its future.
     Poll,
-    /// Let the worker go on that was stopped in the middle of a poll.
+    /// Resume the worker that was stopped in the middle of a poll.
     Resume(Arc<Worker>),
 }
 
-/// What was asked for a task last, but for its [`Slack`].
+/// The attributes that were last asked for a task, except its [`Slack`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) policy: Policy,
@@ -79,15 +80,14 @@ impl Asked {
     }
 }
 
-/// How much later than asked the timers of a task may expire, and whether it is real-time: then they may
-/// not at all, but the task keeps its slack for the tasks that it spawns and for when it is fair. In one
-/// word, since each timer that is armed asks for it. The run queues have no use for it, so the
-/// [`Attr`] that they know does not follow.
+/// Timer slack of a task, in nanoseconds, and whether the task is real-time, in one word because each timer that is
+/// armed reads it. Timers of a real-time task have no slack, but the task keeps the value for the tasks that it spawns,
+/// and for when it is fair again. Run queues do not need the slack, so their [`Attr`] is not updated.
 #[derive(Debug)]
 pub(crate) struct Slack(AtomicU64);
 
 impl Slack {
-    /// Above the slack, which is 292 years at the most.
+    /// The bit above the slack, which is at most 292 years.
     const REAL_TIME: u64 = 1 << 63;
 
     fn new(asked: Nanos, policy: Policy) -> Slack {
@@ -99,13 +99,13 @@ impl Slack {
         self.0.load(Ordering::Relaxed) & Slack::REAL_TIME != 0
     }
 
-    /// That of the task's timers.
+    /// Returns the slack of the task's timers.
     pub(crate) fn of_timers(&self) -> Nanos {
         let word = self.0.load(Ordering::Relaxed);
         if word & Slack::REAL_TIME == 0 { Nanos(word) } else { Nanos::ZERO }
     }
 
-    /// What was asked for last: tasks inherit it that the task spawns.
+    /// Returns the slack that was last asked for. Tasks that the task spawns inherit it.
     pub(crate) fn asked(&self) -> Nanos {
         Nanos(self.0.load(Ordering::Relaxed) & !Slack::REAL_TIME)
     }
@@ -116,7 +116,7 @@ impl Slack {
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
     }
 
-    /// The task has this policy from now on.
+    /// Follows a change of the task's policy.
     fn follow(&self, policy: Policy) {
         match policy.rt_prio() {
             Some(_) => self.0.fetch_or(Slack::REAL_TIME, Ordering::Relaxed),
@@ -125,10 +125,10 @@ impl Slack {
     }
 }
 
-/// No place among the live tasks, and not that of a thread that is in no poll.
+/// A place that stands for none among the live tasks. It differs from the place of a thread that is in no poll.
 const NOWHERE: u64 = u64::MAX - 1;
 
-/// What the cell of a new task is made of.
+/// The values from which the cell of a new task is made.
 #[derive(Debug)]
 pub(crate) struct NewCell {
     pub(crate) id: TaskId,
@@ -141,49 +141,50 @@ pub(crate) struct NewCell {
     pub(crate) light: bool,
 }
 
-/// What a task shares with its wakers and handles, whatever its future is.
+/// The state that a task shares with its wakers and handles, for any type of future.
 pub(crate) type Cell = future::Cell<Head>;
 
-/// What a [`Cell`] has beside the turn of the task, its future and its result.
+/// The part of a [`Cell`] beside the turn of the task, its future and its result.
 ///
-/// In the order of the source: what every wake-up and poll looks at is at the front, behind these.
+/// The fields stay in the order of the source. Those that every wake-up and poll reads are at the front, behind the
+/// turn, because with thousands of tasks each cache line is a miss.
 #[repr(C)]
 pub(crate) struct Head {
     /// See [`Cell::is_light`].
     light: AtomicBool,
-    /// Whether `affinity` is some.
+    /// Set if `affinity` is some.
     has_affinity: AtomicBool,
     /// See [`Cell::bequeaths`].
     bequeaths: AtomicBool,
-    /// It serves other tasks, and ends after them.
+    /// Set for a task that serves other tasks, and ends after them.
     pub(crate) serves: bool,
     pub(crate) guards: Guards,
     pub(crate) id: TaskId,
-    /// The one reference that a task has to its runtime: all others go through here, as counting
-    /// them is what CPUs would meet at.
+    /// The only reference of a task to its runtime. All others go through it, because CPUs would contend for the
+    /// reference count.
     pub(crate) shared: Arc<Shared>,
     /// Its place among the runtime's live tasks.
     pub(crate) place: AtomicU64,
     pub(crate) slack: Slack,
     pub(crate) tag: Tag,
     pub(crate) asked: Mutex<Asked>,
-    /// CPU time that it was charged, as far as it was known when somebody asked or it was woken last, and at its end.
+    /// CPU time charged to the task. It is updated when a caller asks for it, when the task is woken, and at its end.
     used: AtomicU64,
-    /// Since when it could run that was woken in its poll, for the observer.
+    /// Time at which the task became runnable, if it was woken in its poll. For the observer.
     woken_at: AtomicU64,
     rest: OnceLock<Box<Rest, Own>>,
 }
 
-/// The part of a cell that few tasks need. It is in memory of the runtime's own, which is taken where a task first needs
-/// some of it, in own code too.
+/// The part of a cell that few tasks need. It is allocated from the runtime's own memory when a task first needs it,
+/// also within the runtime's own code.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
-    /// Its lock is held while the task changes groups.
+    /// The task's group. Its lock is held while the task changes groups.
     pub(crate) membership: Mutex<Membership>,
     pub(crate) inheritance: Mutex<Inheritance>,
-    /// The CPUs that it asked for last, if these are not all.
+    /// The CPUs that the task last asked for, unless these are all.
     affinity: Mutex<Option<CpuSet>>,
-    /// The cookie that it asked for last; 0 for none.
+    /// The cookie that the task last asked for; 0 for none.
     cookie: AtomicU32,
     name: Option<String>,
     requests: Requests,
@@ -239,33 +240,34 @@ impl Head {
 }
 
 impl Cell {
-    /// The part of the cell that few tasks need: it is made now if it is not there. Nobody is stopped meanwhile.
+    /// Returns the part of the cell that few tasks need, and makes it if it does not exist. The thread is not stopped
+    /// meanwhile.
     pub(crate) fn rest(&self) -> &Rest {
         without_preemption(|| self.rest.get_or_init(|| Box::new_in(Rest::default(), Own)))
     }
 
-    /// The same, if it has any of it.
+    /// Returns the part of the cell that few tasks need, if it exists.
     pub(crate) fn rest_if_any(&self) -> Option<&Rest> {
         self.rest.get().map(|rest| &**rest)
     }
 
-    /// Its name, if it was given one.
+    /// Returns the task's name, if it has one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.rest_if_any()?.name.as_deref()
     }
 
-    /// Whether it may have anything to pass on to the tasks that it spawns. Once it may, that stays so. A task that
-    /// serves others passes on nothing: what foreign wakers spawn in it has nothing to do with it.
+    /// Returns whether the task may have attributes to pass on to the tasks that it spawns. Once true, it stays true. A
+    /// task that serves others passes on nothing, because tasks that foreign wakers spawn in it are unrelated to it.
     pub(crate) fn bequeaths(&self) -> bool {
         self.bequeaths.load(Ordering::Acquire)
     }
 
-    /// Something was asked for it that it passes on.
+    /// Records that the task has an attribute to pass on.
     pub(crate) fn note_heritage(&self) {
         self.bequeaths.store(!self.serves, Ordering::Release);
     }
 
-    /// Asks for something else.
+    /// Changes the attributes that are asked for the task.
     pub(crate) fn ask(&self, change: impl FnOnce(&mut Asked)) {
         self.note_heritage();
         without_preemption(|| {
@@ -275,7 +277,8 @@ impl Cell {
         });
     }
 
-    /// It is to run on these CPUs from now on: the calling thread is bound to them, if it is in its poll.
+    /// Records that the task is to run on `cpus` from now on. Binds the calling thread to them, if it is in the task's
+    /// poll.
     pub(crate) fn note_affinity(&self, cpus: &CpuSet) {
         without_preemption(|| {
             let own = Some(cpus).filter(|&cpus| cpus != self.shared.all());
@@ -288,7 +291,7 @@ impl Cell {
         });
     }
 
-    /// It is to have this cookie of its own from now on.
+    /// Records the task's own cookie from now on.
     pub(crate) fn note_cookie(&self, cookie: Option<Cookie>) {
         without_preemption(|| {
             self.note_heritage();
@@ -298,37 +301,38 @@ impl Cell {
         });
     }
 
-    /// The cookie of its own that it asked for last.
+    /// Returns the own cookie that the task last asked for.
     pub(crate) fn cookie(&self) -> Option<Cookie> {
         Cookie::new(self.rest_if_any()?.cookie.load(Ordering::Acquire))
     }
 
-    /// Whether it asked for CPUs that are not all.
+    /// Returns whether the task asked for fewer CPUs than all.
     pub(crate) fn has_affinity(&self) -> bool {
         self.has_affinity.load(Ordering::Acquire)
     }
 
-    /// The CPUs that it asked for last, if these are not all.
+    /// Returns the CPUs that the task last asked for, unless these are all.
     pub(crate) fn affinity(&self) -> Option<CpuSet> {
         lock(&self.rest_if_any()?.affinity).clone()
     }
 
-    /// Whether its last poll ended without blocking. Of one that was never polled nothing is known, but of one
-    /// that serves others it is believed: they may have the threads for which it would wait. So it is without
-    /// preemption of every future, as only [`blocking`](crate::blocking) takes a slot there; of a blocking function it
-    /// is not.
+    /// Returns whether the last poll of the task ended without blocking.
+    ///
+    /// Before the first poll this is a guess. It is true for a task that serves others, because they may hold the
+    /// threads for which it would wait. It is also true for every future without preemption, because there only
+    /// [`blocking`](crate::blocking) takes a slot. It is false for a blocking function.
     pub(crate) fn is_light(&self) -> bool {
         self.light.load(Ordering::Relaxed)
     }
 
-    /// A poll ended: whether without blocking.
+    /// Records whether the poll that just ended did so without blocking.
     pub(crate) fn note_light(&self, light: bool) {
         if self.is_light() != light {
             self.light.store(light, Ordering::Relaxed);
         }
     }
 
-    /// Whether the calling thread is in the poll of this task.
+    /// Returns whether the calling thread is in the poll of this task.
     pub(crate) fn is_polled_here(&self) -> bool {
         let own = (&raw const *self).cast::<()>();
         crate::task::current::task(|task| {
@@ -336,12 +340,13 @@ impl Cell {
         })
     }
 
-    /// Whether this is the task's own waker, which calls nothing foreign.
+    /// Returns whether `waker` is the task's own waker, which calls no foreign code.
     pub(crate) fn is_woken_by(&self, waker: &Waker) -> bool {
         ptr::eq(waker.data(), (&raw const *self).cast())
     }
 
-    /// Leaves the blocked task in its cell. One that was woken meanwhile is given back, and since when it could run.
+    /// Leaves the blocked task in its cell. Returns a task that was woken meanwhile, and the time at which it became
+    /// runnable.
     pub(crate) fn park(mut task: TaskOf<Job>) -> Option<(TaskOf<Job>, Time)> {
         apply_pending(&mut task);
         let mut task = block(task)?;
@@ -351,7 +356,7 @@ impl Cell {
         Some((task, since))
     }
 
-    /// Looks at the task, if it is parked.
+    /// Calls `look` with the task, if it is parked.
     pub(crate) fn look_at_parked<R>(&self, look: impl FnOnce(&mut TaskOf<Job>) -> R) -> Option<R> {
         let (said, woken) = self.seat.look(look);
         if let Some(mut task) = woken {
@@ -362,12 +367,13 @@ impl Cell {
         said
     }
 
-    /// Carries out what was asked of a task that is parked. Of one that is not, whoever has it does.
+    /// Applies the pending requests of a parked task. If the task is not parked, its current owner applies them.
     pub(crate) fn do_what_was_asked_while_parked(&self) {
         self.look_at_parked(apply_pending);
     }
 
-    /// CPU time that it was charged until now. Where the task is on its way between CPUs, until it was known last.
+    /// Returns the CPU time charged to the task so far. While the task is in transit between CPUs, this is the last
+    /// known value.
     pub(crate) fn used(&self) -> Nanos {
         let fx = &mut KickNow(&self.shared);
         let used = without_preemption(|| {
@@ -376,12 +382,12 @@ impl Cell {
             let queued = queued.or_else(|| self.shared.used_in_batch(now, &self.tag));
             queued.or_else(|| self.look_at_parked(|task| task.runtime()))
         });
-        // What one answer had, a later one has.
+        // The returned values never decrease.
         let used = used.unwrap_or_default();
         used.max(Nanos(self.used.fetch_max(used.0, Ordering::Relaxed)))
     }
 
-    /// The task is over, and was charged so much.
+    /// Records the final CPU time of a task that is over.
     pub(crate) fn note_used(&self, used: Nanos) {
         self.used.store(used.0, Ordering::Relaxed);
     }
@@ -408,7 +414,7 @@ impl Cell {
         });
     }
 
-    /// The task is woken: its box to be queued, if it is blocked.
+    /// Marks the task as woken. Returns its box, which is to be enqueued, if it was blocked.
     pub(crate) fn take_woken(&self) -> Option<TaskOf<Job>> {
         let mut task = self.seat.wake()?;
         self.used.store(task.runtime().0, Ordering::Relaxed);
@@ -416,7 +422,7 @@ impl Cell {
         Some(task)
     }
 
-    /// Tells the observer, if there is one, that something else was asked for the task.
+    /// Reports the change of the task's attributes to the observer, if there is one.
     pub(crate) fn tell_change(&self) {
         let shared = &self.shared;
         without_preemption(|| {
@@ -435,7 +441,7 @@ impl Cell {
     }
 }
 
-/// What a task that is with its host is to do.
+/// Returns the job of a task that is with its host.
 fn job(task: &mut TaskOf<Job>) -> &mut Job {
     task.payload.as_mut().expect("a blocked task has its payload")
 }
@@ -446,11 +452,15 @@ mod tests {
     use crate::os::future::TaskCell;
     use runyard_engine::task::Task;
 
-    /// A program may have a million of them.
+    /// A program may have a million cells.
     #[test]
     fn a_task_is_small() {
         assert_eq!(size_of::<TaskCell<Head, ()>>(), 152);
         assert_eq!(size_of::<Task<Job>>(), 168);
-        assert_eq!(size_of::<Result<(), JoinError>>(), 8, "what a task of no output has room for");
+        assert_eq!(
+            size_of::<Result<(), JoinError>>(),
+            8,
+            "room for the result of a task without output"
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! A task, by whoever wants to know or change something about it.
+//! Handles that inspect or change a task.
 //!
-//! Three types have parts of that. [`Task`] is a name only, for what concerns the task that runs or that is about to
-//! start. A [`TaskHandle`] may ask and change everything. An [`AbortHandle`] may end the task and do nothing else,
-//! so it can be given to others. (Rejected: one type for all three, called `Task`. Engineers know that name as
-//! that of a handle which waits for the result, and which cancels the task when it is dropped.)
+//! Three types cover this. [`Task`] has no values, and holds the functions that concern the running task or a task
+//! about to start. A [`TaskHandle`] may inspect and change everything. An [`AbortHandle`] may only end the task, so it
+//! can be given to other code. Rejected: one type called `Task` for all three. In other libraries that name is a handle
+//! that waits for the result, and cancels the task when it is dropped.
 
 use super::cell::Cell;
 use crate::group::Group;
@@ -16,7 +16,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Change, TaskId};
 use std::time::Duration;
 
-/// What concerns the task that runs, or one that is about to start. No value of it exists.
+/// Functions that concern the running task, or a task about to start. The type has no values.
 ///
 /// ```
 /// use runyard::{Runtime, Task};
@@ -32,25 +32,24 @@ use std::time::Duration;
 pub enum Task {}
 
 impl Task {
-    /// A task to be started, with a policy of its own.
+    /// Returns a builder for a task with its own policy and other attributes.
     #[must_use]
     pub fn builder() -> TaskBuilder {
         TaskBuilder::default()
     }
 
-    /// The task that the calling code belongs to.
+    /// Returns a handle of the task that the calling code belongs to.
     ///
     /// # Panics
     /// If it belongs to none.
     #[must_use]
     pub fn current() -> TaskHandle {
-        let cell = current_cell().expect("this is called in a task");
+        let cell = current_cell().expect("Task::current was called outside of every task");
         TaskHandle { cell }
     }
 }
 
-/// A task, by whoever wants to know or change something about it. Cheap to clone. It outlives the task, and keeps
-/// nothing running.
+/// A handle that inspects and changes a task. It is cheap to clone, outlives the task, and keeps nothing running.
 ///
 /// ```
 /// use runyard::{Runtime, Task, time};
@@ -70,26 +69,27 @@ pub struct TaskHandle {
 }
 
 impl TaskHandle {
-    /// Its number, unique in its runtime: its name in the events of an [`crate::Observer`].
+    /// Returns the task's number, which is unique in its runtime and identifies it in the events of an
+    /// [`crate::Observer`].
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.cell.id
     }
 
-    /// Its name, if it was given one.
+    /// Returns the task's name, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.cell.name()
     }
 
-    /// The policy that was asked for it last.
+    /// Returns the policy that was last asked for the task.
     #[must_use]
     pub fn policy(&self) -> Policy {
         without_preemption(|| lock(&self.cell.asked).policy)
     }
 
-    /// Gives it another policy, wherever it is: one that runs and is less important now than
-    /// somebody who waits loses its CPU.
+    /// Gives the task another policy, in any state of the task. If the task runs, and a waiting task is now more
+    /// important, it loses its CPU.
     pub fn set_policy(&self, policy: Policy) {
         self.cell.ask(|asked| asked.policy = policy);
         self.change(Change { policy: Some(policy), ..Change::default() });
@@ -97,21 +97,21 @@ impl TaskHandle {
         self.cell.tell_change();
     }
 
-    /// Lets it run on these of the runtime's CPUs, counted from 0; it leaves another at once.
+    /// Restricts the task to these of the runtime's CPUs, counted from 0. The task leaves any other CPU at once.
     ///
-    /// While it is polled its thread is bound to the CPUs of the machine behind these, unless they are all:
-    /// threads and programs that it starts inherit that. In a poll that goes on meanwhile the thread is bound
-    /// at once if the task asks for itself, else when it was stopped the next time.
+    /// While the task is polled, its thread is bound to the machine's CPUs behind these, unless they are all of them.
+    /// Threads and programs that the task starts inherit that binding. If the call comes from the task's own poll, the
+    /// thread is bound at once. If a poll is in progress elsewhere, the thread is bound when it has next been stopped.
     ///
     /// # Panics
-    /// If the runtime has none of them.
+    /// If the runtime has none of these CPUs.
     pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
         let affinity = self.cell.shared.cpus_among(cpus);
         self.cell.note_affinity(&affinity);
         self.change(Change { affinity: Some(affinity), ..Change::default() });
     }
 
-    /// Those of the runtime's CPUs on which it may run, counted from 0.
+    /// Returns the CPUs of the runtime on which the task may run, counted from 0.
     #[must_use]
     pub fn affinity(&self) -> Vec<usize> {
         let shared = &self.cell.shared;
@@ -119,8 +119,8 @@ impl TaskHandle {
         own.as_ref().unwrap_or(shared.all()).iter().map(CpuId::index).collect()
     }
 
-    /// What it used so far. It is the engine's account, so it is as exact as what is charged to a task: what the task
-    /// computed while the runtime took it for blocked is not in it.
+    /// Returns the CPU time that the task has used so far. This is the engine's account, and as exact as the engine's
+    /// charges. Time that the task computed while the runtime treated it as blocked is not included.
     ///
     /// ```
     /// use runyard::{Runtime, Task};
@@ -140,32 +140,33 @@ impl TaskHandle {
         TaskUsage { used: Duration::from_nanos(self.cell.used().0) }
     }
 
-    /// How much later than asked its timers may expire: none while it is real-time.
+    /// Returns the timer slack: how much later than requested the task's timers may expire. It is zero while the task
+    /// is real-time.
     #[must_use]
     pub fn slack(&self) -> Duration {
         Duration::from_nanos(self.cell.slack.of_timers().0)
     }
 
-    /// How much later than asked its timers may expire, from the next one that it arms on, and those of
-    /// the tasks that it spawns from now on. A real-time task has no slack, but keeps this for them and
-    /// for when it is fair.
+    /// Sets the timer slack: how much later than requested the task's timers may expire. It applies to the timers that
+    /// the task arms from now on, and to the tasks that it spawns from now on. A real-time task has no slack, but keeps
+    /// the value for these tasks and for when it is fair.
     pub fn set_slack(&self, slack: Duration) {
         self.cell.slack.ask(nanos(slack));
         self.cell.note_heritage();
     }
 
-    /// The latency nice value that was asked for it last.
+    /// Returns the latency nice value that was last asked for the task.
     #[must_use]
     pub fn latency_nice(&self) -> LatencyNice {
         without_preemption(|| lock(&self.cell.asked).latency_nice)
     }
 
-    /// Gives it another latency nice value, wherever it is: a lower one makes it wait less beside other
-    /// fair tasks, without getting more.
+    /// Gives the task another latency nice value, in any state of the task. With a lower value it waits less beside
+    /// other fair tasks, but gets no more CPU time.
     ///
     /// # Errors
-    /// If the value is below the lowest of the runtime ([`crate::Builder::min_latency_nice`]); the
-    /// task keeps the one that it has.
+    /// If the value is below the lowest of the runtime ([`crate::Builder::min_latency_nice`]). The task then keeps its
+    /// value.
     pub fn set_latency_nice(&self, nice: LatencyNice) -> Result<(), LatencyNiceError> {
         let nice = allowed(&self.cell.shared, nice)?;
         self.cell.ask(|asked| asked.latency_nice = nice);
@@ -174,43 +175,43 @@ impl TaskHandle {
         Ok(())
     }
 
-    /// The slice that was asked for it last, if one was.
+    /// Returns the slice that was last asked for the task, if any.
     #[must_use]
     pub fn slice(&self) -> Option<Slice> {
         without_preemption(|| lock(&self.cell.asked).slice)
     }
 
-    /// Gives it a slice of its own, or takes it back: see [`TaskBuilder::slice`].
+    /// Gives the task its own slice, or removes it. See [`TaskBuilder::slice`].
     pub fn set_slice(&self, slice: Option<Slice>) {
         self.cell.ask(|asked| asked.slice = slice);
         self.change(Change { slice: slice.into(), ..Change::default() });
     }
 
-    /// The [cookie](crate::Builder::cookies) of its own that was asked for it last, if one was.
+    /// Returns the own [cookie](crate::Builder::cookies) that was last asked for the task, if any.
     #[must_use]
     pub fn cookie(&self) -> Option<Cookie> {
         self.cell.cookie()
     }
 
-    /// Gives it a cookie of its own, or takes it back, wherever it is. One that runs beside a task with another cookie from
-    /// then on loses its CPU, or the other does.
+    /// Gives the task its own cookie, or removes it, in any state of the task. If it now runs beside a task with
+    /// another cookie, one of the two loses its CPU.
     pub fn set_cookie(&self, cookie: impl Into<Option<Cookie>>) {
         let cookie = cookie.into();
         self.cell.note_cookie(cookie);
         self.change(Change { cookie: cookie.into(), ..Change::default() });
     }
 
-    /// The task group that was asked for it last, if any.
+    /// Returns the task group that was last asked for the task, if any.
     #[must_use]
     pub fn group(&self) -> Option<Group> {
         self.cell.group()
     }
 
-    /// Brings it to another task group, or to none, wherever it is. What it used so far stays with those
-    /// that it leaves.
+    /// Moves the task to another task group, or to none, in any state of the task. The CPU time that it has used so far
+    /// stays with its old groups.
     ///
     /// # Panics
-    /// If the group is another runtime's.
+    /// If the group belongs to another runtime.
     pub fn set_group<'a>(&self, group: impl Into<Option<&'a Group>>) {
         let group = group.into().cloned();
         assert!(is_same_runtime(group.as_ref(), &self.cell.shared), "{ONE_RUNTIME}");
@@ -223,7 +224,7 @@ impl TaskHandle {
         self.cell.abort();
     }
 
-    /// Whether the task is over: then its result is there.
+    /// Returns whether the task is over. Its result is then available.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.cell.is_over()
@@ -234,20 +235,20 @@ impl TaskHandle {
     }
 }
 
-/// The cell of the task in whose poll the calling code is.
+/// Returns the cell of the task that the calling code belongs to.
 pub(crate) fn current_cell() -> Option<Arc<Cell>> {
     crate::task::current::task(|task| task.cloned())
 }
 
-/// What a task used.
+/// The resources that a task has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskUsage {
-    /// CPU time.
+    /// CPU time charged to the task.
     pub used: Duration,
 }
 
-/// A handle that can end a task and do nothing else. Cheap to clone; it outlives the task.
+/// A handle that can only end a task. It is cheap to clone, and outlives the task.
 ///
 /// ```
 /// use runyard::{Runtime, spawn};
@@ -275,13 +276,13 @@ impl AbortHandle {
         self.task.abort();
     }
 
-    /// As [`TaskHandle::is_finished`].
+    /// Returns whether the task is over, as [`TaskHandle::is_finished`].
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }
 
-    /// As [`TaskHandle::id`].
+    /// Returns the task's number, as [`TaskHandle::id`].
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.task.id()

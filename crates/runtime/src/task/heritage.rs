@@ -1,12 +1,12 @@
-//! What a task passes on to the tasks that it spawns.
+//! The attributes that a task passes on to the tasks that it spawns.
 //!
-//! As on Linux a new task has the policy, the nice value, the latency nice, the slice, the timer slack, the CPUs, the task
-//! group and the cookie of the task that spawns it, unless it asks for others. A request handler that was made less important
-//! would else be rid of that by spawning. A task that is spawned outside of every task begins with the defaults, and so
-//! does one that a task of another runtime spawns.
+//! As on Linux, a new task inherits the policy, the nice value, the latency nice, the slice, the timer slack, the CPUs,
+//! the task group and the cookie of the task that spawns it, unless it asks for others. Otherwise a request handler
+//! that was made less important could escape that by spawning. A task that is spawned outside of every task, or by a
+//! task of another runtime, begins with the defaults.
 //!
-//! Invariant: of a task that was never asked for anything the runtime looks at one flag ([`Cell::bequeaths`]). So a plain
-//! task spawns plain tasks without taking a lock.
+//! Invariant: if nothing was ever asked for a task, the runtime reads only one flag of it ([`Cell::bequeaths`]). So a
+//! plain task spawns plain tasks without taking a lock.
 
 use super::cell::{Asked, Cell};
 use crate::group::Group;
@@ -18,7 +18,7 @@ use runyard_engine::attr::{Cookie, LatencyNice, Nice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::time::Nanos;
 
-/// With what a task begins that asks for nothing.
+/// The attributes of a new task that asks for none.
 #[derive(Debug)]
 pub(crate) struct Heritage {
     pub(crate) policy: Policy,
@@ -26,7 +26,7 @@ pub(crate) struct Heritage {
     pub(crate) slice: Option<Slice>,
     pub(crate) cookie: Option<Cookie>,
     pub(crate) slack: Nanos,
-    /// The CPUs, if these are not all.
+    /// The CPUs, unless these are all.
     pub(crate) affinity: Option<CpuSet>,
     pub(crate) group: Option<Group>,
 }
@@ -46,7 +46,7 @@ impl Default for Heritage {
 }
 
 impl Heritage {
-    /// That of a task which the calling code spawns in a runtime.
+    /// Returns the heritage of a task that the calling code spawns in a runtime.
     pub(crate) fn here(shared: &Arc<Shared>) -> Heritage {
         let heritage = crate::task::current::task(|task| {
             let heir_of = |cell: &&Arc<Cell>| cell.bequeaths() && Arc::ptr_eq(&cell.shared, shared);
@@ -72,8 +72,8 @@ impl Heritage {
     }
 }
 
-/// What `SCHED_RESET_ON_FORK` leaves of that, by sched(7): neither a real-time policy nor a nice value below 0. What
-/// Runyard adds to Linux goes too. The cookie stays, as on Linux.
+/// Returns the attributes that remain under `SCHED_RESET_ON_FORK`, by sched(7): no real-time policy and no nice value
+/// below 0. The attributes that Runyard adds to Linux are reset too. The cookie stays, as on Linux.
 fn reset(asked: Asked) -> Asked {
     let at_least_0 = |nice: Nice| nice.max(Nice::default());
     let policy = match asked.policy {

@@ -1,4 +1,4 @@
-//! The result of a task: the handle that waits for it, and why there may be none.
+//! The result of a task: the handle that waits for it, and the error if there is none.
 
 use super::cell::Head;
 use super::handle::{AbortHandle, TaskHandle};
@@ -14,9 +14,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Why a task has no result: it panicked, or it was cancelled.
+/// The reason why a task has no result: it panicked, or it was cancelled.
 ///
-/// It can be passed on by `?` into any error type that takes `dyn Error + Send + Sync`.
+/// `?` converts it into any error type that takes `dyn Error + Send + Sync`.
 ///
 /// ```
 /// use runyard::{Runtime, spawn};
@@ -31,7 +31,8 @@ use std::task::{Context, Poll, Waker};
 /// ```
 pub struct JoinError(Box<Failure>);
 
-/// Behind a pointer: each task has room for its result or for this, and most fail never.
+/// The content of a [`JoinError`]. It lies behind a pointer because each task has room for its result or for an error,
+/// and few tasks fail.
 struct Failure {
     id: TaskId,
     why: Why,
@@ -40,20 +41,20 @@ struct Failure {
 enum Why {
     Cancelled,
     Panicked {
-        /// Only `Send`. Nobody locks it: the lock makes the error `Sync`.
+        /// The payload of the panic. It is only `Send`; the lock makes the error `Sync`, and is never contended.
         payload: Mutex<Box<dyn Any + Send>>,
-        /// The payload, if it is a string: without it a reader would have to lock the payload.
+        /// A copy of the payload if it is a string, so that a reader need not lock the payload.
         message: Option<Cow<'static, str>>,
     },
 }
 
 impl JoinError {
-    /// In foreign code.
+    /// Makes the error of a cancelled task. Called in foreign code.
     pub(crate) fn cancelled(id: TaskId) -> JoinError {
         JoinError(Box::new(Failure { id, why: Why::Cancelled }))
     }
 
-    /// In foreign code: a message that is a `String` is copied.
+    /// Makes the error of a task that panicked. Called in foreign code, since a message that is a `String` is copied.
     pub(crate) fn panicked(id: TaskId, payload: Box<dyn Any + Send>) -> JoinError {
         let message = match payload.downcast_ref::<&'static str>() {
             Some(&message) => Some(Cow::Borrowed(message)),
@@ -63,19 +64,19 @@ impl JoinError {
         JoinError(Box::new(Failure { id, why }))
     }
 
-    /// Whether the task panicked.
+    /// Returns whether the task panicked.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self.0.why, Why::Panicked { .. })
     }
 
-    /// Whether the task was aborted, or its runtime ended before it did.
+    /// Returns whether the task was aborted, or its runtime ended before the task did.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0.why, Why::Cancelled)
     }
 
-    /// What the task panicked with, for [`std::panic::resume_unwind`].
+    /// Returns the payload of the panic, for [`std::panic::resume_unwind`].
     ///
     /// # Panics
     /// If the task did not panic.
@@ -84,7 +85,7 @@ impl JoinError {
         self.try_into_panic().expect("the task panicked")
     }
 
-    /// What the task panicked with.
+    /// Returns the payload of the panic.
     ///
     /// # Errors
     /// The error itself, if the task did not panic.
@@ -97,7 +98,7 @@ impl JoinError {
         }
     }
 
-    /// Which task it was.
+    /// Returns the number of the task.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.0.id
@@ -132,7 +133,7 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// The result of a task, when it is there. Dropping the handle lets the task go on.
+/// A handle that waits for the result of a task. If it is dropped, the task goes on.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     result: Joined<Head, T>,
@@ -146,13 +147,14 @@ impl<T> JoinHandle<T> {
         JoinHandle { result, task: OnceLock::new(), careful: LastCareful::default() }
     }
 
-    /// The task, to ask and change it; outlives this handle.
+    /// Returns a handle with which the task can be inspected and changed. It outlives this handle.
     #[must_use]
     pub fn task(&self) -> &TaskHandle {
         self.task.get_or_init(|| TaskHandle { cell: self.result.cell().clone() })
     }
 
-    /// The task's number, unique in its runtime: its name in the events of an [`crate::Observer`].
+    /// Returns the task's number, which is unique in its runtime and identifies it in the events of an
+    /// [`crate::Observer`].
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.result.cell().id
@@ -163,13 +165,13 @@ impl<T> JoinHandle<T> {
         self.result.cell().abort();
     }
 
-    /// A handle that can end the task and do nothing else.
+    /// Returns a handle that can only end the task.
     #[must_use]
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle::new(self.task().clone())
     }
 
-    /// Whether the task is over: then its result is there, and this handle is ready.
+    /// Returns whether the task is over. Its result is then available, and this handle is ready.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.result.cell().is_over()
@@ -177,12 +179,12 @@ impl<T> JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Whether the result was taken: this handle is of no use any more.
+    /// Returns whether the result was taken. The handle then has no further use.
     pub(crate) fn is_taken(&self) -> bool {
         self.result.is_taken()
     }
 
-    /// As [`Future::poll`], with a waker that harms nobody.
+    /// Polls as [`Future::poll`], with a waker that calls no foreign code.
     pub(crate) fn poll_by(&mut self, harmless: &Waker) -> Poll<Result<T, JoinError>> {
         self.result.poll(harmless).map(Outcome::take)
     }

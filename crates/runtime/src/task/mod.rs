@@ -1,8 +1,8 @@
-//! Tasks: their cells, their handles, and how their results are waited for.
+//! Tasks: their cells, their handles, and the wait for their results.
 //!
-//! A [cell] is what a task shares with its wakers and handles. A [handle] asks and changes a task, and a handle
-//! for its result ([join]) is one more thing to wait for. A [set] waits for many. What tasks pass on to those that
-//! they spawn is a [heritage].
+//! A [cell] is the state that a task shares with its wakers and handles. A [handle] inspects and changes a task. A
+//! handle for its result ([join]) is a future that waits for it, and a [set] waits for many. A [heritage] is the
+//! attributes that a task passes on to the tasks that it spawns.
 
 pub(crate) mod builder;
 mod cell;

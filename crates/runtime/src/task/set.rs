@@ -1,18 +1,18 @@
-//! Many tasks, waited for in the order in which they end.
+//! A set of tasks whose results are taken in the order in which the tasks end.
 //!
-//! Each task of a set has a [`Notice`], which is the waker of its [`JoinHandle`]. A notice that is woken puts itself
-//! at the end of the set's queue and wakes whoever waits for the set. So the set looks only at tasks that have
-//! something to say: a task costs the same, however many there are.
+//! Each task of a set has a [`Notice`], which is the waker of its [`JoinHandle`]. A notice that is woken appends itself
+//! to the set's queue, and wakes the task that waits for the set. So the set polls only tasks that have made a notice
+//! ready. The cost of a task does not depend on the size of the set.
 //!
 //! Invariants:
-//! * A task that is over and not yet taken has its notice in the queue. A new task's notice goes there at once,
-//!   since only a look at its handle leaves the waker.
-//! * A notice is in the queue once at the most. The queue is linked through the notices, so it needs no memory:
-//!   wakers may be called in the runtime's own code.
-//! * Nobody is stopped with the lock of the queue, and nothing foreign is called with it.
+//! * The notice of a task that is over and not yet taken is in the queue. The notice of a new task is enqueued at once,
+//!   because only a poll of its handle registers the waker.
+//! * A notice is in the queue at most once. The queue is linked through the notices, so it needs no memory: wakers may
+//!   be called in the runtime's own code.
+//! * No thread is stopped while it holds the lock of the queue, and no foreign code is called under it.
 //!
-//! Rejected: a loop over all handles for each poll, which costs the square of their number; a channel to which each
-//! task sends its result, since a task that is aborted before its first poll sends nothing.
+//! Rejected: a loop over all handles in each poll, because its cost is quadratic in their number. Also rejected: a
+//! channel to which each task sends its result, because a task that is aborted before its first poll sends none.
 
 use super::handle::AbortHandle;
 use super::join::{JoinError, JoinHandle};
@@ -28,8 +28,8 @@ use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Tasks with results of one type, which are waited for in the order in which they end. If the set is dropped, its
-/// tasks are aborted.
+/// A set of tasks with results of one type, which are taken in the order in which the tasks end. If the set is dropped,
+/// its tasks are aborted.
 ///
 /// ```
 /// use runyard::{JoinSet, Runtime, Task};
@@ -50,7 +50,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// ```
 pub struct JoinSet<T> {
     members: Vec<Option<Member<T>>>,
-    /// The places of `members` that are free.
+    /// The free places of `members`.
     free: Vec<usize>,
     queue: Arc<Queue>,
     careful: LastCareful,
@@ -62,7 +62,7 @@ struct Member<T> {
     waker: Waker,
 }
 
-/// The notices of the tasks that have something to say, and who waits for them.
+/// The ready notices, and the waker of the task that waits for them.
 #[derive(Default)]
 struct Queue(Mutex<Queued>);
 
@@ -70,24 +70,25 @@ struct Queue(Mutex<Queued>);
 struct Queued {
     first: Option<Arc<Notice>>,
     last: Option<Arc<Notice>>,
-    /// Harmless: it may be woken anywhere.
+    /// The waker of the waiting task. It calls no foreign code, so it may be woken anywhere.
     waiter: Option<Waker>,
-    /// The set is gone.
+    /// Set when the set has been dropped.
     closed: bool,
 }
 
-/// What a task of a set wakes.
+/// The waker that a set leaves with a task.
 struct Notice {
-    /// Its member's place in the set.
+    /// Index of its member in the set.
     at: usize,
     queue: Arc<Queue>,
-    /// Whether it is in the queue, and which comes after it there. Both are used with the lock of the queue.
+    /// Set while the notice is in the queue. `next` is the notice after it. Both are accessed under the lock of the
+    /// queue.
     queued: AtomicBool,
     next: Mutex<Option<Arc<Notice>>>,
 }
 
 impl Queue {
-    /// Puts a notice at the end, if it is not in the queue; gives who is to be woken.
+    /// Appends a notice, unless it is in the queue already. Returns the waker to be woken.
     fn push(&self, notice: &Arc<Notice>) -> Option<Waker> {
         without_preemption(|| {
             let mut queued = lock(&self.0);
@@ -114,7 +115,7 @@ impl Queue {
         Some(first)
     }
 
-    /// Notes who is woken by the next notice. Gives false if one is there already.
+    /// Registers the waker that the next notice wakes. Returns false if the queue already has a notice.
     fn wait(&self, waiter: &Waker) -> bool {
         let mut new = Some(waiter.clone());
         let (waits, _old) = without_preemption(|| {
@@ -127,7 +128,8 @@ impl Queue {
         waits
     }
 
-    /// Takes no more notices. The notices know the queue: what is in it goes one by one.
+    /// Makes the queue accept no more notices, and empties it. The notices refer to the queue, so they are dropped one
+    /// by one.
     fn close(&self) {
         let _waiter = without_preemption(|| {
             let mut queued = lock(&self.0);
@@ -149,7 +151,7 @@ impl Wake for Notice {
 }
 
 impl<T> JoinSet<T> {
-    /// No tasks.
+    /// Returns an empty set.
     #[must_use]
     pub fn new() -> JoinSet<T> {
         JoinSet {
@@ -160,32 +162,32 @@ impl<T> JoinSet<T> {
         }
     }
 
-    /// How many tasks there are of which the result was not taken.
+    /// Returns the number of tasks whose results have not been taken.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len() - self.free.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the set has no tasks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds a task that was started elsewhere: with attributes by [`crate::Task::builder`], say. If the set is dropped, this
-    /// task is aborted as well.
+    /// Adds a task that was started elsewhere, for example by [`crate::Task::builder`] with other attributes. If the
+    /// set is dropped, this task is aborted as well.
     ///
     /// # Panics
     /// If the result of the task was taken already.
     pub fn add(&mut self, handle: JoinHandle<T>) -> AbortHandle {
-        assert!(!handle.is_taken(), "the result of the task was not taken");
+        assert!(!handle.is_taken(), "the result of the task was taken already");
         let abort = handle.abort_handle();
         let at = self.free.pop().unwrap_or(self.members.len());
         let queue = self.queue.clone();
         let (queued, next) = (AtomicBool::new(false), Mutex::new(None));
         let notice = Arc::new(Notice { at, queue, queued, next });
         let waker = Waker::from(notice.clone());
-        // Whoever waits for the set looks at the new task.
+        // A waiter for the set polls the new task.
         notice.wake_by_ref();
         let member = Some(Member { handle, notice, waker });
         match self.members.get_mut(at) {
@@ -195,21 +197,21 @@ impl<T> JoinSet<T> {
         abort
     }
 
-    /// Ends every task at its next await. Their results, most of them [cancelled](JoinError::is_cancelled), are still to be
-    /// taken.
+    /// Ends every task at its next await. Their results, most of them [cancelled](JoinError::is_cancelled), remain to
+    /// be taken.
     pub fn abort_all(&mut self) {
         self.members.iter().flatten().for_each(|member| member.handle.abort());
     }
 
-    /// Lets all tasks go on without the set, which is empty then.
+    /// Empties the set and lets its tasks go on.
     pub fn detach_all(&mut self) {
         self.free.clear();
         drop(std::mem::take(&mut self.members));
         while self.queue.pop().is_some() {}
     }
 
-    /// Waits until one of the tasks is over, and takes its result; `None` if there is no task. Nothing is lost if
-    /// this is dropped while it waits.
+    /// Waits until one of the tasks is over, and returns its result. Returns `None` if the set is empty. If this future
+    /// is dropped while it waits, no result is lost.
     ///
     /// # Errors
     /// If the task panicked or was cancelled.
@@ -217,15 +219,15 @@ impl<T> JoinSet<T> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// As [`JoinSet::join_next`], with the task's number.
+    /// Waits for a task as [`JoinSet::join_next`], and also returns the task's number.
     ///
     /// # Errors
-    /// If the task panicked or was cancelled: the error has the number ([`JoinError::id`]).
+    /// If the task panicked or was cancelled. [`JoinError::id`] returns its number.
     pub async fn join_next_with_id(&mut self) -> Option<Result<(TaskId, T), JoinError>> {
         poll_fn(|cx| self.poll_join_next_with_id(cx)).await
     }
 
-    /// Takes the result of a task that is over, if there is one.
+    /// Returns the result of a task that is over, if there is one.
     ///
     /// # Errors
     /// If the task panicked or was cancelled.
@@ -233,20 +235,20 @@ impl<T> JoinSet<T> {
         self.take_ready().map(|(_, result)| result)
     }
 
-    /// As [`JoinSet::try_join_next`], with the task's number.
+    /// Returns a result as [`JoinSet::try_join_next`], with the task's number.
     ///
     /// # Errors
-    /// If the task panicked or was cancelled: the error has the number ([`JoinError::id`]).
+    /// If the task panicked or was cancelled. [`JoinError::id`] returns its number.
     pub fn try_join_next_with_id(&mut self) -> Option<Result<(TaskId, T), JoinError>> {
         self.take_ready().map(|(id, result)| result.map(|value| (id, value)))
     }
 
-    /// As [`JoinSet::join_next`], for who polls by hand: if no task is over, the waker of `cx` is woken when one is.
+    /// Polls for a result as [`JoinSet::join_next`]. If no task is over, the waker of `cx` is woken when one is.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         self.poll_ready(cx).map(|ready| ready.map(|(_, result)| result))
     }
 
-    /// As [`JoinSet::poll_join_next`], with the task's number.
+    /// Polls for a result as [`JoinSet::poll_join_next`], and also returns the task's number.
     pub fn poll_join_next_with_id(
         &mut self,
         cx: &mut Context<'_>,
@@ -255,11 +257,10 @@ impl<T> JoinSet<T> {
         self.poll_ready(cx).map(|ready| ready.map(with_id))
     }
 
-    /// Waits for all tasks, and gives their results in the order in which they ended.
+    /// Waits for all tasks, and returns their results in the order in which the tasks ended.
     ///
     /// # Panics
-    /// If one of them was cancelled; and if one of them panicked, with the same payload. The other tasks are
-    /// aborted.
+    /// If a task was cancelled. If a task panicked, with the same payload. The other tasks are then aborted.
     pub async fn join_all(mut self) -> Vec<T> {
         let mut results = Vec::with_capacity(self.len());
         while let Some(result) = self.join_next().await {
@@ -298,7 +299,8 @@ impl<T> JoinSet<T> {
         while let Some(notice) = self.queue.pop() {
             let at = notice.at;
             let member = self.members.get_mut(at).and_then(Option::as_mut);
-            // Of a task whose result was taken, a late notice may still come, and its place be another's.
+            // After the result of a task was taken, a late notice of it may still arrive, and another member may have
+            // its place.
             let member = member.filter(|member| Arc::ptr_eq(&member.notice, &notice));
             let Some(Member { handle, waker, .. }) = member else { continue };
             if let Poll::Ready(result) = handle.poll_by(waker) {
@@ -324,7 +326,7 @@ impl<T: Send + 'static> JoinSet<T> {
         self.add(spawn(future))
     }
 
-    /// Starts a function that computes for long, or blocks, as [`spawn_blocking`] does, and adds its task.
+    /// Runs a function that computes for long, or blocks, as [`spawn_blocking`] does, and adds its task.
     ///
     /// # Panics
     /// If the calling code belongs to no runtime.
@@ -332,7 +334,7 @@ impl<T: Send + 'static> JoinSet<T> {
         self.add(spawn_blocking(function))
     }
 
-    /// As [`JoinSet::spawn`], in the runtime of a handle.
+    /// Starts a task as [`JoinSet::spawn`], in the runtime of `handle`.
     ///
     /// ```
     /// use runyard::{JoinSet, Runtime};
@@ -349,7 +351,7 @@ impl<T: Send + 'static> JoinSet<T> {
         self.add(handle.spawn(future))
     }
 
-    /// As [`JoinSet::spawn_blocking`], in the runtime of a handle.
+    /// Runs a function as [`JoinSet::spawn_blocking`], in the runtime of `handle`.
     ///
     /// ```
     /// use runyard::{JoinSet, Runtime};
@@ -380,7 +382,7 @@ impl<T> fmt::Debug for JoinSet<T> {
     }
 }
 
-/// Starts a task for each future.
+/// Starts a task for each future, and returns the set of them.
 impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> FromIterator<F> for JoinSet<T> {
     fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> JoinSet<T> {
         let mut set = JoinSet::new();

@@ -1,9 +1,9 @@
-//! From the standard library's instants to the engine's time.
+//! The conversion from the standard library's instants to the engine's time.
 //!
-//! Both are the kernel's monotonic clock, but an [`Instant`] keeps its reading to itself. So one instant is
-//! read between two readings of the engine's clock, and every other instant is known by its distance from
-//! it. The later of the two readings stands for the instant: a timer may come too late by what lies between
-//! them, some tens of nanoseconds, and never too early.
+//! Both are the kernel's monotonic clock, but an [`Instant`] does not reveal its value. So one instant is read between
+//! two readings of the engine's clock, and every other instant is computed from its distance to it. The later of the
+//! two readings stands for the instant. So a timer may be late by the time between them, some tens of nanoseconds, but
+//! never early.
 
 use crate::os;
 use crate::os::here;
@@ -12,15 +12,15 @@ use crate::worker::current::without_preemption;
 use runyard_engine::time::{Nanos, Time};
 use std::time::{Duration, Instant};
 
-/// How often the two clocks are read; the pair with the least in between is kept.
+/// Number of times that the two clocks are read. The pair with the shortest time in between is kept.
 const READINGS: usize = 16;
 
-/// Stands for an instant that no clock can tell: a hundred years.
+/// A hundred years, which stands for a span beyond the range of the clock.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 static ANCHOR: OnceLock<Anchor> = OnceLock::new();
 
-/// The same moment by both clocks.
+/// The same moment on both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     instant: Instant,
@@ -29,7 +29,7 @@ struct Anchor {
 
 impl Anchor {
     fn get() -> Anchor {
-        // Who reads the clocks is not stopped meanwhile: others would wait for it.
+        // The thread that reads the clocks is not stopped meanwhile, because other threads would wait for it.
         *ANCHOR.get().unwrap_or_else(|| without_preemption(|| ANCHOR.get_or_init(Anchor::read)))
     }
 
@@ -56,12 +56,12 @@ impl Anchor {
     }
 }
 
-/// The present instant; in a paused runtime that of its clock.
+/// Returns the present instant. In a paused runtime that is the instant of its clock.
 pub(super) fn now() -> Instant {
     here::now().map_or_else(Instant::now, instant_of)
 }
 
-/// The instant of which [`time_of`] is `time`.
+/// Returns the instant for which [`time_of`] returns `time`.
 fn instant_of(time: Time) -> Instant {
     let anchor = Anchor::get();
     match time.0.checked_sub(anchor.time.0) {
@@ -70,12 +70,12 @@ fn instant_of(time: Time) -> Instant {
     }
 }
 
-/// The engine's time of `instant`: not before it.
+/// Returns the engine's time of `instant`. It is never before the instant.
 pub(super) fn time_of(instant: Instant) -> Time {
     Anchor::get().time_of(instant)
 }
 
-/// `span` after `instant`, or in a hundred years if there is no such instant.
+/// Returns `span` after `instant`, or in a hundred years if there is no such instant.
 pub(super) fn after(instant: Instant, span: Duration) -> Instant {
     let far = || instant.checked_add(FAR).unwrap_or(instant);
     instant.checked_add(span).unwrap_or_else(far)

@@ -1,7 +1,7 @@
-//! Moments at equal distances, from one timer that stays armed.
+//! Intervals: moments at equal distances, from one timer that stays armed.
 //!
-//! A tick is the instant for which it was planned, and the next is computed from that and from the clock's
-//! reading: what comes of a delay is arithmetic, whatever the timer did meanwhile.
+//! A tick is the instant for which it was planned. The next one is computed from that and from the current time. So the
+//! effect of a delay is pure arithmetic, whatever the timer did meanwhile.
 
 use super::clock::{after, nanos, time_of};
 use super::tasks_slack;
@@ -11,11 +11,10 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Which ticks follow one that came late, because whoever waits for them had something else to do, or no
-/// CPU.
+/// The rule for the ticks that follow a late one. A tick is late if its task had other work to do, or no CPU.
 ///
-/// A tick that comes less than a period late has no successor that was missed: [`Burst`] and [`Skip`] go on
-/// at multiples of the period from the first tick.
+/// If a tick is late by less than a period, no tick was missed. [`Burst`] and [`Skip`] then continue at multiples of
+/// the period from the first tick.
 ///
 /// [`Burst`]: MissedTickBehavior::Burst
 /// [`Skip`]: MissedTickBehavior::Skip
@@ -35,26 +34,26 @@ use std::time::{Duration, Instant};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// All that were missed come at once, one after the other. None is ever lost: the number of ticks is that
-    /// of the periods that passed.
+    /// All missed ticks come at once, one after the other. None is ever lost: there are as many ticks as periods that
+    /// passed.
     ///
-    /// The default, as in tokio. A task that matters more than others, and must not keep them from the CPU
-    /// when it is late, is better off with [`MissedTickBehavior::Skip`].
+    /// This is the default, as in tokio. For a task that is more important than others, [`MissedTickBehavior::Skip`] is
+    /// better, because it does not keep others from the CPU when it is late.
     #[default]
     Burst,
-    /// The next tick comes a period after the late one was answered, and so do all that follow. A tick is
-    /// late in this sense if it comes later than the slack allows.
+    /// The next tick comes a period after the late tick was delivered, and all others follow that. A tick counts as
+    /// late here if it comes later than the slack allows.
     Delay,
-    /// Ticks that were missed never come. The next is the next multiple of the period from the first tick.
-    /// [`Interval::overruns`] says how many were missed, as the kernel's own timers do (`timer_getoverrun`).
+    /// Missed ticks never come. The next tick is at the next multiple of the period from the first tick.
+    /// [`Interval::overruns`] returns the number of missed ticks, like the kernel's own timers (`timer_getoverrun`).
     Skip,
 }
 
-/// Moments at equal distances.
+/// An interval: a sequence of moments at equal distances.
 ///
-/// They are one periodic timer of the engine, which stays armed; it is cancelled when this is dropped, and
-/// lapses the first time that it expires after a tick with nobody waiting. It is on the CPU of the task that
-/// waits: where the task waits elsewhere than the last time, the timer follows it.
+/// One periodic timer of the engine serves all of them, and stays armed. It is cancelled when the interval is dropped.
+/// It lapses the first time that it expires after a tick while no task waits. It is on the CPU of the task that waits.
+/// If the task waits on another CPU than before, the timer follows it.
 #[derive(Debug)]
 pub struct Interval {
     next: Instant,
@@ -65,7 +64,7 @@ pub struct Interval {
     armed: Option<(Armed, Nanos)>,
 }
 
-/// Moments `period` apart, of which the first is now.
+/// Makes an interval of moments `period` apart, of which the first is now.
 ///
 /// ```
 /// use runyard::{Runtime, time};
@@ -86,7 +85,8 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(super::now(), period)
 }
 
-/// Moments `period` apart, of which the first is `start`. If that has passed, the first tick comes at once.
+/// Makes an interval of moments `period` apart, of which the first is `start`. If that has passed, the first tick comes
+/// at once.
 ///
 /// ```
 /// use runyard::{Runtime, time};
@@ -103,29 +103,29 @@ pub fn interval(period: Duration) -> Interval {
 /// If the period is zero.
 #[must_use]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    assert!(period > Duration::ZERO, "`period` must be non-zero: ticks are some time apart");
+    assert!(period > Duration::ZERO, "`period` must be non-zero");
     let missed = MissedTickBehavior::default();
     Interval { next: start, period, slack: None, missed, overruns: 0, armed: None }
 }
 
 impl Interval {
-    /// How much later than asked each moment may be; as the task says if not said.
+    /// Sets the slack: how much later than requested each tick may be. The default is the slack of the task.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Interval {
         self.slack = Some(nanos(slack));
         self
     }
 
-    /// Waits for the next tick: the instant for which it was planned. How late it is that instant's
-    /// `elapsed()` says. A tick that is not waited for to the end is not lost.
+    /// Waits for the next tick, and returns the instant for which it was planned. `elapsed()` of that instant is its
+    /// delay. If the wait is dropped, the tick is not lost.
     ///
     /// # Panics
-    /// If it has to wait where no runtime is.
+    /// If it has to wait, and the calling code belongs to no runtime.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// The same for futures that are written by hand.
+    /// Polls for the next tick as [`Interval::tick`], in futures that are written by hand.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let now = super::now();
         if now >= self.next {
@@ -142,14 +142,14 @@ impl Interval {
         Poll::Pending
     }
 
-    /// How many moments after the last tick were over as well when it came, and are never told of. Always
-    /// zero for [`MissedTickBehavior::Burst`].
+    /// Returns the number of missed ticks: the moments after the last tick that had also passed when it came, and that
+    /// get no tick. It is always zero for [`MissedTickBehavior::Burst`].
     #[must_use]
     pub fn overruns(&self) -> u64 {
         self.overruns
     }
 
-    /// The next tick comes a period from now.
+    /// Moves the next tick to a period from now.
     ///
     /// ```
     /// use runyard::{Runtime, time};
@@ -167,17 +167,17 @@ impl Interval {
         self.reset_after(self.period);
     }
 
-    /// The next tick comes at once.
+    /// Moves the next tick to now.
     pub fn reset_immediately(&mut self) {
         self.reset_at(super::now());
     }
 
-    /// The next tick comes `after` from now, and all others follow that.
+    /// Moves the next tick to `after` from now, and all others with it.
     pub fn reset_after(&mut self, after: Duration) {
         self.reset_at(super::after(super::now(), after));
     }
 
-    /// The next tick comes at `deadline`, and all others follow that. It comes at once if that has passed.
+    /// Moves the next tick to `deadline`, and all others with it. It comes at once if that has passed.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.next = deadline;
         self.overruns = 0;
@@ -187,19 +187,19 @@ impl Interval {
         }
     }
 
-    /// What lies between two moments.
+    /// Returns the time between two moments.
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// Which ticks follow one that came late.
+    /// Returns the rule for the ticks that follow a late one.
     #[must_use]
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed
     }
 
-    /// Says which ticks follow one that came late; [`MissedTickBehavior::Burst`] if not said.
+    /// Sets the rule for the ticks that follow a late one. The default is [`MissedTickBehavior::Burst`].
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
     }
@@ -208,19 +208,19 @@ impl Interval {
         Alarm { at: time_of(self.next), slack: self.allowed(), period: Some(nanos(self.period)) }
     }
 
-    /// How much later than asked a moment may be.
+    /// Returns the slack of a tick.
     fn allowed(&self) -> Nanos {
         self.slack.unwrap_or_else(tasks_slack)
     }
 
-    /// The moment that has come by now, and those that are missed.
+    /// Takes the moment that has come by now, and counts the missed ones.
     fn take(&mut self, now: Instant) -> Instant {
         let (late, period) = (nanos(now - self.next).0, nanos(self.period).0);
         let behind = late / period;
         let (next, overruns) = match self.missed {
             MissedTickBehavior::Burst => (after(self.next, self.period), 0),
             MissedTickBehavior::Delay if behind > 0 || late > self.allowed().0 => {
-                // The timer's moments are others from now on.
+                // The armed timer has other moments.
                 self.armed = None;
                 (after(now, self.period), behind)
             }

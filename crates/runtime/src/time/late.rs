@@ -2,11 +2,12 @@
 //!
 //! Code outside of tasks may wait for timers of a runtime that ends meanwhile, or has ended:
 //! [`Handle::block_on`](crate::Handle::block_on), or another executor behind a guard of
-//! [`Handle::enter`](crate::Handle::enter). No worker is left to serve them. So one thread does, from the first such timer
-//! to the last.
+//! [`Handle::enter`](crate::Handle::enter). No worker is left to serve them. So a separate thread does, from the first
+//! such timer to the last.
 //!
-//! Rejected: to panic, as tokio does: a handle never does. To call such waits over at once: a loop that waits for
-//! the next second would spin. To wait in `block_on` itself: others wait for timers as well.
+//! Rejected: to panic, as tokio does, because a handle never panics after the end. Also rejected: to end such waits at
+//! once, because a loop that waits for the next second would spin. Also rejected: to wait in `block_on` itself, because
+//! other executors wait for timers as well.
 //!
 //! ```text
 //!  arming a timer       enters it, reads that the runtime is over, and asks for the thread
@@ -14,8 +15,8 @@
 //!  the thread           finds no timer, with the lock of its state held, and ends
 //! ```
 //!
-//! Invariant: a runtime is not over, or has this thread, or has no timer for which somebody waits. A timer that was entered
-//! before the end is found by the end. Code that enters one later finds the runtime over.
+//! Invariant: a runtime is not over, or it has this thread, or no code waits for one of its timers. A timer that was
+//! registered before the end is found by the end. Code that registers one later finds the runtime over.
 
 use crate::os;
 use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, lock};
@@ -26,17 +27,17 @@ use runyard_engine::time::Time;
 use runyard_engine::timer::Walk;
 use std::thread;
 
-/// The thread that serves timers when no worker does.
+/// The state of the thread that serves timers when no worker does.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
-    /// Whether it is there.
+    /// Whether the thread exists.
     serves: Mutex<bool>,
-    /// Changes when it is to look.
+    /// Futex on which the thread waits. It changes when the thread must check the timers.
     calls: AtomicU32,
 }
 
 impl Shared {
-    /// Sees to it that timers are served, if the runtime is over. In foreign code.
+    /// Makes sure that timers are served if the runtime is over. Called in foreign code.
     pub(crate) fn serve_late(self: &Arc<Shared>) {
         if !self.is_over() || !self.has_timers() {
             return;
@@ -57,7 +58,7 @@ impl Shared {
         }
     }
 
-    /// The thread.
+    /// Runs the thread until there are no timers.
     fn serve_until_none(&self) {
         loop {
             let calls = self.late.calls.load(Ordering::SeqCst);
@@ -72,7 +73,7 @@ impl Shared {
         }
     }
 
-    /// Serves the timers of all CPUs that are due. Returns when the next one is.
+    /// Serves the due timers of all CPUs. Returns the time at which the next one is due.
     fn serve_all(&self, now: Time) -> Option<Time> {
         let cpus = || self.machine.config().topology.iter();
         for cpu in cpus() {

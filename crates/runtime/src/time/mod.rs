@@ -1,11 +1,11 @@
-//! Waiting for time to pass, with slack.
+//! Timers: sleeps, timeouts and intervals, with slack.
 //!
-//! All of it is the engine's timers: nothing comes before its time, a wait that was dropped wakes nobody
-//! (but once, if it expires as it is dropped), and each comes by its slack later at the most while the CPU
-//! is awake. Who sleeps on an idle machine with a slack of milliseconds shares one wake-up with all whose
-//! windows are open by then.
+//! All of them are timers of the engine. A timer never expires early. While the CPU is awake, it is late by at most its
+//! slack. A wait that was dropped wakes no task, except that it may do so once if it expires while it is dropped. On an
+//! idle machine, tasks that sleep with a slack of milliseconds share one wake-up, if their windows are open at the same
+//! time.
 //!
-//! The names, and what they promise, are those of `tokio::time`. Instants are the standard library's.
+//! The names, and their guarantees, are those of `tokio::time`. Instants are the standard library's.
 
 mod clock;
 mod interval;
@@ -32,7 +32,8 @@ pub mod error {
     pub use super::timeout::Elapsed;
 }
 
-/// The present instant: [`Instant::now`], but in a test in [virtual time](mod@crate::paused::test) that of its clock.
+/// Returns the present instant. That is [`Instant::now`], or in a test in [virtual time](mod@crate::paused::test) the
+/// instant of its clock.
 ///
 /// Code that takes instants from here, and not from the standard library, can be tested in virtual time.
 ///
@@ -51,26 +52,26 @@ pub fn now() -> Instant {
     clock::now()
 }
 
-/// A future that is ready when its time has come: not before, and by its slack later at the most
-/// while the CPU is awake.
+/// A future that is ready when its deadline has passed. It is never early. While the CPU is awake, it is late by at
+/// most its slack.
 ///
 /// It may be polled again after its end, and moved by [`Sleep::reset`] before and after that.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Sleep {
     deadline: Instant,
-    /// The task's own, if not said.
+    /// The slack; the task's own if none.
     slack: Option<Nanos>,
-    /// Whether it may be over when it is polled for the first time.
+    /// Whether the deadline may have passed at the first poll, so that it must read the clock.
     looks: bool,
     armed: Option<Armed>,
 }
 
-/// A sleep of this length is armed without another look at the clock: nearly all are polled when they are
-/// made. One that was not, and is over, expires as soon as it is armed.
+/// A sleep of at least this length is armed without another reading of the clock, because nearly every sleep is polled
+/// as soon as it is made. If it was polled later and has ended, its timer expires as soon as it is armed.
 const NOT_OVER: Duration = Duration::from_millis(1);
 
-/// Waits for `span`. A span that no clock can tell is a hundred years.
+/// Waits for `span`. A span beyond the range of the clock counts as a hundred years.
 ///
 /// ```
 /// use runyard::{Runtime, time};
@@ -84,12 +85,12 @@ const NOT_OVER: Duration = Duration::from_millis(1);
 /// ```
 ///
 /// # Panics
-/// When it is polled where no runtime is, if its time has not come.
+/// When it is polled before its deadline, and the calling code belongs to no runtime.
 pub fn sleep(span: Duration) -> Sleep {
     Sleep { looks: span < NOT_OVER, ..sleep_until(after(now(), span)) }
 }
 
-/// Waits for `deadline` to come. It is ready at once if that has passed.
+/// Waits until `deadline`. If that has passed, the future is ready at once.
 ///
 /// ```
 /// use runyard::{Runtime, time};
@@ -101,32 +102,32 @@ pub fn sleep(span: Duration) -> Sleep {
 /// ```
 ///
 /// # Panics
-/// When it is polled where no runtime is, if its time has not come.
+/// When it is polled before its deadline, and the calling code belongs to no runtime.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep { deadline, slack: None, looks: true, armed: None }
 }
 
 impl Sleep {
-    /// How much later than asked it may be; as the task says if not said.
+    /// Sets the slack: how much later than requested the sleep may end. The default is the slack of the task.
     pub fn slack(mut self, slack: Duration) -> Sleep {
         self.slack = Some(nanos(slack));
         self
     }
 
-    /// When it ends.
+    /// Returns the instant at which the sleep ends.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Whether its time has come, by the clock: also if it was never polled.
+    /// Returns whether the deadline has passed by the clock, even if the sleep was never polled.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         now() >= self.deadline
     }
 
-    /// Lets it end at `deadline` instead, earlier or later. Whoever waits for it is woken then, also
-    /// without another poll. After its end it has to be polled again.
+    /// Moves the deadline, earlier or later. The task that waits is woken then, without another poll. After its end the
+    /// sleep must be polled again.
     ///
     /// ```
     /// use runyard::{Runtime, time};
@@ -156,9 +157,9 @@ impl Sleep {
 
     fn poll_until(&mut self, cx: &Context<'_>) -> Poll<()> {
         let looks = std::mem::replace(&mut self.looks, true);
-        // One of another runtime, which may be over, would wake nobody.
+        // A timer of another runtime, which may be over, would wake no task.
         drop(self.armed.take_if(|armed| !armed.is_current()));
-        // One that has expired wakes nobody any more.
+        // A timer that has expired wakes no task any more.
         let still_wakes = |armed: &Armed| armed.wakes(time_of(self.deadline), cx.waker());
         let waits = (!looks || !self.is_elapsed()) && self.armed.as_ref().is_none_or(still_wakes);
         if !waits {
@@ -180,7 +181,7 @@ impl Future for Sleep {
     }
 }
 
-/// What the task allows in whose poll this is called.
+/// Returns the slack of the task that the calling code belongs to.
 fn tasks_slack() -> Nanos {
     crate::task::current::task(|task| {
         task.map_or(here::default_slack(), |cell| cell.slack.of_timers())

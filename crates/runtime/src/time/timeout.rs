@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// The time was over before the future was ready.
+/// The error of a timeout: the time was over before the future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time was over first")
+        f.write_str("the time was over before the future was ready")
     }
 }
 
@@ -27,7 +27,7 @@ impl From<Elapsed> for io::Error {
 }
 
 pin_project_lite::pin_project! {
-    /// A future that has so long to be ready.
+    /// A future with a deadline.
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct Timeout<F> {
@@ -37,11 +37,12 @@ pin_project_lite::pin_project! {
     }
 }
 
-/// Waits for `future`, which has `span` from now. It is asked first: one that is ready is in time, whatever
-/// the clock says, and the timer is not even armed. It is dropped with what this returns.
+/// Waits for `future`, at most for `span` from now. The future is polled before the deadline is checked. So a future
+/// that is ready is in time, whatever the clock says, and no timer is armed for it. The future is dropped together with
+/// the returned one.
 ///
-/// A timeout of 1 ms or more does not look at the clock when it is first polled: a future that takes longer
-/// than that in its own first poll may be asked once more before it is given up.
+/// A timeout of 1 ms or more does not read the clock at its first poll. If the first poll of the future itself takes
+/// longer than the timeout, the future may be polled once more before it is given up.
 ///
 /// ```
 /// use runyard::{Runtime, time};
@@ -57,7 +58,7 @@ pub fn timeout<F: IntoFuture>(span: Duration, future: F) -> Timeout<F::IntoFutur
     Timeout { future: future.into_future(), sleep: sleep(span) }
 }
 
-/// Waits for `future`, which has until `deadline`. It is asked first, also if the deadline has passed.
+/// Waits for `future` until `deadline`. The future is polled first, even if the deadline has passed.
 ///
 /// ```
 /// use runyard::{Runtime, time};
@@ -74,23 +75,23 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 }
 
 impl<F> Timeout<F> {
-    /// How much later than asked it may give up; as the task says if not said.
+    /// Sets the slack: how much later than requested the future may be given up. The default is the slack of the task.
     pub fn slack(mut self, slack: Duration) -> Timeout<F> {
         self.sleep = self.sleep.slack(slack);
         self
     }
 
-    /// The future that it waits for.
+    /// Returns a reference to the inner future.
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
-    /// The same, to be changed.
+    /// Returns a mutable reference to the inner future.
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.future
     }
 
-    /// The future alone, without a deadline.
+    /// Returns the inner future, without its deadline.
     pub fn into_inner(self) -> F {
         self.future
     }

@@ -1,18 +1,18 @@
-//! Who waits for the engine's timers, and how they are woken.
+//! The waiters for the engine's timers, and their wake-ups.
 //!
-//! The engine's queue of a CPU says when a timer expires, a table beside it whom that wakes. Both are
-//! changed with the table's lock, which comes before the run queue's. A place in the table is named by
-//! the timer's token, with a generation: what has expired and is not yet served may be cancelled, and
-//! then wakes nobody, whoever has the place by then. The token says as well whether the timer is
-//! periodic, which is in the queue again by then.
+//! The engine's queue of a CPU knows when a timer expires. A table beside it has the waiter that the timer wakes. Both
+//! change under the table's lock, which is taken before the run queue's. A timer's token names a place in the table,
+//! with a generation. So a timer that has expired and is not yet served may be cancelled. It then wakes no task, even
+//! if another timer has the place by then. The token also says whether the timer is periodic: such a timer is already
+//! in the queue again when it is served.
 //!
-//! A periodic timer stays armed while its task does something else. If it expires again before the task
-//! waits for it, it lapses: nobody is there to be woken, and the CPU is not to be. The task, which reads
-//! the clock, arms another when it waits again. (Rejected: to count what expired unseen. The clock says
-//! the same, also of the time between the expiry and the task's poll, of which the queue cannot know.)
+//! A periodic timer stays armed while its task does other work. If it expires again before the task waits for it, it
+//! lapses: there is no waiter to wake, and the CPU should not be woken. The task reads the clock, and arms another
+//! timer when it waits again. Rejected: to count the expiries without a waiter. The clock gives the same number. It
+//! also covers the time between the expiry and the task's poll, which the queue does not know.
 //!
-//! Invariants: nobody is woken before their time, or by a timer that was cancelled; an entry of the table
-//! has a timer in the queue, or one that has expired and is about to be served.
+//! Invariants: no task is woken early, or by a timer that was cancelled; an entry of the table has a timer in the
+//! queue, or one that has expired and is about to be served.
 
 use crate::deferred::errands::Bell;
 use crate::deferred::rubbish::{Rubbish, discard};
@@ -30,38 +30,38 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Expiry, Lack, TimerId, TimerRoom, Token, Window};
 use std::task::Waker;
 
-/// Who waits for the timers of one CPU.
+/// The waiters for the timers of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     waiters: Places<Waiter>,
-    /// How many there ever were: tells those apart that have the same place.
+    /// Number of timers ever armed. It distinguishes those that have the same place.
     generation: u32,
 }
 
-/// Who waits for a timer.
+/// A waiter for a timer.
 #[derive(Debug)]
 struct Waiter {
     generation: u32,
     timer: TimerId,
-    /// When they asked to be woken.
+    /// Time at which the waiter asked to be woken.
     due: Time,
-    /// Nobody, while the task of a periodic timer does something else.
+    /// The bell that wakes the waiter. None while the task of a periodic timer does other work.
     bell: Option<Bell>,
 }
 
-/// The latest at which a window begins or ends, 292 years after the machine's start: one that ended at
-/// [`Time::MAX`] would be none to the engine, and the tick after that is no time.
+/// The latest begin or end of a window, 292 years after the machine's start. For the engine, a window that ends at
+/// [`Time::MAX`] would be none, and the tick after it would overflow.
 const LAST: Time = Time(i64::MAX as u64);
 
-/// Of a token: the timer is periodic. Below it is the place in the table, above the generation.
+/// The bit of a token that marks a periodic timer. Below it is the place in the table, and above it the generation.
 const PERIODIC: u64 = 1 << (u32::BITS - 1);
 
-/// What is asked of a timer.
+/// A request for a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alarm {
     pub(crate) at: Time,
     pub(crate) slack: Nanos,
-    /// Again and again, if there is one.
+    /// The period, if the timer is periodic.
     pub(crate) period: Option<Nanos>,
 }
 
@@ -71,12 +71,12 @@ impl Alarm {
     }
 }
 
-/// By what a timer knows its runtime.
+/// The reference of a timer to its runtime.
 #[derive(Debug)]
 pub(crate) enum Host {
-    /// A task of it: counting who knows a task is nothing that CPUs meet at.
+    /// By a task of the runtime. CPUs do not contend for the reference count of a task.
     Task(Arc<Cell>),
-    /// Code outside of tasks knows it itself.
+    /// Directly, for code outside of tasks.
     Runtime(Arc<Shared>),
 }
 
@@ -88,13 +88,13 @@ pub(crate) struct Armed {
     token: Token,
 }
 
-/// What a timer that expired comes to.
+/// The effect of a timer that expired.
 enum Served {
-    /// Somebody is woken, who could have run since then.
+    /// It wakes its waiter, which is runnable since that time.
     Wakes(Bell, Time),
-    /// It is periodic, and nobody waits for it any more.
+    /// It is periodic, and no task waits for it any more.
     Lapses,
-    /// It was cancelled, or its task was there before.
+    /// It was cancelled, or moved to a later time.
     Nothing,
 }
 
@@ -117,7 +117,7 @@ impl Table {
         Some(self.waiters.remove(place(token)))
     }
 
-    /// Whose time has come by the timer of `token`.
+    /// Returns the effect of the timer of `token`, and takes the bell to be rung.
     fn serve(&mut self, token: Token, now: Time) -> Served {
         let Some(waiter) = self.at(token) else { return Served::Nothing };
         if now < waiter.due {
@@ -137,7 +137,7 @@ impl Table {
 }
 
 impl Shared {
-    /// Whether anybody waits for a timer.
+    /// Returns whether any timer has a waiter.
     pub(crate) fn has_timers(&self) -> bool {
         let waits = |table: &Mutex<Table>| lock(table).waiters.len() > 0;
         self.timers.iter().any(|table| without_preemption(|| waits(table)))
@@ -147,7 +147,8 @@ impl Shared {
         lock(&self.timers[cpu.index()])
     }
 
-    /// Arms a timer on the CPU of the calling worker, or on the first. If there is no room: what is lacking.
+    /// Arms a timer on the CPU of the calling worker, or on the first CPU. If there is no room, returns which room is
+    /// lacking.
     fn arm(&self, alarm: Alarm, bell: &mut Option<Bell>) -> Result<(CpuId, Token), (CpuId, Lack)> {
         let cpu = self.here(Worker::cpu).or_else(here::cpu).unwrap_or_default();
         let window = alarm.window();
@@ -157,7 +158,7 @@ impl Shared {
             worker.arm_sooner();
             worker.owns()
         });
-        // Who owns the slot may sleep for longer than that, or its timer be set to later.
+        // The owner of the slot may sleep for longer than that, or have set its timer to a later time.
         let is_first = || self.machine.next_expiry(cpu).is_none_or(|first| window.hard <= first);
         if looks != Some(true) && self.paused.is_none() && is_first() {
             ring(self, cpu);
@@ -175,7 +176,7 @@ impl Shared {
         let mut table = self.table(cpu);
         let generation = table.generation.wrapping_add(1);
         let place = table.waiters.next() as u64;
-        assert!(place < PERIODIC, "fewer timers fit into memory");
+        assert!(place < PERIODIC, "memory cannot hold so many timers");
         let repeats = if period.is_some() { PERIODIC } else { 0 };
         let token = Token(u64::from(generation) << u32::BITS | repeats | place);
         let timer = self.machine.arm_in_room(cpu, window, period, token);
@@ -185,7 +186,7 @@ impl Shared {
         Ok(token)
     }
 
-    /// Arms a timer, for which room is made where it lacks. In foreign code.
+    /// Arms a timer, and makes room for it if that is lacking. Called in foreign code.
     fn arm_with_room(self: &Arc<Shared>, alarm: Alarm, bell: &mut Option<Bell>) -> (CpuId, Token) {
         let armed = loop {
             match without_preemption(|| self.arm(alarm, bell)) {
@@ -197,14 +198,14 @@ impl Shared {
         armed
     }
 
-    /// Makes room for a timer. Memory is taken and freed outside of sections.
+    /// Makes room for a timer. Memory is allocated and freed outside of sections.
     #[cold]
     fn make_timer_room(&self, window: Window, (cpu, lack): (CpuId, Lack)) {
         let mut room = TimerRoom::new(lack);
         without_preemption(|| self.machine.reserve_timers_in(cpu, window, &mut room));
     }
 
-    /// A timer of `cpu` expired.
+    /// Serves a timer of `cpu` that expired.
     pub(crate) fn fire(&self, now: Time, cpu: CpuId, expiry: Expiry) {
         let Expiry { token, greedy, .. } = expiry;
         self.tell(cpu, || What::TimerExpired { greedy });
@@ -215,7 +216,8 @@ impl Shared {
             self.machine.cancel(cpu, waiter.timer);
         }
         drop(table);
-        // Also if it was cancelled since it expired, which is told by who did it.
+        // This event is also due if the timer was cancelled after it expired. The cancelling code reports the
+        // cancellation.
         if is_periodic(token) {
             self.tell(cpu, || What::TimerArmed);
         }
@@ -223,7 +225,7 @@ impl Shared {
             self.tell(cpu, || What::TimerCancelled);
         }
         if let Served::Wakes(bell, due) = served {
-            // Whoever armed it has provided for a foreign one, of which nothing is left.
+            // The code that armed the timer has provided for a foreign bell, so that nothing of it is left here.
             bell.ring(Some(due)).into_iter().for_each(|bell| discard(Rubbish::Bell(bell)));
         }
     }
@@ -237,14 +239,14 @@ impl Host {
         }
     }
 
-    /// What wakes by a timer of this runtime. It clones foreign wakers, which is not done with a lock.
+    /// Returns the bell that a timer of this runtime rings. It clones foreign wakers, so no lock may be held.
     fn bell_of(&self, waker: &Waker) -> Bell {
         let bell = Bell::of(waker);
         self.shared().provide_for(&bell);
         bell
     }
 
-    /// That of the calling code.
+    /// Returns the reference to the runtime of the calling code.
     fn current() -> Host {
         let task = crate::task::current::task(|task| {
             task.filter(|cell| is_current(&cell.shared)).cloned()
@@ -254,10 +256,10 @@ impl Host {
 }
 
 impl Armed {
-    /// Arms a timer where the calling code runs.
+    /// Arms a timer on the CPU where the calling code runs.
     ///
     /// # Panics
-    /// If that belongs to no runtime.
+    /// If the calling code belongs to no runtime.
     pub(crate) fn arm(alarm: Alarm, waker: &Waker) -> Armed {
         let host = Host::current();
         let mut bell = Some(host.bell_of(waker));
@@ -265,8 +267,8 @@ impl Armed {
         Armed { host, cpu, token }
     }
 
-    /// The timer at another time, with the waker that it has. `None` if it wakes nobody any more: it has
-    /// expired, or it is periodic and its task does something else.
+    /// Moves the timer to another time, with its waker. Returns `None` if it has no waiter any more: it has expired, or
+    /// it is periodic and its task does other work.
     pub(crate) fn moved(mut self, alarm: Alarm) -> Option<Armed> {
         let mut bell = self.leave().and_then(|waiter| waiter.bell);
         bell.as_ref()?;
@@ -274,7 +276,7 @@ impl Armed {
         Some(self)
     }
 
-    /// Whether it is one of the calling code's runtime.
+    /// Returns whether the timer belongs to the calling code's runtime.
     pub(crate) fn is_current(&self) -> bool {
         match &self.host {
             Host::Task(cell) => is_current(&cell.shared),
@@ -282,14 +284,15 @@ impl Armed {
         }
     }
 
-    /// The same, and on the CPU on which that code runs, if it runs on one.
+    /// Returns whether the timer belongs to the calling code's runtime, and is on the CPU on which that code runs, if
+    /// it runs on one.
     pub(crate) fn is_near(&self) -> bool {
         let here = || without_preemption(|| self.host.shared().here(Worker::cpu));
         self.is_current() && here().is_none_or(|cpu| cpu == self.cpu)
     }
 
-    /// Wakes `waker` from now on, when it expires and `due` has come. `false` if it has expired for the
-    /// last time.
+    /// Sets the waker and the time `due` before which the timer does not wake it. Returns `false` if the timer has
+    /// expired for the last time.
     pub(crate) fn wakes(&self, due: Time, waker: &Waker) -> bool {
         let ask = |new: Option<Bell>| {
             without_preemption(|| {
@@ -302,14 +305,14 @@ impl Armed {
                 })
             })
         };
-        // A periodic timer that is waited for again has mostly expired, and has no waker.
+        // A periodic timer that is waited for again has usually expired, and has no waker.
         match ask(is_periodic(self.token).then(|| self.host.bell_of(waker))) {
             Some((false, _)) => ask(Some(self.host.bell_of(waker))).is_some(),
             known => known.is_some(),
         }
     }
 
-    /// Cancels the timer. Whoever waited for it, unless it has expired for the last time.
+    /// Cancels the timer. Returns its waiter, unless it has expired for the last time.
     fn leave(&self) -> Option<Waiter> {
         let Armed { host, cpu, token } = self;
         without_preemption(|| {
@@ -328,7 +331,7 @@ impl Armed {
 
 impl Drop for Armed {
     fn drop(&mut self) {
-        // With its waker, which is foreign code.
+        // The waiter's waker is foreign code.
         drop(self.leave());
     }
 }

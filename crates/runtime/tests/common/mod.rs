@@ -1,4 +1,4 @@
-//! What the tests on real CPUs share.
+//! Helpers that the tests on real CPUs share.
 
 use nix::sys::signal::Signal;
 use runyard::experiments::{Experiments, Feature, Features};
@@ -13,7 +13,8 @@ use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A runtime with so many workers. With `RUNYARD_UNBATCHED` in the environment it decides for each poll.
+/// Returns a runtime with `count` workers. With `RUNYARD_UNBATCHED` in the environment it makes a decision for each
+/// poll.
 pub fn workers(count: usize) -> Runtime {
     let features = Features::of_runtime();
     let features = match env::var_os("RUNYARD_UNBATCHED") {
@@ -23,20 +24,20 @@ pub fn workers(count: usize) -> Runtime {
     Runtime::builder().workers(count).features(features).build()
 }
 
-/// How many CPUs a runtime with two workers has here: one, if the process may run on no more. Not for a task
-/// with an affinity, of which the thread is bound.
+/// Returns how many CPUs a runtime with two workers has here: one, if the process may run on no more. Not for a task
+/// with an affinity, because its thread is bound.
 pub fn cpus_of_two() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(2)
 }
 
-/// Rings every worker's bell again and again, for no reason, while `body` runs.
+/// Rings every worker's bell again and again, without reason, while `body` runs.
 pub fn under_a_storm<T>(body: impl FnOnce() -> T) -> T {
     let over = Arc::new(AtomicBool::new(false));
     let stop = over.clone();
     let storm = thread::spawn(move || {
         let mut rung = 0;
         while !stop.load(Ordering::Relaxed) {
-            // Signals cost the disturbed some microseconds each: a fifth of their time at most.
+            // A signal costs the disturbed thread some microseconds. This limits the cost to a fifth of its time.
             let started = Instant::now();
             rung += signal_everybody(Signal::SIGURG);
             thread::sleep(started.elapsed() * 4 + Duration::from_micros(100));
@@ -45,11 +46,11 @@ pub fn under_a_storm<T>(body: impl FnOnce() -> T) -> T {
     });
     let result = body();
     over.store(true, Ordering::Relaxed);
-    assert!(storm.join().unwrap() > 0, "somebody was disturbed");
+    assert!(storm.join().unwrap() > 0, "a thread was disturbed");
     result
 }
 
-/// Sends a signal to each thread of this process whose name begins with `runyard-`. How many there were.
+/// Sends a signal to each thread of this process whose name begins with `runyard-`. Returns their number.
 pub fn signal_everybody(signal: Signal) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let ours = |path: &std::path::Path| {
@@ -60,7 +61,7 @@ pub fn signal_everybody(signal: Signal) -> usize {
     tids.map(|tid| runyard::trial::ring(tid, signal as i32)).count()
 }
 
-/// Fails if `body` does not end, which is what a lost wake-up looks like.
+/// Fails if `body` does not end, as after a lost wake-up.
 pub fn ends(body: impl FnOnce() + Send + 'static) {
     let (send, receive) = channel();
     thread::spawn(move || {
@@ -74,7 +75,7 @@ pub fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Keeps the CPU without an await for so long, by the clock on the wall.
+/// Keeps the CPU without an await for `span` of wall-clock time.
 pub fn spin(span: Duration) {
     let end = Instant::now() + span;
     while Instant::now() < end {
@@ -82,7 +83,7 @@ pub fn spin(span: Duration) {
     }
 }
 
-/// Looks until what is to happen has happened.
+/// Polls until the condition holds.
 pub fn until(happened: impl Fn() -> bool) {
     let started = Instant::now();
     while !happened() {
@@ -91,7 +92,7 @@ pub fn until(happened: impl Fn() -> bool) {
     }
 }
 
-/// A flag that somebody sets and others wait for.
+/// A flag that one task or thread sets and others wait for.
 #[derive(Clone, Default)]
 pub struct Flag(Arc<AtomicBool>);
 
@@ -109,7 +110,7 @@ impl Flag {
         until(|| self.is_set());
     }
 
-    /// Sets the flag when it is dropped.
+    /// Returns a guard that sets the flag when it is dropped.
     pub fn at_drop(&self) -> AtDrop {
         AtDrop(self.clone())
     }
@@ -123,7 +124,7 @@ impl Drop for AtDrop {
     }
 }
 
-/// A waker that counts how often it is called.
+/// A waker that counts its calls.
 #[derive(Default)]
 pub struct Woken(AtomicUsize);
 
@@ -139,7 +140,8 @@ impl Wake for Woken {
     }
 }
 
-/// The CPU time that several tasks or threads have used together, of as much as they get, and when they are to stop.
+/// The CPU time that several tasks or threads have used together, and a flag that stops them. They take as much as they
+/// get.
 #[derive(Clone, Default)]
 pub struct Work {
     used: Arc<AtomicU64>,
@@ -147,8 +149,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Computes for `span` of CPU time in one poll, or until it is to stop. Outside of the C library, but for the
-    /// question how much that was.
+    /// Computes for `span` of CPU time in one poll, or until it is stopped. Calls the C library only to read the CPU
+    /// time.
     pub fn compute(&self, span: Duration) {
         let began = cpu_time();
         let mut before = began;
@@ -162,7 +164,7 @@ impl Work {
         }
     }
 
-    /// Polls of `span` each until it is to stop.
+    /// Runs polls of `span` each until it is stopped.
     pub async fn go_on(self, span: Duration) {
         while !self.is_over() {
             self.compute(span);
@@ -170,7 +172,7 @@ impl Work {
         }
     }
 
-    /// What is counted for itself, and stops with this.
+    /// Returns a counter of its own, which stops together with this one.
     pub fn apart(&self) -> Work {
         Work { stop: self.stop.clone(), ..Work::default() }
     }
@@ -188,7 +190,7 @@ impl Work {
     }
 }
 
-/// Lines of /proc for each kernel thread of this process whose name begins with `runyard-`.
+/// Returns lines of /proc for each kernel thread of this process whose name begins with `runyard-`.
 pub fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let read = |task: std::io::Result<std::fs::DirEntry>| {
@@ -197,7 +199,7 @@ pub fn threads() -> Vec<String> {
     tasks.map(read).filter(|status| status.starts_with("Name:\trunyard-")).collect()
 }
 
-/// CPU time that the calling thread has used.
+/// Returns the CPU time that the calling thread has used.
 pub fn cpu_time() -> Duration {
     let spec = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32)

@@ -1,10 +1,9 @@
-//! What tokio's documentation promises of joining, aborting, shutting down, timers and locks holds on both
-//! runtimes.
+//! Guarantees of tokio's documentation on joining, aborting, shutting down, timers and locks, checked on both runtimes.
 //!
-//! Each file of `promises` is compiled twice, with `rt` as either runtime. A test that fails on tokio is no
-//! promise; one that fails on this runtime alone is a difference, and belongs into the table of
-//! docs/design/api.md. Times are compared as instants that the runtimes return or that were read before and
-//! after, never as spans that a busy machine lengthens.
+//! Each file of `promises` is compiled twice, with `rt` as either runtime. A test that fails on tokio is not a
+//! guarantee. A test that fails only on this runtime is a difference, and belongs in the table of docs/design/api.md.
+//! Times are compared as instants that the runtimes return or that were read before and after. Spans are not compared,
+//! because a busy machine lengthens them.
 
 #![expect(clippy::duplicate_mod, reason = "one text for two runtimes")]
 
@@ -25,7 +24,7 @@ static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Polls a future once. What came of it, if it is over.
+/// Polls a future once. Returns its output, if it is ready.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|cx| {
         Poll::Ready(match future.as_mut().poll(cx) {

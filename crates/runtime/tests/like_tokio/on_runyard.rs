@@ -1,6 +1,6 @@
-//! The promises, on this runtime.
+//! The guarantees, on this runtime.
 
-/// What the promises use.
+/// The items that the files of `promises` use.
 mod rt {
     pub(super) use runyard::{
         Handle, JoinSet, Runtime, spawn, spawn_blocking, sync, time, yield_now,

@@ -1,6 +1,6 @@
-//! The promises, on tokio.
+//! The guarantees, on tokio.
 
-/// What the promises use.
+/// The items that the files of `promises` use.
 mod rt {
     pub(super) use tokio::runtime::{Handle, Runtime};
     pub(super) use tokio::task::{JoinSet, spawn_blocking, yield_now};

@@ -1,4 +1,4 @@
-//! A test in a process of its own: what hangs is ended and what dies is told, with what it said.
+//! A test in a separate process. A process that hangs is ended, and one that dies is reported, with its output.
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -6,17 +6,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Set in the process of its own.
+/// Set in the separate process.
 const MARK: &str = "RUNYARD_TRUST_CHILD";
 
-/// How the process ended: its status, if it did in time, and what it said.
+/// The end of the process: its status, if it ended in time, and its output.
 pub struct End {
     pub status: Option<ExitStatus>,
     pub said: String,
 }
 
-/// Runs the test `name` (with the names of its modules) in a process of its own, which runs `body`.
-/// Fails if that fails, or does not end within `limit`.
+/// Runs the test `name` (with the names of its modules) in a separate process, which runs `body`. Fails if that fails,
+/// or does not end within `limit`.
 pub fn within(limit: Duration, name: &str, body: impl FnOnce()) {
     let Some(end) = run(limit, &[], name, body) else { return };
     match end.status {
@@ -26,8 +26,8 @@ pub fn within(limit: Duration, name: &str, body: impl FnOnce()) {
     }
 }
 
-/// As [`within`], but tells how the process ended; none in that process itself. `before` is a command
-/// that runs the process.
+/// Runs a test as [`within`], and returns the end of the process. Returns none in that process itself. `before` is a
+/// command that runs the process.
 pub fn run(limit: Duration, before: &[&str], name: &str, body: impl FnOnce()) -> Option<End> {
     if std::env::var_os(MARK).is_some() {
         body();
@@ -74,7 +74,7 @@ fn watch(mut child: Child, limit: Duration) -> End {
 }
 
 impl End {
-    /// The signal that ended the process.
+    /// Returns the signal that ended the process.
     pub fn signal(&self) -> Option<i32> {
         self.status.and_then(|status| status.signal())
     }

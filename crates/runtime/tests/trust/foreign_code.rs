@@ -1,5 +1,5 @@
-//! Wakers are foreign code, and run as such: whoever has a lock that a waker wants may be stopped, and a waker may
-//! panic or last long.
+//! Wakers are foreign code, and run as such: the holder of a lock that a waker wants may be stopped, and a waker may
+//! panic or take long.
 
 use crate::child::within;
 use crate::common::{ms, spin, until, workers};
@@ -12,7 +12,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A waker that does something before it notes that it was called.
+/// A waker that runs a function before it records that it was called.
 struct Does<F> {
     what: F,
     called: AtomicUsize,
@@ -36,15 +36,15 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Does<F> {
     }
 }
 
-/// A sleep that wakes by `waker`.
+/// Returns a sleep that wakes `waker`.
 fn armed(span: Duration, waker: &Waker) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let mut sleep = Box::pin(time::sleep(span));
     assert!(sleep.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
     sleep
 }
 
-/// A waker that a timer calls waits for a lock that a task of `policy` has for 3 ms at a time, while a hog has the
-/// only CPU besides.
+/// Lets a timer call a waker that waits for a lock. A task of `policy` holds the lock for 3 ms at a time, while a hog
+/// competes for the only CPU.
 fn let_a_waker_wait(runtime: &Runtime, policy: Policy) {
     let (lock, over) = (Arc::new(Mutex::new(0_u64)), Arc::new(AtomicBool::new(false)));
     let (holds, held_until) = (lock.clone(), over.clone());
@@ -81,8 +81,8 @@ fn let_a_waker_wait(runtime: &Runtime, policy: Policy) {
     }
 }
 
-/// Seen failing: the worker that called the waker and the task with the lock waited for each other. How long it takes is
-/// a matter of the holder's policy: SCHED_IDLE has 3 of 1,027 parts beside the hog.
+/// Seen failing: the worker that called the waker and the task with the lock waited for each other. The duration
+/// depends on the holder's policy: SCHED_IDLE has 3 of 1,027 parts beside the hog.
 #[test]
 fn a_waker_gets_the_lock_of_a_stopped_task() {
     within(ms(120_000), "foreign_code::a_waker_gets_the_lock_of_a_stopped_task", || {
@@ -92,7 +92,7 @@ fn a_waker_gets_the_lock_of_a_stopped_task() {
     });
 }
 
-/// Seen failing: with the call in the runtime's own code the task waited for the end of the waker.
+/// Seen failing: when the runtime's own code called the waker, the task waited for its end.
 #[test]
 fn a_waker_that_lasts_keeps_no_timer_waiting() {
     within(ms(60_000), "foreign_code::a_waker_that_lasts_keeps_no_timer_waiting", || {
@@ -148,7 +148,7 @@ fn wakers_are_called_once_and_in_their_order_whichever_of_them_panic() {
     );
 }
 
-/// Seen failing: with the call in the runtime's own code whoever gave the mutex back waited for the waker.
+/// Seen failing: when the runtime's own code called the waker, the task that unlocked the mutex waited for it.
 #[test]
 fn a_mutex_calls_a_foreign_waker_where_it_may_wait() {
     within(ms(60_000), "foreign_code::a_mutex_calls_a_foreign_waker_where_it_may_wait", || {
@@ -176,11 +176,11 @@ fn a_mutex_calls_a_foreign_waker_where_it_may_wait() {
             })
         };
         let mut tries = (0..10).map(|_| lasts());
-        assert!(tries.any(|took| took < ms(50)), "who gives a mutex back waits for a waker");
+        assert!(tries.any(|took| took < ms(50)), "the task that unlocks a mutex waits for a waker");
     });
 }
 
-/// A task that is to end waits, in foreign code, for a timer of which the waker is foreign.
+/// A task that must end waits, in foreign code, for a timer with a foreign waker.
 #[test]
 fn a_runtime_ends_after_who_waits_for_a_foreign_waker() {
     within(ms(60_000), "foreign_code::a_runtime_ends_after_who_waits_for_a_foreign_waker", || {

@@ -1,4 +1,4 @@
-//! What is started in a task is as if it were started elsewhere.
+//! Threads and programs that a task starts behave as if they were started elsewhere.
 
 use crate::child::{run, within};
 use crate::common::{ms, spin, until, workers};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a thread or a process says of itself: the signals that it blocks and ignores, and its CPUs.
+/// Returns the traits of a thread or a process: the signals that it blocks and ignores, and its CPUs.
 fn traits(status: &str) -> Vec<String> {
     let names = ["SigBlk:", "SigIgn:", "Cpus_allowed_list:"];
     let lines = status.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
@@ -38,7 +38,7 @@ fn slack() -> String {
     std::fs::read_to_string(format!("/proc/{thread}/timerslack_ns")).unwrap()
 }
 
-/// Seen failing: `SigBlk` was `fffffffe3fbbfa07`, and the CPUs were one.
+/// Seen failing: `SigBlk` was `fffffffe3fbbfa07`, and there was one CPU.
 #[test]
 fn threads_and_programs_of_a_task_are_as_elsewhere() {
     within(ms(20_000), "leaks::threads_and_programs_of_a_task_are_as_elsewhere", || {
@@ -50,7 +50,7 @@ fn threads_and_programs_of_a_task_are_as_elsewhere() {
     });
 }
 
-/// Seen failing: 1.
+/// Seen failing: the result was 1.
 #[test]
 fn a_task_sees_the_parallelism_of_the_process() {
     let elsewhere = thread::available_parallelism().unwrap();
@@ -64,7 +64,7 @@ fn a_task_sees_the_parallelism_of_the_process() {
 #[test]
 fn a_task_has_the_timer_slack_of_the_process() {
     let elsewhere = slack();
-    // Whichever worker it is on: each is idle in between.
+    // This holds for either worker. Each is idle in between.
     workers(2).block_on(async {
         for _ in 0..20 {
             assert_eq!(spawn(async { slack() }).await.unwrap(), elsewhere);
@@ -73,7 +73,7 @@ fn a_task_has_the_timer_slack_of_the_process() {
     });
 }
 
-/// Seen failing: it ends by itself after 10 s, deaf to SIGTERM.
+/// Seen failing: the program ended by itself after 10 s, with SIGTERM blocked.
 #[test]
 fn a_program_of_a_task_hears_that_it_is_to_end() {
     within(ms(8_000), "leaks::a_program_of_a_task_hears_that_it_is_to_end", || {
@@ -91,7 +91,7 @@ fn a_program_of_a_task_hears_that_it_is_to_end() {
     });
 }
 
-/// Seen failing: it was swallowed, and the process ended well.
+/// Seen failing: the fault was swallowed, and the process ended normally.
 #[test]
 fn a_signal_that_a_task_raises_ends_the_process() {
     let name = "leaks::a_signal_that_a_task_raises_ends_the_process";
@@ -121,7 +121,7 @@ fn a_signal_that_a_task_raises_is_handled_at_once() {
     });
 }
 
-/// What the kernel says of the calling thread.
+/// Returns the traits of the calling thread, according to the kernel.
 fn of_this_thread() -> Vec<String> {
     traits(&std::fs::read_to_string("/proc/thread-self/status").unwrap())
 }
@@ -147,7 +147,7 @@ fn a_section_that_blocks_changes_nothing_of_its_thread() {
     });
 }
 
-/// The kernel's numbers of the CPUs that the calling thread may run on.
+/// Returns the kernel's numbers of the CPUs on which the calling thread may run.
 pub fn cpus() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
@@ -186,13 +186,13 @@ fn a_task_with_an_affinity_binds_its_thread_while_it_is_polled() {
         for _ in 0..50 {
             let wanted = second.clone();
             let bound = Task::builder().affinity([1]).spawn(async move {
-                // In each poll, and when it was stopped in one.
+                // This holds in each poll, and after the task was stopped in one.
                 assert_eq!((cpus(), cpus_of_a_thread()), (wanted.clone(), wanted.clone()));
                 time::sleep(Duration::from_micros(100)).await;
                 assert_eq!(cpus(), wanted);
                 wanted
             });
-            // It may be polled by the same thread.
+            // The same thread may poll it.
             let unbound = Task::builder().spawn(async { (cpus(), cpus_of_a_thread()) });
             assert_eq!(unbound.await.unwrap(), (elsewhere.clone(), elsewhere.clone()));
             assert_eq!(bound.await.unwrap(), second);
@@ -231,7 +231,7 @@ fn a_task_that_is_stopped_goes_on_where_it_was_told_meanwhile() {
                 cpus()
             });
             time::sleep(ms(3)).await;
-            // Its CPU is one that it is not to have any more: it is stopped, and goes on on the other.
+            // The task loses its current CPU: it is stopped, and continues on the other one.
             hog.task().set_affinity([to]);
             time::sleep(ms(20)).await;
             over.store(true, Ordering::Relaxed);
@@ -258,7 +258,7 @@ fn h06_the_runtime_interrupts_nothing_in_a_section_that_blocks() {
             });
             let runtime = workers(1);
             let interrupted = runtime.block_on(async {
-                // It comes every millisecond, and a hog has the CPU else: the slot is wanted all the time.
+                // This task runs every millisecond, and a hog has the rest of the CPU: the slot is always wanted.
                 let disturber = Task::builder().fifo(99).spawn(async {
                     let mut interval = time::interval(ms(1));
                     interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
@@ -269,7 +269,7 @@ fn h06_the_runtime_interrupts_nothing_in_a_section_that_blocks() {
                 let reader = spawn(async move {
                     let (mut bytes, mut interrupted) = (0, 0);
                     while bytes < BYTES {
-                        // It has computed: its timers were set.
+                        // The task has computed, so its timers were set.
                         spin(Duration::from_micros(700));
                         match blocking(|| far.read(&mut [0])) {
                             Err(error) if error.kind() == ErrorKind::Interrupted => {
@@ -292,7 +292,7 @@ fn h06_the_runtime_interrupts_nothing_in_a_section_that_blocks() {
     );
 }
 
-/// Computes for about so long, outside of the C library, which has the clock.
+/// Computes for about `span`, outside of the C library, which has the clock.
 fn spin_outside(span: Duration) {
     let end = Instant::now() + span;
     while Instant::now() < end {
@@ -302,8 +302,8 @@ fn spin_outside(span: Duration) {
     }
 }
 
-/// One worker, and a real-time task that spins for a lock that the interrupted handler has: without help
-/// the kernel's limit for real-time, which the runtime has too, ends that after 950 ms.
+/// There is one worker, and a real-time task that spins for a lock that the interrupted handler holds. Without help,
+/// only the limit for real-time tasks ends that, after 950 ms. It is the kernel's limit, which the runtime has too.
 #[test]
 fn h09_a_handler_that_is_interrupted_goes_on_until_it_is_over() {
     within(ms(60_000), "leaks::h09_a_handler_that_is_interrupted_goes_on_until_it_is_over", || {
@@ -313,7 +313,7 @@ fn h09_a_handler_that_is_interrupted_goes_on_until_it_is_over() {
         workers(1).block_on(async {
             let raises = spawn(async move {
                 while !told.load(Ordering::Relaxed) {
-                    // Whoever is at unsafe points all the time is stopped at one after 10 ms.
+                    // A task that is always at unsafe points is stopped at one after 10 ms.
                     spin_outside(Duration::from_micros(500));
                     signal_hook::low_level::raise(SIGUSR1).unwrap();
                 }
@@ -333,7 +333,7 @@ fn h09_a_handler_that_is_interrupted_goes_on_until_it_is_over() {
             let waits = spins.await.unwrap();
             over.store(true, Ordering::Relaxed);
             raises.await.unwrap();
-            // On a busy machine a handler that has no CPU looks like one that blocks.
+            // On a busy machine a handler without a CPU looks like one that blocks.
             let long = waits.iter().filter(|&&wait| wait > ms(400)).count();
             assert!(long <= 8, "{long} long ones: {waits:?}");
         });
@@ -365,11 +365,11 @@ fn h09_a_task_that_blocks_signals_is_stopped_all_the_same() {
                 late.sort();
                 late
             });
-            // The first time it waits for as long as it would for a handler, 10 ms.
+            // The first time, the task waits for as long as it would for a handler, 10 ms.
             let late = important.await.unwrap();
             over.store(true, Ordering::Relaxed);
             hog.await.unwrap();
-            // The best of all, as on a busy machine the kernel lets any thread wait for some milliseconds.
+            // The minimum counts, because on a busy machine the kernel lets any thread wait for some milliseconds.
             assert!(late[0] < ms(9), "{late:?}");
         });
     });

@@ -1,4 +1,4 @@
-//! The limits of the process are met with grace.
+//! The runtime keeps working when it reaches the limits of the process.
 
 use crate::child::{run, within};
 use crate::common::{ms, spin, threads, until, workers};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Whether the user may have so many threads; else says that a test says nothing.
+/// Returns whether the user may have so many threads; otherwise reports that a test checks nothing.
 fn may_have(threads: u64) -> bool {
     let may = getrlimit(Resource::Nproc).current.is_none_or(|most| most > threads);
     if !may {
@@ -19,7 +19,7 @@ fn may_have(threads: u64) -> bool {
     may
 }
 
-/// Seen failing: no end. At 4,096 threads the next task that blocked froze its CPU.
+/// Seen failing: the test did not end. At 4,096 threads the next task that blocked froze its CPU.
 #[test]
 fn more_tasks_block_than_there_were_ever_threads_for() {
     if !may_have(5_000) {
@@ -39,7 +39,7 @@ fn more_tasks_block_than_there_were_ever_threads_for() {
                 })
             })
             .collect();
-        // It comes when all have begun, or as many as ever do.
+        // The loop ends when all have begun, or as many as ever do.
         let began = Instant::now();
         while begun.load(Ordering::Relaxed) < 4_200 && began.elapsed() < ms(30_000) {
             std::thread::sleep(ms(10));
@@ -57,9 +57,9 @@ fn more_tasks_block_than_there_were_ever_threads_for() {
     });
 }
 
-/// No more threads from now on: their stacks have no room. What it was before.
+/// Prevents more threads from now on, because their stacks have no room. Returns the old limit.
 fn no_more_threads() -> Rlimit {
-    // What small allocations need is there already, below one that stays.
+    // The memory for small allocations is available already, below one that stays.
     let mut blocks: Vec<_> = (0..8_000).map(|_| Box::new([0_u8; 1_000])).collect();
     std::mem::forget(blocks.pop());
     drop(blocks);
@@ -67,20 +67,20 @@ fn no_more_threads() -> Rlimit {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
     let kib: u64 = size.trim().trim_end_matches(" kB").parse().unwrap();
-    // Less than a stack, more than what a small program allocates.
+    // This is less than a stack, and more than a small program allocates.
     let current = Some(kib * 1_024 + (1 << 20));
     setrlimit(Resource::As, Rlimit { current, ..before }).unwrap();
     before
 }
 
-/// Keeps others from using the stacks of threads that are gone.
+/// Keeps new threads from using the stacks of ended threads.
 fn take_all_stacks() {
     let sleeps = || std::thread::Builder::new().spawn(|| std::thread::sleep(ms(4_000)));
     while sleeps().is_ok() {}
 }
 
-/// How late an important task is beside hogs, of which more are stopped than a slot has spares from the
-/// start: the median of 20.
+/// Returns the lateness of an important task beside hogs: the median of 20. More hogs are stopped than a slot has
+/// spares from the start.
 async fn lateness() -> Duration {
     let over = Arc::new(AtomicBool::new(false));
     let hogs = (0..6).map(|_| {
@@ -110,7 +110,7 @@ async fn lateness() -> Duration {
     late[late.len() / 2]
 }
 
-/// Seen failing: the ticker stood still, as the task that blocked when there were no more threads kept its CPU.
+/// Seen failing: the ticker stood still, because a task that blocked when there were no more threads kept its CPU.
 #[test]
 fn at_the_ceiling_a_task_that_does_not_block_goes_on() {
     let name = "limits::at_the_ceiling_a_task_that_does_not_block_goes_on";
@@ -135,7 +135,7 @@ fn at_the_ceiling_a_task_that_does_not_block_goes_on() {
             })
         });
         let waiters: Vec<_> = waiters.collect();
-        // There is a thread for no more of them.
+        // There are no threads for more of them.
         until(|| begun.load(Ordering::Relaxed) >= 10);
         std::thread::sleep(ms(300));
         let begun_then = begun.load(Ordering::Relaxed);
@@ -150,7 +150,7 @@ fn at_the_ceiling_a_task_that_does_not_block_goes_on() {
         }
         assert_eq!(begun.load(Ordering::Relaxed), 30);
         ticker.task().abort();
-        // And preemption is back.
+        // Preemption works again.
         let late = runtime.block_on(async { spawn(lateness()).await.unwrap() });
         assert!(late < ms(3), "the median is {late:?}");
     });
@@ -191,14 +191,14 @@ fn tasks_that_wait_for_threads_end_with_the_runtime() {
     });
 }
 
-/// Seen failing: hundreds of milliseconds, as all 4,096 places were burned in the seconds of the refusal.
+/// Seen failing: hundreds of milliseconds, because all 4,096 places were used up in the seconds of the refusal.
 #[test]
 fn preemption_comes_back_when_threads_do() {
     within(ms(60_000), "limits::preemption_comes_back_when_threads_do", || {
         let runtime = workers(1);
         let before = no_more_threads();
         take_all_stacks();
-        // More are stopped at once than there are spares.
+        // More tasks are stopped at once than there are spares.
         let hogs: Vec<_> = (0..8).map(|_| runtime.spawn(async { spin(ms(700)) })).collect();
         for hog in hogs {
             runtime.block_on(hog).unwrap();
@@ -213,7 +213,7 @@ fn preemption_comes_back_when_threads_do() {
 #[test]
 fn a_runtime_that_cannot_start_leaves_no_thread() {
     within(ms(20_000), "limits::a_runtime_that_cannot_start_leaves_no_thread", || {
-        // There are stacks for the workers, but no more.
+        // There are stacks for the workers, but for no more threads.
         let here = Arc::new(std::sync::Barrier::new(2));
         let there = here.clone();
         let threads_of_two = [0, 1].map(|_| {
@@ -236,8 +236,8 @@ fn a_runtime_that_cannot_start_leaves_no_thread() {
 fn a_worker_without_timers_runs_nothing() {
     within(ms(60_000), "limits::a_worker_without_timers_runs_nothing", || {
         let runtime = workers(1);
-        // What exists has its timers; no more of them from now on. The limit is one of the user's, whose
-        // other processes may have some.
+        // Existing threads have their timers, and there are no more timers from now on. The limit belongs to the user,
+        // whose other processes may have some.
         let before = getrlimit(Resource::Sigpending);
         setrlimit(Resource::Sigpending, Rlimit { current: Some(0), ..before }).unwrap();
         let hogs: Vec<_> = (0..8).map(|_| runtime.spawn(async { spin(ms(100)) })).collect();
@@ -264,7 +264,7 @@ fn threads_that_the_last_minute_did_not_need_are_given_back() {
                 let begun = begun.clone();
                 runtime.spawn(async move {
                     begun.fetch_add(1, Ordering::Relaxed);
-                    // All are stopped at a time.
+                    // All are stopped at the same time.
                     while begun.load(Ordering::Relaxed) < 1_000 {
                         std::hint::spin_loop();
                     }
@@ -281,7 +281,7 @@ fn threads_that_the_last_minute_did_not_need_are_given_back() {
             assert!(began.elapsed() < ms(90_000), "{} of {most} remain", threads().len());
             std::thread::sleep(ms(500));
         }
-        // And there are as many again when they are needed.
+        // There are as many again when they are needed.
         let hogs: Vec<_> = (0..100).map(|_| runtime.spawn(async { spin(ms(10)) })).collect();
         for hog in hogs {
             runtime.block_on(hog).unwrap();
@@ -289,7 +289,7 @@ fn threads_that_the_last_minute_did_not_need_are_given_back() {
     });
 }
 
-/// Seen failing: no end, and no warning.
+/// Seen failing: the test did not end, and there was no warning.
 #[test]
 fn without_proc_a_lock_holder_runs_all_the_same() {
     let name = "limits::without_proc_a_lock_holder_runs_all_the_same";

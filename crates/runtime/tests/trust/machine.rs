@@ -1,5 +1,5 @@
-//! What the machine does to a thread that is stopped anywhere: its stack, its registers, its waits; and what
-//! is forked off it.
+//! Effects of the machine on a thread that is stopped anywhere: on its stack, its registers, its waits, and on
+//! processes that are forked from it.
 
 use crate::child::within;
 use crate::common::{ms, signal_everybody, spin, under_a_storm, workers};
@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Words that differ from register to register, and from task to task.
+/// Returns words that differ from register to register, and from task to task.
 fn words(seed: u64) -> trial::Vectors {
     std::array::from_fn(|nth| (seed << 32 | nth as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// About 100 microseconds.
+/// Rounds of about 100 microseconds.
 const ROUNDS: u64 = 200_000;
 
-/// Keeps the CPU for so long, all the time with these words in its vector registers.
+/// Keeps the CPU for `span`, with these words in its vector registers all the time.
 fn hold(seed: u64, span: Duration) {
     let (words, began) = (words(seed), Instant::now());
     while began.elapsed() < span {
@@ -29,10 +29,11 @@ fn hold(seed: u64, span: Duration) {
     }
 }
 
-/// So much of a stack is left: a signal's frame has up to 12 KiB, and without optimisation the handler has some.
+/// Bytes of stack that are left. A signal's frame takes up to 12 KiB, and without optimisation the handler takes some
+/// more.
 const LEFT: usize = 32 << 10;
 
-/// Calls itself until so little is left of the stack, and computes there.
+/// Calls itself until only that much is left of the stack, and computes there.
 fn at_the_end_of_the_stack(seed: u64) -> usize {
     let frame = black_box([seed; 64]);
     let left = trial::stack_left();
@@ -71,14 +72,14 @@ fn h11_vector_registers_outlive_a_stop() {
     });
 }
 
-/// The CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 fn used() -> Duration {
     ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap().into()
 }
 
-/// H14. What `io_uring` does to a thread that waits in our handler is to end its futex wait for no reason. A ring
-/// is refused in most containers, so a signal does that here: one that our handler hears while it waits, and
-/// that is handled without `SA_RESTART`.
+/// H14. `io_uring` can end the futex wait of a thread that waits in the runtime's handler, without reason. Most
+/// containers refuse a ring, so a signal does that here. The runtime's handler does not block it while it waits, and
+/// its own handler has no `SA_RESTART`.
 #[test]
 fn h14_who_is_stopped_goes_on_when_its_turn_comes_and_not_before() {
     let name = "machine::h14_who_is_stopped_goes_on_when_its_turn_comes_and_not_before";
@@ -89,7 +90,7 @@ fn h14_who_is_stopped_goes_on_when_its_turn_comes_and_not_before() {
         let stop = over.clone();
         let interrupter = thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // Those that are stopped hear it too: our handler does not block the signals of faults.
+                // Stopped threads receive it too: the runtime's handler does not block the signals of faults.
                 signal_everybody(Signal::SIGTRAP);
                 thread::sleep(ms(1));
             }
@@ -105,7 +106,7 @@ fn h14_who_is_stopped_goes_on_when_its_turn_comes_and_not_before() {
         let used = hogs.collect::<Vec<_>>().into_iter().map(|hog| runtime.block_on(hog).unwrap());
         let used: Duration = used.sum();
         let elapsed = began.elapsed();
-        // Two at a time would use twice the time of one CPU.
+        // If two ran at a time, they would use twice the time of one CPU.
         assert!(used < elapsed.mul_f64(1.2), "the one worker used {used:?} in {elapsed:?}");
         over.store(true, Ordering::Relaxed);
         interrupter.join().unwrap();

@@ -1,8 +1,8 @@
-//! What code that nobody prepared may expect: it hangs nothing, it inherits nothing, and the limits of
-//! the process are met with grace. One test for each finding of an attack on the runtime, named after
-//! what must hold.
+//! Guarantees for code that is not prepared for preemption: it hangs nothing, it inherits nothing, and the runtime
+//! keeps working at the limits of the process. There is one test for each finding of an attack on the runtime, named
+//! after the property that must hold.
 //!
-//! What may hang or end the process runs in a process of its own, with a time limit.
+//! Code that may hang or end the process runs in a separate process, with a time limit.
 
 #[path = "../common/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]

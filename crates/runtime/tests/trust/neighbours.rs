@@ -1,13 +1,13 @@
-//! Tasks that are much in the C library. Which of its code is safe to be stopped in is tested in `os/signal.rs`, and how
-//! late others are beside it is measured by `live neighbours`.
+//! Tasks that spend much time in the C library. `os/signal.rs` tests in which of its code a stop is safe, and `live
+//! neighbours` measures how late other tasks are beside it.
 
 use crate::child::within;
 use crate::common::ms;
 use runyard::{Runtime, spawn, yield_now};
 use std::io::Write;
 
-/// A task in the allocator, or in the library's lists of names and streams, holds locks there. Stopped with one of
-/// those, it would be in the way of all the others at each of these turns.
+/// A task in the allocator, or in the library's lists of names and streams, holds locks there. If it were stopped with
+/// one of those, it would block all the others at each of these turns.
 #[test]
 fn many_in_the_library_do_not_wait_for_each_other() {
     let name = "neighbours::many_in_the_library_do_not_wait_for_each_other";

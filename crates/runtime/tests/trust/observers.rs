@@ -1,4 +1,4 @@
-//! An observer is foreign code, and called by a thread that nobody needs: it may wait, last, and call the runtime.
+//! An observer is foreign code, and runs on a thread with no other work: it may wait, take long, and call the runtime.
 
 use crate::child::{run, within};
 use crate::common::{ms, spin, until};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An observer that does this.
+/// An observer that calls a function.
 struct Does<F>(F);
 
 impl<F> fmt::Debug for Does<F> {
@@ -26,12 +26,12 @@ impl<F: Fn(&Event) + Send + Sync> Observer for Does<F> {
     }
 }
 
-/// A runtime with so many workers and an observer that does this.
+/// Returns a builder of a runtime with `workers` workers and an observer that calls `does`.
 fn observed(workers: usize, does: impl Fn(&Event) + Send + Sync + 'static) -> Builder {
     Runtime::builder().workers(workers).observer(Arc::new(Does(does)))
 }
 
-/// Tasks come and go.
+/// Spawns tasks that end at once.
 fn churn(runtime: &Runtime, tasks: usize) {
     runtime.block_on(async {
         let tasks: Vec<_> = (0..tasks).map(|_| spawn(yield_now())).collect();
@@ -41,8 +41,8 @@ fn churn(runtime: &Runtime, tasks: usize) {
     });
 }
 
-/// Seen failing: 1.1 s in the first try, then no end. The worker waited in the observer until the keeper had let the
-/// holder go, or for ever.
+/// Seen failing: 1.1 s in the first try, then no end. The worker waited in the observer until the keeper had resumed
+/// the holder, or for ever.
 #[test]
 fn an_observer_that_waits_for_a_stopped_tasks_lock_delays_no_worker() {
     const NAME: &str =
@@ -52,7 +52,7 @@ fn an_observer_that_waits_for_a_stopped_tasks_lock_delays_no_worker() {
         let (waits, over) = (lock.clone(), Arc::new(AtomicBool::new(false)));
         let runtime = observed(1, move |_| *waits.lock().unwrap() += 1).build();
         let stop = over.clone();
-        // It is stopped with the lock, and is not next for long.
+        // The task is stopped while it holds the lock, and it has to wait long for its next turn.
         let holder = runtime.block_on(async {
             [Task::builder().policy(Policy::Idle).spawn(async move {
                 while !stop.load(Ordering::SeqCst) {
@@ -88,7 +88,7 @@ fn an_observer_that_waits_for_a_stopped_tasks_lock_delays_no_worker() {
     });
 }
 
-/// Seen failing: the tasks never ended, as the workers waited in the observer.
+/// Seen failing: the tasks never ended, because the workers waited in the observer.
 #[test]
 fn an_observer_that_blocks_loses_events_and_hangs_nobody() {
     const NAME: &str = "observers::an_observer_that_blocks_loses_events_and_hangs_nobody";
@@ -103,7 +103,7 @@ fn an_observer_that_blocks_loses_events_and_hangs_nobody() {
                 hears.fetch_add(1, Ordering::SeqCst);
             });
             let runtime = builder.preempt(preempts).build();
-            // More events than there is room for.
+            // These are more events than there is room for.
             let tasks: Vec<_> = (0..8)
                 .map(|_| {
                     runtime.spawn(async {
@@ -118,11 +118,11 @@ fn an_observer_that_blocks_loses_events_and_hangs_nobody() {
             blocks.store(false, Ordering::SeqCst);
             tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
             let heard_of_those = heard.load(Ordering::SeqCst);
-            assert!(heard_of_those >= 60_000, "{heard_of_those} of those for which there was room");
+            assert!(heard_of_those >= 60_000, "{heard_of_those} of the events that fit");
             churn(&runtime, 100);
             drop(runtime);
             let heard_in_all = heard.load(Ordering::SeqCst);
-            assert!(heard_in_all >= heard_of_those + 100, "events are told again");
+            assert!(heard_in_all >= heard_of_those + 100, "events are delivered again");
         }
     });
     let Some(end) = end else { return };
@@ -131,7 +131,7 @@ fn an_observer_that_blocks_loses_events_and_hangs_nobody() {
     assert_eq!(times, 2, "each of two runtimes says it once: {}", end.said);
 }
 
-/// Whoever makes events waits for an observer that is slower, and no event is lost.
+/// Threads that emit events wait for a slower observer, and no event is lost.
 #[test]
 fn an_observer_that_is_a_little_slow_hears_everything() {
     const NAME: &str = "observers::an_observer_that_is_a_little_slow_hears_everything";
@@ -159,7 +159,7 @@ fn an_observer_that_is_a_little_slow_hears_everything() {
     });
 }
 
-/// Seen failing: two were told at once.
+/// Seen failing: two events were delivered at once.
 #[test]
 fn events_come_in_order_and_before_block_on_returns() {
     const NAME: &str = "observers::events_come_in_order_and_before_block_on_returns";
@@ -227,14 +227,14 @@ fn an_observer_may_spawn_and_block() {
     });
 }
 
-/// The observer has the last handle of the runtime, and drops it while tasks make more events than there is room for.
+/// The observer has the last handle of the runtime, and drops it while tasks emit more events than there is room for.
 #[test]
 fn an_observer_may_end_the_runtime() {
     const NAME: &str = "observers::an_observer_may_end_the_runtime";
     within(ms(60_000), NAME, || {
         for busy in [false, true] {
             let handle: Arc<Mutex<Option<Runtime>>> = Arc::default();
-            // How many events came when it was dropped, that one included.
+            // Number of events up to the drop, including the one at the drop.
             let (knows, later) = (handle.clone(), Arc::new(AtomicUsize::new(0)));
             let counts = later.clone();
             let runtime = observed(2, move |_| {
@@ -266,7 +266,7 @@ fn an_observer_may_end_the_runtime() {
     });
 }
 
-/// A thread that waits in `block_on` has a lock that the observer wants. Seen failing: no end.
+/// A thread that waits in `block_on` holds a lock that the observer wants. Seen failing: the test did not end.
 #[test]
 fn block_on_waits_for_no_observer_that_waits_for_it() {
     const NAME: &str = "observers::block_on_waits_for_no_observer_that_waits_for_it";
@@ -282,7 +282,7 @@ fn block_on_waits_for_no_observer_that_waits_for_it() {
     });
 }
 
-/// With a storm of stops, and without preemption.
+/// This runs with a storm of stops, and without preemption.
 #[test]
 fn an_observer_is_told_of_every_task_under_siege_and_without_preemption() {
     const NAME: &str =

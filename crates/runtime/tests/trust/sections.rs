@@ -1,8 +1,7 @@
-//! Priorities and limits are kept in sections that block and compute all the same, and by threads that come back
-//! from a system call without a slot.
+//! Priorities and limits hold in sections that were announced as blocking but compute, and for threads that return from
+//! a system call without a slot.
 //!
-//! What is asserted is CPU time by the threads' own clocks, which stand still while the machine has other things to
-//! do.
+//! Assertions are about CPU time by the threads' own clocks, which stand still while the machine has other work.
 
 use crate::child::within;
 use crate::common::{Work, ms, workers};
@@ -11,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Keeps the CPU for so long by the clock on the wall, outside of the C library mostly.
+/// Keeps the CPU for `span` of wall-clock time, mostly outside of the C library.
 fn spin(span: Duration) {
     let end = Instant::now() + span;
     while Instant::now() < end {
@@ -21,7 +20,7 @@ fn spin(span: Duration) {
     }
 }
 
-/// How a section computes: how long at a time, and how long it waits in between.
+/// The patterns of a section: how long it computes at a time, and how long it waits in between.
 const SECTIONS: [(Duration, Duration); 4] = [
     (Duration::from_secs(3_600), Duration::ZERO),
     (Duration::from_millis(1), Duration::ZERO),
@@ -62,7 +61,8 @@ fn a_group_has_its_limit_in_sections_that_block_too() {
                 for task in tasks {
                     task.await.unwrap();
                 }
-                // A quota for each period that has begun, and one for what each of three had used before it was seen.
+                // A quota for each period that has begun, and one for the time that each of three had used before it
+                // was detected.
                 let most = ms(10) * (passed.as_millis() / 100 + 2) as u32;
                 assert!(used <= most, "{computes:?}, {waits:?}: {used:?} of {most:?}");
             });

@@ -1,7 +1,7 @@
-//! Where the kernel does not run a worker, others take the tasks that wait for it.
+//! If the kernel does not run a worker, other workers take the tasks that wait for it.
 //!
-//! The worker of CPU 0 is bound to its CPU of the machine, and least important to the kernel there, beside threads that
-//! spin: it runs now and then at most. Each test says on which CPU of the machine tasks ran.
+//! The worker of CPU 0 is bound to its CPU of the machine, and has the lowest importance for the kernel there, beside
+//! threads that spin. So it runs at most now and then. Each test checks on which CPU of the machine tasks ran.
 
 use crate::child::within;
 use crate::common::{ms, until};
@@ -16,16 +16,16 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How many threads spin on the CPU.
+/// Number of threads that spin on the CPU.
 const SPINNERS: usize = 3;
-/// How many tasks there are.
+/// Number of tasks.
 const TASKS: usize = 10;
-/// How many of them the other worker runs at least: the one that mostly stands still may run some itself.
+/// Number of tasks that the other worker must run. The worker that mostly stands still may run some itself.
 const MOST: usize = TASKS / 2;
-/// The least important to the kernel that a thread can be, among those that are ordinary.
+/// The lowest importance that an ordinary thread can have for the kernel.
 const LEAST: i32 = 19;
 
-/// The numbers of the threads that have their names from CPU 0.
+/// Returns the numbers of the threads that are named after CPU 0.
 fn threads_of_cpu_0() -> impl Iterator<Item = Pid> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let named = |path: &std::path::Path| {
@@ -35,11 +35,11 @@ fn threads_of_cpu_0() -> impl Iterator<Item = Pid> {
     ours.filter_map(|task| Pid::from_raw(task.file_name().to_str()?.parse().ok()?))
 }
 
-/// Threads spin where the worker of CPU 0 is bound, which is less important than they, from now on until `over`. Seen
-/// failing without the wait for the last of them: ten tasks were over before the first thread spun.
+/// Makes threads spin where the worker of CPU 0 is bound, from now on until `over`. The worker is less important than
+/// they are. Seen failing without the wait for the last of them: ten tasks were over before the first thread spun.
 fn crowd(over: &Arc<AtomicBool>) -> Vec<thread::JoinHandle<()>> {
     let bound = threads_of_cpu_0().map(|thread| {
-        setpriority_process(Some(thread), LEAST).expect("anybody may ask for less");
+        setpriority_process(Some(thread), LEAST).expect("any thread may lower its own importance");
         sched_getaffinity(Some(thread)).expect("it lives")
     });
     let bound = bound.last().expect("there are workers");
@@ -60,14 +60,14 @@ fn crowd(over: &Arc<AtomicBool>) -> Vec<thread::JoinHandle<()>> {
     spinners
 }
 
-/// How much CPU time they have used.
+/// Returns the CPU time that they have used.
 fn used_on_cpu_0() -> Duration {
     // The clock of a thread, as the kernel numbers them.
     let clock = |thread: Pid| ClockId::from_raw(!thread.as_raw_nonzero().get() << 3 | 6);
     threads_of_cpu_0().map(|thread| Duration::from(clock(thread).now().unwrap())).sum()
 }
 
-/// How many of these ran on another CPU of the machine than `first`.
+/// Returns how many of these ran on another CPU of the machine than `first`.
 fn elsewhere(ran: Vec<usize>, first: usize) -> usize {
     ran.into_iter().filter(|&cpu| cpu != first).count()
 }
@@ -85,7 +85,8 @@ where
     task
 }
 
-/// Tasks wait on CPU 0 for a word each, and say where they had it. They have it one by one.
+/// Runs tasks that each wait on CPU 0 for a message, and report where they received it. The messages are sent one by
+/// one.
 fn sleepers(builder: fn() -> TaskBuilder) {
     let Some(runtime) = pinned() else { return };
     let (waiting, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -117,7 +118,7 @@ fn sleepers(builder: fn() -> TaskBuilder) {
     assert!(ran >= MOST, "{ran} of {TASKS} ran elsewhere");
 }
 
-/// Seen failing: 0 of 10, as the worker that was woken did not run.
+/// Seen failing: 0 of 10, because the woken worker did not run.
 #[test]
 fn who_is_woken_where_nobody_runs_runs_elsewhere() {
     within(ms(60_000), "standing::who_is_woken_where_nobody_runs_runs_elsewhere", || {
@@ -132,7 +133,7 @@ fn a_real_time_task_that_is_woken_where_nobody_runs_runs_elsewhere() {
     within(ms(60_000), name, || sleepers(|| Task::builder().fifo(50)));
 }
 
-/// Behind one that is in the middle of its poll others wait. They run elsewhere before any thread of that CPU has run.
+/// Other tasks wait behind one in the middle of its poll. They run elsewhere before any thread of that CPU has run.
 /// Seen failing: 0 of 10.
 #[test]
 fn who_waits_behind_a_task_that_stands_still_runs_elsewhere() {
@@ -150,7 +151,7 @@ fn who_waits_behind_a_task_that_stands_still_runs_elsewhere() {
         let hog = spawn_on_0(&runtime, Task::builder(), hog);
         until(|| begun.load(Ordering::SeqCst) > 0);
         let first = begun.load(Ordering::SeqCst) - 1;
-        // There are all spares, and no thread of that name is yet to come.
+        // All spares exist by then, so no thread of that name starts later.
         thread::sleep(ms(10));
         let spinners = crowd(&over);
         let answers_elsewhere = || {

@@ -1,5 +1,5 @@
-//! Workers that are preempted all the time are bound for the moment in which they wake, and some idle ones while they
-//! sleep. Threads and programs that tasks start on them are not.
+//! Workers that are preempted all the time are bound for the moment in which they wake, and some idle workers while
+//! they sleep. Threads and programs that tasks start on them are not bound.
 
 use crate::child::within;
 use crate::common::{ms, spin};
@@ -21,7 +21,7 @@ fn cpus_of_a_program() -> String {
     status.lines().find(|line| line.starts_with("Cpus_allowed_list:")).unwrap().to_owned()
 }
 
-/// Preempts whatever runs here, as often as that is told.
+/// Preempts the task that runs here, again and again until `over`.
 async fn preempt_all_the_time(over: Arc<AtomicBool>) {
     while !over.load(Ordering::Relaxed) {
         time::sleep(ms(1) / 4).await;
@@ -59,7 +59,7 @@ fn among_preempted<T: Send + 'static>(look: impl Fn() -> T + Clone + Send + 'sta
     })
 }
 
-/// A worker that stays bound after it was steered, seen failing, leaves these with one CPU.
+/// Seen failing: a worker that stayed bound after it was steered left these with one CPU.
 #[test]
 fn what_is_started_on_workers_that_are_steered_has_all_cpus() {
     let name = "steered::what_is_started_on_workers_that_are_steered_has_all_cpus";
@@ -75,8 +75,8 @@ fn what_is_started_on_workers_that_are_steered_has_all_cpus() {
     });
 }
 
-/// What foreign code says of its own thread is true for as long as its poll. A worker that steers such a thread all the
-/// same, seen failing, unbinds it.
+/// A binding that foreign code sets for its own thread lasts as long as its poll. Seen failing: a worker that steered
+/// such a thread unbound it.
 #[test]
 fn a_thread_that_foreign_code_has_bound_is_not_steered() {
     let name = "steered::a_thread_that_foreign_code_has_bound_is_not_steered";
@@ -86,7 +86,7 @@ fn a_thread_that_foreign_code_has_bound_is_not_steered() {
         let is_kept = among_preempted(move || {
             let nth = nth.fetch_add(1, Ordering::Relaxed);
             if !nth.is_multiple_of(3) {
-                // Others are on other CPUs, and go on with it.
+                // Other tasks are on other CPUs, and run meanwhile.
                 spin(ms(3));
                 return true;
             }
@@ -101,7 +101,7 @@ fn a_thread_that_foreign_code_has_bound_is_not_steered() {
     });
 }
 
-/// An idle worker that stays bound after it slept, seen failing, leaves these with one CPU.
+/// Seen failing: an idle worker that stayed bound after it slept left these with one CPU.
 #[test]
 fn what_is_started_on_workers_that_slept_bound_has_all_cpus() {
     let name = "steered::what_is_started_on_workers_that_slept_bound_has_all_cpus";

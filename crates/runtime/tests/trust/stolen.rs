@@ -1,6 +1,6 @@
-//! Time in which nobody had a CPU costs no task its turn and no group its budget (M-2).
+//! Time in which no thread of the process had a CPU costs no task its turn and no group its budget (M-2).
 //!
-//! All of these compare CPU time with CPU time, so that a busy machine makes no difference.
+//! All of these compare CPU time with CPU time, so a busy machine makes no difference.
 
 use crate::child::within;
 use crate::common::{cpus_of_two, ms, workers};
@@ -13,22 +13,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the process is stopped, about, and much less than that.
+/// Time for which the process is stopped, approximately, and a much shorter time.
 const STOP: Duration = Duration::from_millis(1_000);
 const LITTLE: Duration = Duration::from_millis(400);
 
-/// CPU time of the calling thread: of a task, if asked in one poll.
+/// Returns the CPU time of the calling thread. Within one poll this is that of a task.
 fn used() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
 }
 
-/// Uses so much CPU time.
+/// Uses `span` of CPU time.
 fn compute(span: Duration) {
     let began = used();
     while used() - began < span {}
 }
 
-/// Stops the process, which somebody else lets go on each second: until it was stopped for a while.
+/// Stops the process until it was stopped for a while. Another process resumes it each second.
 fn stop() {
     let script = "for i in $(seq 30); do sleep 1; kill -CONT $0 || exit 0; done";
     let mut helper =
@@ -36,7 +36,7 @@ fn stop() {
     let mut stopped = Duration::ZERO;
     while stopped < STOP / 2 {
         let began = Instant::now();
-        // To the own thread: it stops before the call returns, and with it all others.
+        // The signal goes to the calling thread: it stops before the call returns, and with it all others.
         raise(Signal::SIGSTOP).unwrap();
         stopped = began.elapsed();
     }
@@ -44,7 +44,7 @@ fn stop() {
     helper.wait().unwrap();
 }
 
-/// Seen failing: the group had used 1.5 s, and was throttled for 2.4.
+/// Seen failing: the group had used 1.5 s, and was throttled for 2.4 s.
 #[test]
 fn a_group_does_not_pay_for_a_stop_of_the_process() {
     within(ms(60_000), "stolen::a_group_does_not_pay_for_a_stop_of_the_process", || {
@@ -63,7 +63,7 @@ fn a_group_does_not_pay_for_a_stop_of_the_process() {
     });
 }
 
-/// How much CPU time another task of the same CPU has until a task that stopped the process has had a bit.
+/// Returns the CPU time of another task on the same CPU, before a task that stopped the process has used a little.
 fn head_start_of_the_other(runtime: &Runtime) -> Duration {
     let (over, other_used) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (ends, tells) = (over.clone(), other_used.clone());
@@ -90,7 +90,7 @@ fn head_start_of_the_other(runtime: &Runtime) -> Duration {
     })
 }
 
-/// Seen failing: the other had 0.9 s.
+/// Seen failing: the other task had 0.9 s.
 #[test]
 fn a_task_has_its_turn_after_a_stop_of_the_process() {
     within(ms(60_000), "stolen::a_task_has_its_turn_after_a_stop_of_the_process", || {
@@ -99,7 +99,7 @@ fn a_task_has_its_turn_after_a_stop_of_the_process() {
     });
 }
 
-/// Each wake-up on a CPU charges what runs there. Seen failing: the other had 0.7 s.
+/// Each wake-up on a CPU charges the task that runs there. Seen failing: the other task had 0.7 s.
 #[test]
 fn another_cpu_does_not_charge_for_a_stop_either() {
     let name = "stolen::another_cpu_does_not_charge_for_a_stop_either";

@@ -1,4 +1,4 @@
-//! Small truths: what a method says is so.
+//! Methods return true answers.
 
 use crate::child::within;
 use crate::common::{ms, spin, workers};
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Instant;
 
-/// Seen failing: 93 of 20,000 were not there, thousands on another machine.
+/// Seen failing: 93 of 20,000 were not there, and thousands on another machine.
 #[test]
 fn what_is_finished_has_its_result() {
     let runtime = workers(2);
@@ -45,7 +45,7 @@ fn who_has_the_result_sees_that_the_task_is_finished() {
     }
 }
 
-/// Panics when it goes.
+/// Panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -61,12 +61,12 @@ fn an_output_that_panics_ends_no_process() {
         let runtime = workers(1);
         runtime.block_on(async {
             drop(spawn(async { Bomb }));
-            // One that is over before its handle goes, and one that panics with such a payload.
+            // One task is over before its handle is dropped, and one panics with such a payload.
             let kept = spawn(async { Bomb });
             drop(spawn(async { std::panic::panic_any(Bomb) }));
             time::sleep(ms(20)).await;
             drop(kept);
-            // Whose future has one too, which goes first.
+            // The future of this task holds one too, which is dropped first.
             let bomb = Bomb;
             let both = spawn(async move {
                 yield_now().await;
@@ -79,7 +79,7 @@ fn an_output_that_panics_ends_no_process() {
     });
 }
 
-/// Panics whenever it is touched.
+/// Panics whenever it is used.
 struct Explodes;
 
 impl Wake for Explodes {
@@ -98,7 +98,7 @@ fn a_waker_that_panics_ends_no_process() {
             let polled = |future: &mut (dyn Future<Output = ()> + Unpin)| {
                 std::pin::Pin::new(future).poll(&mut Context::from_waker(&explodes)).is_pending()
             };
-            // By a timer, by the end of a task, and by a mutex.
+            // The wakers are called by a timer, by the end of a task, and by a mutex.
             let mut sleep = Box::pin(time::sleep(ms(5)));
             assert!(polled(&mut sleep));
             let mut joined = Box::pin(spawn(time::sleep(ms(5))).map(|_| ()));
@@ -146,11 +146,11 @@ fn an_observer_that_panics_ends_no_process() {
 fn a_blocking_section_in_another_leaves_that_undisturbed() {
     within(ms(20_000), "truths::a_blocking_section_in_another_leaves_that_undisturbed", || {
         let (near, mut far) = UnixStream::pair().unwrap();
-        // A wait with a timeout is one that the kernel does not restart.
+        // The kernel does not restart a wait with a timeout.
         far.set_read_timeout(Some(ms(200))).unwrap();
         let runtime = workers(1);
         let read = runtime.block_on(async {
-            // The worker has a tick to wait for.
+            // With this task, the worker has a tick to wait for.
             let hog = spawn(async { spin(ms(100)) });
             let outer = spawn(async move {
                 spin(ms(10));
@@ -173,13 +173,13 @@ fn a_guard_that_outlives_its_task_lends_to_nobody() {
     within(ms(20_000), "truths::a_guard_that_outlives_its_task_lends_to_nobody", || {
         let runtime = workers(1);
         let mutex: &'static sync::Mutex<u32> = Box::leak(Box::new(sync::Mutex::new(0)));
-        // The guard comes out of the task that locked it, which is over.
+        // The guard comes from the task that locked the mutex, which is over.
         let guard = runtime.block_on(async { spawn(mutex.lock()).await.unwrap() });
         let newcomer_ended = Arc::new(AtomicBool::new(false));
         let begun = Arc::new(AtomicBool::new(false));
         runtime.block_on(async {
             let (ended, begins) = (newcomer_ended.clone(), begun.clone());
-            // It has the place of the one that is over.
+            // This task has the place of the one that is over.
             let newcomer = spawn(async move {
                 begins.store(true, Ordering::SeqCst);
                 spin(ms(200));
@@ -198,12 +198,12 @@ fn a_guard_that_outlives_its_task_lends_to_nobody() {
             assert_eq!(important.await.unwrap(), 0);
             newcomer.await.unwrap();
         });
-        // Its place is another's again, and a guard that goes in time lends as ever.
+        // Another task can have its place again, and the waiters of a guard that is dropped in time lend as usual.
         runtime.block_on(async { spawn(async { drop(mutex.lock().await) }).await.unwrap() });
     });
 }
 
-/// H13. Who is stopped after it has read the clock has a time that is over, not one to come.
+/// H13. If a thread is stopped after it has read the clock, its time lies in the past, and not in the future.
 #[test]
 fn h13_a_clock_that_a_task_reads_never_goes_back() {
     let runtime = workers(2);
@@ -225,7 +225,7 @@ fn h13_a_clock_that_a_task_reads_never_goes_back() {
     }
 }
 
-/// H28. A process that is stopped and goes on has lost nothing but the time.
+/// H28. A process that is stopped and resumed has lost nothing but the time.
 #[test]
 fn h28_a_process_that_was_stopped_goes_on() {
     within(ms(30_000), "truths::h28_a_process_that_was_stopped_goes_on", || {

@@ -1,4 +1,4 @@
-//! Whoever waits for a lock that a stopped task holds gets it.
+//! A thread that waits for a lock of a stopped task gets it.
 
 use crate::child::within;
 use crate::common::{ms, spin, until, workers};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-/// A task that matters more than any other and comes often.
+/// Starts a task that is more important than any other and runs often.
 fn ticker(runtime: &Runtime, every: Duration) -> TaskHandle {
     let ticks = async move {
         let mut interval = time::interval(every);
@@ -36,7 +36,7 @@ impl Wake for Locks {
     }
 }
 
-/// A task's foreign waker takes so many times a lock that a stopped task may hold.
+/// Lets a task's foreign waker take, `wakes` times, a lock that a stopped task may hold.
 pub fn wakes_by_a_waker_that_locks(wakes: u32) {
     let runtime = workers(1);
     let ticker = ticker(&runtime, ms(1));
@@ -44,7 +44,7 @@ pub fn wakes_by_a_waker_that_locks(wakes: u32) {
         let lock = Arc::new(Mutex::new(0));
         let (theirs, over) = (lock.clone(), Arc::new(AtomicBool::new(false)));
         let stop = over.clone();
-        // It has the lock nearly all the time, so that it is stopped with it.
+        // The task holds the lock nearly all the time, so that it is stopped with it.
         let holder = spawn(async move {
             while !stop.load(Ordering::Relaxed) {
                 let guard = theirs.lock().unwrap();
@@ -71,7 +71,7 @@ pub fn wakes_by_a_waker_that_locks(wakes: u32) {
     ticker.abort();
 }
 
-/// Seen failing: no end, as the worker waited in `fire` for the stopped task.
+/// Seen failing: the test did not end, because the worker waited in `fire` for the stopped task.
 #[test]
 fn a_waker_that_waits_for_a_stopped_tasks_lock_hangs_nobody() {
     within(ms(20_000), "waits::a_waker_that_waits_for_a_stopped_tasks_lock_hangs_nobody", || {
@@ -79,7 +79,7 @@ fn a_waker_that_waits_for_a_stopped_tasks_lock_hangs_nobody() {
     });
 }
 
-/// Seen failing: no end. The notifier of `Shared` takes a mutex of the standard library to wake.
+/// Seen failing: the test did not end. The notifier of `Shared` takes a mutex of the standard library to wake.
 #[test]
 fn a_shared_future_of_futures_util_hangs_nobody() {
     within(ms(30_000), "waits::a_shared_future_of_futures_util_hangs_nobody", || {
@@ -113,7 +113,7 @@ fn a_shared_future_of_futures_util_hangs_nobody() {
     });
 }
 
-/// Keeps what it hears under a lock that others take too.
+/// Keeps events under a lock that other threads take too.
 #[derive(Debug, Default)]
 struct Keeps(Mutex<Vec<Event>>);
 
@@ -125,7 +125,7 @@ impl runyard::Observer for Keeps {
     }
 }
 
-/// Seen failing: no end, as the worker waited in the observer for the stopped reader.
+/// Seen failing: the test did not end, because the worker waited in the observer for the stopped reader.
 #[test]
 fn an_observer_that_waits_for_a_stopped_tasks_lock_hangs_nobody() {
     within(
@@ -153,8 +153,9 @@ fn an_observer_that_waits_for_a_stopped_tasks_lock_hangs_nobody() {
     );
 }
 
-/// Fails unless a thread that is no worker gets a lock within 10 ms, in six waits, that `task` has again and
-/// again while hogs of nice -10 have the CPUs. It is tried ten times: others may have the machine for a while.
+/// Fails unless a thread that is not a worker gets a lock within 10 ms, in six waits. `task` takes the lock again and
+/// again while hogs of nice -10 have the CPUs. There are ten attempts, because other processes may have the machine for
+/// a while.
 fn assert_short_waits(runtime: &Runtime, task: impl Fn() -> TaskBuilder) {
     let longest = (0..10).map(|_| longest_wait(runtime, &Arc::default(), task()));
     let mut tries = longest.inspect(|longest| eprintln!("{longest:?}"));
@@ -162,10 +163,10 @@ fn assert_short_waits(runtime: &Runtime, task: impl Fn() -> TaskBuilder) {
     assert!(tries.any(|longest| promised(&longest)), "it is never kept");
 }
 
-/// The longest of 6 waits, each of which begins while the task has the lock.
+/// Returns the longest of 6 waits, each of which begins while the task has the lock.
 fn longest_wait(runtime: &Runtime, lock: &Arc<Mutex<u64>>, task: TaskBuilder) -> Duration {
     let over = Arc::new(AtomicBool::new(false));
-    // It has begun, and has the lock, when the hogs come.
+    // The task has begun, and has the lock, when the hogs start.
     let [holder] = runtime.block_on(async { [task.spawn(takes(lock.clone(), over.clone()))] });
     until(|| lock.try_lock().is_err());
     let hogs: Vec<_> = (0..2)
@@ -194,8 +195,8 @@ fn longest_wait(runtime: &Runtime, lock: &Arc<Mutex<u64>>, task: TaskBuilder) ->
     waits.into_iter().max().unwrap()
 }
 
-/// Takes the lock for 50 us at a time, in one long poll. It is free as long in between: std's locks are not
-/// fair, and a holder that takes it again at once would keep a plain thread from it as well.
+/// Takes the lock for 50 us at a time, in one long poll. The lock is free for as long in between: std's locks are not
+/// fair, and a holder that takes it again at once would also starve a plain thread.
 async fn takes(lock: Arc<Mutex<u64>>, over: Arc<AtomicBool>) {
     while !over.load(Ordering::Relaxed) {
         let guard = lock.lock().unwrap();
@@ -227,7 +228,7 @@ fn a_thread_gets_a_lock_of_a_throttled_task_within_10_ms() {
     });
 }
 
-/// A waker that locks the mutex it waits for when it is dropped.
+/// A waker that, when it is dropped, locks the mutex for which it waits.
 struct LocksWhenDropped(Arc<runyard::sync::Mutex<u32>>);
 
 impl Wake for LocksWhenDropped {
@@ -241,7 +242,7 @@ impl Drop for LocksWhenDropped {
     }
 }
 
-/// Seen failing: no end, as the mutex dropped wakers with its queue locked.
+/// Seen failing: the test did not end, because the mutex dropped wakers under the lock of its queue.
 #[test]
 fn a_mutex_drops_wakers_without_its_lock() {
     within(ms(10_000), "waits::a_mutex_drops_wakers_without_its_lock", || {
@@ -256,7 +257,7 @@ fn a_mutex_drops_wakers_without_its_lock() {
     });
 }
 
-/// H30. A fair task that spins for what a stopped task has lets it run at the end of its slice.
+/// H30. A fair task that spins for a lock of a stopped task lets it run at the end of its slice.
 #[test]
 fn h30_who_spins_for_a_stopped_tasks_lock_gets_it() {
     within(ms(20_000), "waits::h30_who_spins_for_a_stopped_tasks_lock_gets_it", || {

@@ -1,4 +1,4 @@
-//! Without the cargo feature `tokio` no runtime has a driver of tokio's.
+//! The driver in a build without the cargo feature `tokio`: there is none.
 
 use crate::crew::maker::Refusal;
 use crate::os::sync::Arc;
@@ -7,19 +7,19 @@ use crate::shared::Shared;
 use runyard_engine::time::Time;
 use std::io;
 
-/// Nothing can be asked for.
+/// The driver that the builder asks for: none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {}
 
-/// There is none.
+/// The absent driver of a runtime.
 #[derive(Debug, Default)]
 pub(crate) struct Driver {}
 
-/// No driver of the runtime's own is there.
+/// A driver that the runtime owns. It has no values.
 #[derive(Debug)]
 pub(crate) enum Own {}
 
-/// How long a visit lasts.
+/// The length of a visit.
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "as with a driver")]
 pub(crate) enum Until {
@@ -27,7 +27,7 @@ pub(crate) enum Until {
     Woken(Option<Time>),
 }
 
-/// Nothing was entered.
+/// A guard of an entry that does nothing.
 pub(crate) struct Entered;
 
 impl Asked {
@@ -103,7 +103,7 @@ impl Shared {
     pub(crate) fn see_to_driver(&self) {}
 }
 
-/// There is no thread of it.
+/// Starts no thread.
 #[expect(clippy::unnecessary_wraps, reason = "as with a driver")]
 pub(crate) fn start(_: &Arc<Shared>) -> Result<(), Refusal> {
     Ok(())

@@ -1,24 +1,26 @@
-//! tokio's driver, which wakes tasks that wait for tokio's timers and sockets, and how threads of the runtime find it.
+//! tokio's driver, which wakes tasks that wait for tokio's timers and sockets, and how threads of the runtime reach it.
 //!
-//! A library of tokio's looks for a *handle* of a tokio runtime in the calling thread. Each thread that runs tasks enters
-//! the handle once, before its first hook, and keeps it until the thread ends. `block_on` enters the handle for as long as
-//! `block_on` runs.
+//! A library that uses tokio looks for a *handle* of a tokio runtime in the calling thread. Each thread that runs tasks
+//! enters the handle once, before its first hook, and keeps it until the thread ends. `block_on` enters the handle for
+//! as long as `block_on` runs.
 //!
-//! The handle is another runtime's, or that of a tokio runtime of the runtime's own: one of the flavor `current_thread`. That
-//! is driven by workers ([`visit`]) that are out of work or in short polls, or by a thread that does nothing else ([`thread`]). Tasks that
-//! libraries start by `tokio::spawn` run on that thread, out of every policy. Whoever drives looks at tokio's count of them
-//! each time that it begins to wait and ends to wait. While there are some, only the thread drives. The maker says once that
-//! there are some.
+//! The handle belongs to a tokio runtime of the user, or to one that this runtime owns, of the flavor `current_thread`.
+//! The owned one is driven by workers ([`visit`]) that are out of work or in short polls, or by a thread with no other
+//! work ([`thread`]). Tasks that libraries start by `tokio::spawn` run on that thread, outside every policy. They are
+//! the *escaped* tasks. A thread that drives reads tokio's count of them each time that it begins or ends a wait. While
+//! there are some, only the driver's own thread drives. The runtime reports once that there are some.
 //!
 //! The guard of a thread's entry is forgotten. A guard that is dropped checks that it is the newest of its thread, and
-//! panics otherwise. Code in a task may forget a guard of its own, and the end of a worker must not panic for that. What
-//! the guard would restore is empty, and tokio's thread local drops the handle as the thread ends.
+//! panics otherwise. Code in a task may forget a guard of its own, and the end of a worker must not panic for that. The
+//! guard would restore an empty state, and tokio's thread local drops the handle when the thread ends.
 //!
-//! Rejected: to enter in each poll. An entry takes 24 ns, and a yield of the only task 73. To enter in
-//! [`Handle::enter`](crate::Handle::enter): its guards may be dropped in any order, and tokio's may not.
+//! Rejected: to enter the handle in each poll. An entry takes 24 ns, while a yield of the only task takes 73 ns. Also
+//! rejected: to enter it in [`Handle::enter`](crate::Handle::enter). Its guards may be dropped in any order, and
+//! tokio's may not.
 //!
-//! Invariants: a thread enters before foreign code runs on it; nothing here is called in the signal handler; the driver
-//! that a runtime has of its own lives as long as any thread of the runtime that runs foreign code.
+//! Invariants: a thread enters before foreign code runs on it; nothing here is called in the signal handler, except
+//! where a function says so; a driver that a runtime owns lives as long as any thread of the runtime that runs foreign
+//! code.
 
 mod thread;
 mod visit;
@@ -41,23 +43,23 @@ use visit::Parks;
 pub(crate) use thread::start;
 pub(crate) use visit::Until;
 
-/// Which driver is asked for.
+/// The driver that the builder asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Asked {
     #[default]
     None,
-    /// That of another runtime, which somebody else drives.
+    /// The driver of a tokio runtime of the user, which other threads drive.
     Foreign(Handle),
-    /// One of the runtime's own.
+    /// A driver that the runtime owns.
     Own,
 }
 
 impl Asked {
-    /// Makes what is asked for. It is not driven yet. A driver of the runtime's own is driven by workers too if the runtime
-    /// `preempts`: else nobody would see that all of them are busy.
+    /// Makes the driver. It is not driven yet. Workers drive an owned driver too if the runtime `preempts`; otherwise a
+    /// moment in which all of them are busy would go unnoticed.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// The resource that the operating system refuses.
     pub(crate) fn open(self, preempts: bool) -> io::Result<Driver> {
         match self {
             Asked::None => Ok(Driver::None),
@@ -76,24 +78,25 @@ pub(crate) enum Driver {
     Own(Box<Own>),
 }
 
-/// A driver of the runtime's own.
+/// A driver that the runtime owns.
 #[derive(Debug)]
 pub(crate) struct Own {
     handle: Handle,
-    /// Locked by whoever is at the wheel, and until the thread ends it.
+    /// The tokio runtime. Its lock is held by the thread at the wheel. It is none after the driver's thread has ended
+    /// it.
     runtime: Mutex<Option<runtime::Runtime>>,
-    /// Who drives.
+    /// The right to drive, which one thread has at a time.
     wheel: Wheel,
-    /// A worker that is busy visits the driver from now on: the thread, which drives, is to leave the wheel.
+    /// Set when a busy worker wants to visit the driver from now on. The driver's thread then leaves the wheel.
     is_asked_for: AtomicBool,
     /// The thread of the worker that drives, 0 if none does.
     driving: AtomicI32,
-    /// What ends the wait of a worker that drives. None if only the thread drives.
+    /// The bell that ends the wait of a worker that drives. None if only the driver's thread drives.
     bell: Option<Bell>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// The thread is to end.
+    /// Notified when the driver's thread is to end.
     ends: Notify,
-    /// A foreign waker panicked in the driver.
+    /// Set when a foreign waker has panicked in the driver.
     is_broken: AtomicBool,
     parks: Arc<Parks>,
 }
@@ -114,17 +117,17 @@ impl Driver {
         }
     }
 
-    /// The calling thread, which runs tasks, belongs to the driver until the thread ends.
+    /// Enters the driver on the calling thread, which runs tasks, until the thread ends.
     pub(crate) fn enter_for_life(&self) {
         mem::forget(self.enter());
     }
 
-    /// The calling thread belongs to the driver until the guard is dropped.
+    /// Enters the driver on the calling thread until the guard is dropped.
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
         self.handle().map(Handle::enter)
     }
 
-    /// Whether the calling thread is the driver's own.
+    /// Returns whether the calling thread is the driver's own.
     pub(crate) fn is_here(&self) -> bool {
         let here = std::thread::current().id();
         let is_here = |own: &Own| {
@@ -133,17 +136,17 @@ impl Driver {
         self.own().is_some_and(is_here)
     }
 
-    /// Says once if tasks run there that are none of the runtime's.
+    /// Reports once on standard error if escaped tasks run in the driver.
     pub(crate) fn say_if_tasks_escape(&self) {
         self.own().into_iter().for_each(|own| own.parks.say());
     }
 
-    /// The driver, if idle workers drive it.
+    /// Returns the driver, if workers drive it.
     pub(crate) fn for_workers(&self) -> Option<&Own> {
         self.own().filter(|own| own.bell.is_some())
     }
 
-    /// From now on only the thread drives, as the runtime ends.
+    /// Lets only the driver's thread drive from now on, because the runtime ends.
     pub(crate) fn leave_to_thread(&self) {
         self.own().into_iter().for_each(Own::leave_to_thread);
     }
@@ -155,7 +158,7 @@ impl Driver {
         own.leave_to_thread();
         let thread = lock(&own.thread).take();
         thread.into_iter().for_each(threads::join);
-        // If no thread took it. A drop would panic in a task of tokio's.
+        // The thread did not take the tokio runtime. Dropping it would panic inside a task of tokio's.
         let unused = lock(&own.runtime).take();
         unused.into_iter().for_each(runtime::Runtime::shutdown_background);
         own.parks.say();
@@ -169,7 +172,7 @@ impl Own {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .thread_name("runyard-tokio")
-            // Threads for blocking functions are ordinary ones.
+            // Threads for blocking functions have an ordinary slice.
             .on_thread_start(|| _ = os::thread::set_slice(None))
             .on_thread_park(move || begins.begin())
             .on_thread_unpark(move || ends.end())
@@ -194,7 +197,7 @@ impl Own {
         self.bell.iter().for_each(Bell::ring);
     }
 
-    /// Only the thread is to drive.
+    /// Lets only the driver's thread drive.
     fn leave_to_thread(&self) {
         self.wheel.want();
         self.wheel.call();
@@ -206,7 +209,7 @@ impl Own {
 }
 
 impl Shared {
-    /// If nobody drives, a worker that sleeps is to, or the thread. May be called in a signal handler.
+    /// If no thread drives, wakes a sleeping worker or the driver's thread to do so. May be called in a signal handler.
     pub(crate) fn see_to_driver(&self) {
         let Some(own) = self.driver.for_workers().filter(|own| own.wheel.is_free()) else { return };
         if !self.wake_driver() {
@@ -214,7 +217,7 @@ impl Shared {
         }
     }
 
-    /// Wakes a worker that sleeps, and could drive. Whether there was one. May be called in a signal handler.
+    /// Wakes a sleeping worker that could drive. Returns whether there was one. May be called in a signal handler.
     fn wake_driver(&self) -> bool {
         let mut cpus = self.machine.config().topology.iter();
         let asleep = cpus.find(|&cpu| self.slot(cpu).is_asleep());
@@ -224,18 +227,19 @@ impl Shared {
 }
 
 impl Builder {
-    /// Tasks may use what needs a tokio runtime: `tokio::time`, `tokio::net`, `tokio::fs`, and libraries on these, without
-    /// a wrapper around their futures. The tokio runtime with this handle drives their timers and sockets, on its own
-    /// threads. The tasks stay tasks of this runtime: their policies, groups and limits hold, and they are preempted.
+    /// Lets tasks use libraries that need a tokio runtime, without a wrapper around their futures: `tokio::time`,
+    /// `tokio::net`, `tokio::fs`, and libraries that are built on these. The tokio runtime with this handle drives
+    /// their timers and sockets, on its own threads. The tasks stay tasks of this runtime: their policies, groups and
+    /// limits hold, and they are preempted.
     ///
-    /// The handle is entered on each thread that runs tasks, hooks included, and in `block_on`. It is not entered by
-    /// [`Handle::enter`](crate::Handle::enter).
+    /// The handle is entered on each thread that runs tasks, including its hooks, and in `block_on`. It is not entered
+    /// by [`Handle::enter`](crate::Handle::enter).
     ///
-    /// What calls `tokio::spawn` or `tokio::task::spawn_blocking`, as some libraries do, runs on the threads of the tokio
-    /// runtime. No policy, group or limit of this runtime holds there, and nothing says that it happens.
+    /// Tasks of `tokio::spawn` and `tokio::task::spawn_blocking`, which some libraries call, run on the threads of the
+    /// tokio runtime. No policy, group or limit of this runtime holds there, and this is not reported.
     ///
     /// The tokio runtime should outlive this one. After its end its timers panic in the tasks that poll them, and its
-    /// sockets return errors. A tokio runtime of the flavor `current_thread` drives only while some thread is in its
+    /// sockets return errors. A tokio runtime of the flavor `current_thread` drives only while a thread is in its
     /// `block_on`.
     ///
     /// ```
@@ -256,22 +260,23 @@ impl Builder {
         self
     }
 
-    /// Tasks may use what needs a tokio runtime, as with [`Builder::tokio`], where the program has none: this runtime has
-    /// a driver of tokio's timers and sockets of its own. A worker that is out of work waits in it, and then runs the task
-    /// itself that it wakes. Workers that are busy look there between short polls. While all workers are in long polls, a
-    /// thread that does nothing else drives.
+    /// Lets tasks use libraries that need a tokio runtime, as [`Builder::tokio`] does, if the program has no tokio
+    /// runtime. This runtime then owns a driver of tokio's timers and sockets. A worker that is out of work waits in
+    /// the driver, and then runs the task that the driver wakes. Busy workers visit the driver between short polls.
+    /// While all workers are in long polls, a thread with no other work drives.
     ///
-    /// All that tokio was compiled with is enabled. Of this and [`Builder::tokio`] the last one that was said counts.
+    /// All features with which tokio was compiled are enabled. Of this setting and [`Builder::tokio`] the last one
+    /// counts.
     ///
-    /// What calls `tokio::spawn`, as some libraries do, runs on the thread of the driver. No policy, group or limit holds
-    /// there, and a task that computes there delays all timers and sockets. While there are such tasks only that thread
-    /// drives. The first time that the runtime sees such a
-    /// task, the runtime says so on standard error. [`Handle::tokio`](crate::Handle::tokio) has the number of such tasks
-    /// (`metrics().num_alive_tasks()`). Functions of `tokio::task::spawn_blocking`, `tokio::fs` and look-ups of names among
-    /// them, run on threads of tokio's, and are not told.
+    /// Tasks of `tokio::spawn`, which some libraries call, run on the thread of the driver. No policy, group or limit
+    /// holds there, and a task that computes there delays all timers and sockets. While there are such tasks, only that
+    /// thread drives. The runtime reports the first such task on standard error.
+    /// [`Handle::tokio`](crate::Handle::tokio) has the number of such tasks (`metrics().num_alive_tasks()`). Functions
+    /// of `tokio::task::spawn_blocking`, which include `tokio::fs` and host name look-ups, run on threads of tokio's,
+    /// and are not reported.
     ///
-    /// The driver ends last: after the tasks, and after the last [hook](Builder::on_thread_stop). The end of the runtime
-    /// waits for blocking functions there as for its own.
+    /// The driver ends last: after the tasks, and after the last [hook](Builder::on_thread_stop). The end of the
+    /// runtime waits for blocking functions there as for its own.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};
@@ -292,7 +297,7 @@ impl Builder {
 }
 
 impl crate::Handle {
-    /// The tokio runtime that drives timers and sockets for the tasks of this runtime, if there is one
+    /// Returns the tokio runtime that drives timers and sockets for the tasks of this runtime, if there is one
     /// ([`Builder::tokio`], [`Builder::enable_tokio`]).
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! The driver's own thread, which drives while all workers are busy, and whenever no worker may.
+//! The driver's own thread. It drives while all workers are busy, and whenever no worker may.
 
 use super::Own;
 use crate::crew::maker::Refusal;
@@ -16,7 +16,7 @@ use std::task::Poll;
 /// Starts the thread of the runtime's own driver, if there is one.
 ///
 /// # Errors
-/// The system starts no thread.
+/// If the system refuses the thread.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Refusal> {
     if let Some(own) = shared.driver.own() {
         *lock(&own.thread) = Some(shared.start_servant("runyard-driver", run)?);
@@ -26,25 +26,25 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Refusal> {
 
 fn run(shared: &Arc<Shared>) {
     let Some(own) = shared.driver.own() else { return };
-    // For tasks that escaped, and spawn.
+    // Tasks of `tokio::spawn` run here, and they may spawn tasks.
     let _context = Entered::enter(shared);
     // One visit of the driver takes some microseconds.
     os::thread::set_slice(Some(SHORTEST_SLICE));
     if own.bell.is_none() {
         own.leave_to_thread();
     }
-    // It drives until the first worker is there: hooks of threads may wait for tokio before that.
+    // The thread drives until the first worker has started: hooks of threads may wait for tokio before that.
     own.wheel.call();
     let mut calls = 0;
     loop {
         own.wheel.wait(calls);
         calls = own.wheel.calls();
         if !own.wheel.take_as_thread() {
-            // A worker drives. It calls again if the thread wants the wheel.
+            // A worker drives. It calls again if it wants this thread to take the wheel.
             continue;
         }
         if own.drive(shared).is_break() {
-            // It stays at the wheel, and nobody drives any more.
+            // The thread keeps the wheel, so no other thread drives from now on.
             return own.end();
         }
         own.is_asked_for.store(false, Ordering::Relaxed);
@@ -54,7 +54,7 @@ fn run(shared: &Arc<Shared>) {
 }
 
 impl Own {
-    /// Drives until a worker sleeps that could, or the driver ends.
+    /// Drives until a worker that could drive is asleep, or the driver ends.
     fn drive(&self, shared: &Shared) -> ControlFlow<()> {
         let mut after = None;
         let runtime = lock(&self.runtime);
@@ -63,9 +63,11 @@ impl Own {
         }
         drop(runtime);
         if after.is_none() {
-            // A foreign waker panicked in the driver, which may be in the middle of anything.
+            // A foreign waker panicked in the driver, whose state may be inconsistent.
             harmless(|| {
-                eprintln!("runyard: the tokio driver panicked: its timers and sockets wake nobody");
+                eprintln!(
+                    "runyard: a waker panicked in the tokio driver: its timers and sockets wake no more tasks"
+                );
             });
         }
         after.unwrap_or(ControlFlow::Break(()))
@@ -86,7 +88,7 @@ impl Own {
         .await
     }
 
-    /// Whether a worker may drive, and one sleeps or has asked for it.
+    /// Returns whether a worker may drive, and one sleeps or has asked for the wheel.
     fn may_leave(&self, shared: &Shared) -> bool {
         let mut cpus = shared.machine.config().topology.iter();
         self.bell.is_some()
@@ -98,7 +100,7 @@ impl Own {
 
     fn end(&self) {
         let runtime = lock(&self.runtime).take();
-        // Tasks that escaped end. Blocking functions are waited for.
+        // The remaining tasks of `tokio::spawn` end. Their blocking functions are waited for.
         harmless(|| drop(runtime));
         self.parks.forget();
     }

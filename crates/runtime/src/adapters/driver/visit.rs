@@ -1,12 +1,12 @@
-//! Visits of workers to the driver of the runtime's own. A worker that is out of work is in `block_on` of the tokio runtime
-//! for one turn of the driver, with a wait or without. Then it runs what it woke there. One that is busy is there without a
-//! wait.
+//! Visits of workers to the driver that the runtime owns. A worker that is out of work runs `block_on` of the tokio
+//! runtime for one turn of the driver, with or without a wait. Then it runs the task that it woke there. A busy worker
+//! visits without a wait.
 //!
-//! tokio polls the future of `block_on` only when that is woken. So the future is woken at the end of each wait, by tokio's
-//! hook for that ([`Parks`]). On the thread that drives this takes no system call.
+//! tokio polls the future of `block_on` only when that is woken. So tokio's hook wakes the future at the end of each
+//! wait ([`Parks`]). On the driving thread this needs no system call.
 //!
 //! The driver calls wakers, which are foreign code: they may take locks, compute, allocate and panic. A worker that is
-//! called and does not come loses its slot ([`crate::protocol::handoff`]).
+//! called and does not return loses its slot ([`crate::protocol::handoff`]).
 
 use super::Own;
 use crate::os;
@@ -18,22 +18,22 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 use tokio::runtime::{self, Handle};
 
-/// How long a visit lasts.
+/// The length of a visit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
-    /// One look at what is there.
+    /// One turn without a wait.
     Now,
-    /// Until something is there, or the bell is rung; until that instant at the latest.
+    /// A wait until the driver wakes a task, or the bell is rung; until that instant at the latest.
     Woken(Option<Time>),
 }
 
-/// What whoever drives does as it begins to wait and ends to wait.
+/// State for the hooks that tokio calls when the driving thread begins and ends a wait.
 #[derive(Debug, Default)]
 pub(super) struct Parks {
-    /// Whether tasks that are none of the runtime's were seen in the driver's tokio runtime.
+    /// Set when escaped tasks were found in the driver's tokio runtime.
     escape: AtomicBool,
     said: AtomicBool,
-    /// Who is woken at the end of the wait: the future of `block_on`.
+    /// The waker of the future of `block_on`, woken at the end of the wait.
     root: Mutex<Option<Waker>>,
 }
 
@@ -48,17 +48,17 @@ impl Parks {
         root.into_iter().for_each(Waker::wake);
     }
 
-    /// The future of `block_on`, which is in a poll, is to be polled again after the next wait.
+    /// Registers the future of `block_on`, which is in a poll, to be polled again after the next wait.
     pub(super) fn wake_after(&self, cx: &Context<'_>) {
         *lock(&self.root) = Some(cx.waker().clone());
     }
 
-    /// The waker that is left holds what holds this.
+    /// Drops the waker, because it holds a reference to this.
     pub(super) fn forget(&self) {
         lock(&self.root).take();
     }
 
-    /// Whether tasks that are none of the runtime's are there now.
+    /// Returns whether escaped tasks exist now.
     pub(super) fn tasks_escape(&self, tokio: &Handle) -> bool {
         let are_there = tokio.metrics().num_alive_tasks() > 0;
         if are_there && !self.escape.load(Ordering::Relaxed) {
@@ -67,12 +67,12 @@ impl Parks {
         are_there
     }
 
-    /// Says once that there were some.
+    /// Reports once that there were escaped tasks.
     pub(super) fn say(&self) {
         if self.escape.load(Ordering::Relaxed) && !self.said.swap(true, Ordering::Relaxed) {
             harmless(|| {
                 eprintln!(
-                    "runyard: something called tokio::spawn, perhaps a library: such tasks run on the thread of the \
+                    "runyard: the program, perhaps a library, called tokio::spawn: such tasks run on the thread of the \
                      tokio driver, without policies, groups, limits and preemption"
                 );
             });
@@ -81,7 +81,7 @@ impl Parks {
 }
 
 impl Own {
-    /// Whether the worker on this thread drives from now on.
+    /// Returns whether the worker on this thread drives from now on.
     pub(crate) fn take_wheel(&self, thread: Tid) -> bool {
         let takes = self.wheel.take();
         if takes {
@@ -90,8 +90,8 @@ impl Own {
         takes
     }
 
-    /// As [`Own::take_wheel`], for a worker that is busy. If the thread drives, it leaves the wheel when it wakes next, and
-    /// does not come back while workers visit the driver.
+    /// Takes the wheel as [`Own::take_wheel`], for a busy worker. If the driver's thread has it, that leaves the wheel
+    /// when it wakes next, and does not take it again while workers visit the driver.
     pub(crate) fn take_wheel_in_passing(&self, thread: Tid) -> bool {
         let takes = self.take_wheel(thread);
         if !takes && !self.is_asked_for.load(Ordering::Relaxed) && self.wheel.is_thread_there() {
@@ -100,35 +100,35 @@ impl Own {
         takes
     }
 
-    /// The worker that drives has something else to do, or nothing that it could drive.
+    /// Gives up the wheel. The worker that drives has other work, or cannot drive any more.
     pub(crate) fn leave_wheel(&self) {
         self.driving.store(0, Ordering::Relaxed);
         self.wheel.leave(os::thread::now().0);
     }
 
-    /// Which turn of a worker at the wheel this is: another number for each.
+    /// Returns the number of the current turn of a worker at the wheel. Each turn has another number.
     pub(crate) fn turn_at_wheel(&self) -> u64 {
         self.wheel.left_at()
     }
 
-    /// The thread of the worker that drives, if one does.
+    /// Returns the thread of the worker that drives, if one does.
     pub(crate) fn driving_thread(&self) -> Option<Tid> {
         let tid = self.driving.load(Ordering::Relaxed);
         (tid != 0).then_some(Tid(tid))
     }
 
-    /// Whether a worker could drive.
+    /// Returns whether a worker could take the wheel.
     pub(crate) fn is_free(&self) -> bool {
         self.wheel.is_free()
     }
 
-    /// Since when nobody drives, if that is so. May be called in a signal handler.
+    /// Returns the time since which no thread drives, if none does. May be called in a signal handler.
     pub(crate) fn free_since(&self) -> Option<Time> {
         self.wheel.free_since().map(Time)
     }
 
-    /// One turn of the driver, on the thread of the worker that is at the wheel. `false` if no worker may drive any more:
-    /// the thread is called.
+    /// Runs one turn of the driver, on the thread of the worker that has the wheel. Returns `false` if no worker may
+    /// drive any more; the driver's thread is then called.
     pub(crate) fn visit(&self, until: Until) -> bool {
         let mut goes_on = None;
         let runtime = lock(&self.runtime);
@@ -156,7 +156,7 @@ impl Own {
             }
             has_been_there = true;
             match until {
-                // The driver does not wait, as somebody was woken.
+                // The driver does not wait if a waker was woken.
                 Until::Now => cx.waker().wake_by_ref(),
                 Until::Woken(_) if bell.listen(cx) => self.parks.wake_after(cx),
                 Until::Woken(_) => return Poll::Ready(false),

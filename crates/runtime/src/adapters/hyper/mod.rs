@@ -1,6 +1,6 @@
 //! hyper on this runtime: its tasks and timers, and [a server](crate::serve()) for any tower service.
 //!
-//! hyper names no runtime. Who uses it hands in an executor, which starts tasks, and a timer.
+//! hyper is independent of any runtime. Its user passes an executor, which starts tasks, and a timer.
 //!
 //! ```
 //! use hyper_util::server::conn::auto;
@@ -22,11 +22,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-/// Starts each future of hyper's as a task of this runtime: the streams of an HTTP/2 connection, or the connections of a
-/// client's pool.
+/// An executor that starts each future of hyper's as a task of this runtime: the streams of an HTTP/2 connection, or
+/// the connections of a client's pool.
 ///
-/// Such a task is one of the runtime of the calling code, and inherits from the calling task what is not said
-/// ([`TaskBuilder`]).
+/// Such a task belongs to the runtime of the calling code, and inherits each attribute that is not set from the calling
+/// task ([`TaskBuilder`]).
 ///
 /// ```
 /// use hyper::rt::Executor as _;
@@ -47,7 +47,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Of the runtime of the code that uses it.
+    /// Makes an executor on the runtime of the code that uses it.
     ///
     /// ```
     /// let executor = runyard::hyper::Executor::new();
@@ -58,7 +58,7 @@ impl Executor {
         Executor::default()
     }
 
-    /// What is asked for each task; what it inherits if not said.
+    /// Sets the attributes of each task. By default they are inherited.
     ///
     /// ```
     /// use runyard::hyper::Executor;
@@ -73,7 +73,7 @@ impl Executor {
         self
     }
 
-    /// The runtime of the tasks, whichever the calling code belongs to.
+    /// Sets the runtime of the tasks, regardless of the runtime that the calling code belongs to.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -98,7 +98,8 @@ where
     /// Starts the task.
     ///
     /// # Panics
-    /// As [`TaskBuilder::spawn`]: if the calling code belongs to no runtime, say, and none [was said](Executor::on).
+    /// As [`TaskBuilder::spawn`], for example if the calling code belongs to no runtime, and none [was
+    /// set](Executor::on).
     #[track_caller]
     fn execute(&self, future: F) {
         let task = self.task.clone();
@@ -110,7 +111,7 @@ where
     }
 }
 
-/// hyper's timer by the timers of this runtime, with the slack of the task that waits.
+/// hyper's timer on the timers of this runtime, with the slack of the task that waits.
 ///
 /// ```
 /// use hyper::rt::Timer as _;
@@ -143,7 +144,7 @@ impl rt::Timer for Timer {
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
             Some(ours) => ours.reset(deadline),
-            // Another timer's.
+            // The sleep belongs to another timer.
             None => *sleep = self.sleep_until(deadline),
         }
     }

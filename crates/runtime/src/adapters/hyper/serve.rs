@@ -1,11 +1,11 @@
 //! A server for any tower service: a loop that accepts connections, and a task for each.
 //!
-//! A connection is served by hyper-util, which finds out whether it speaks HTTP/1 or HTTP/2. The requests of an HTTP/1
-//! connection come one after the other, in the connection's task. Each request of an HTTP/2 connection is a task of its
-//! own. All of them are tasks of the runtime: preempted, with the policy and the group of the connection.
+//! hyper-util serves a connection, and finds out whether it is HTTP/1 or HTTP/2. The requests of an HTTP/1 connection
+//! run one after the other, in the connection's task. Each request of an HTTP/2 connection is a task of its own. All of
+//! them are tasks of the runtime, with preemption, and with the policy and the group of the connection.
 //!
-//! Rejected: `axum::serve`, which starts its tasks by `tokio::spawn`. An error for the first connection that cannot be
-//! accepted: a process that has too many open files now has fewer later.
+//! Rejected: `axum::serve`, because it starts its tasks by `tokio::spawn`. Also rejected: an error for the first
+//! connection that cannot be accepted. A process that has too many open files now may have fewer later.
 //!
 //! Invariant: after the signal no connection is accepted, and the server is over when the last one has ended.
 
@@ -27,11 +27,11 @@ use std::task::Poll;
 use std::time::Duration;
 use tower_service::Service;
 
-/// After how long a listener is asked again that accepts nothing: files that others close are free by then.
+/// Time after which a listener that failed is tried again. Other code may have closed files by then.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Where connections come from: a `TcpListener` or a `UnixListener` of `tokio::net`, or something around one that
-/// speaks TLS, say.
+/// A source of connections: a `TcpListener` or a `UnixListener` of `tokio::net`, or a wrapper of one, for example for
+/// TLS.
 ///
 /// ```
 /// use hyper_util::rt::TokioIo;
@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// use std::io;
 /// use tokio::net::{TcpListener, TcpStream};
 ///
-/// /// Waits for one connection after the other, and tells of each.
+/// /// Waits for one connection after the other, and prints each.
 /// struct Telling(TcpListener);
 ///
 /// impl Listener for Telling {
@@ -56,11 +56,11 @@ pub trait Listener: Send + 'static {
     /// A connection.
     type Io: Read + Write + Unpin + Send + 'static;
 
-    /// Waits for the next connection. The future may be dropped before that: no connection may be lost then.
+    /// Waits for the next connection. If the future is dropped before it is ready, no connection may be lost.
     ///
     /// # Errors
-    /// Why there is none. The server says so once on standard error, unless the error is of one connection, and tries again
-    /// after a second.
+    /// The reason why there is no connection. Unless the error concerns one connection, the server reports it once on
+    /// standard error, and tries again after a second.
     fn accept(&mut self) -> impl Future<Output = io::Result<Self::Io>> + Send;
 }
 
@@ -69,7 +69,8 @@ impl Listener for tokio::net::TcpListener {
 
     async fn accept(&mut self) -> io::Result<Self::Io> {
         let (stream, _) = tokio::net::TcpListener::accept(self).await?;
-        // An answer is not to wait for the acknowledgement of the last one. A socket that refuses that answers later.
+        // A response must not wait for the acknowledgement of the last one. On a socket that refuses the option,
+        // responses are later.
         let _ = stream.set_nodelay(true);
         Ok(TokioIo::new(stream))
     }
@@ -85,15 +86,15 @@ impl Listener for tokio::net::UnixListener {
     }
 }
 
-/// Serves HTTP/1 and HTTP/2 by a tower service, such as axum's `Router`, with a task of this runtime for each connection.
+/// Serves HTTP/1 and HTTP/2 with a tower service, such as axum's `Router`. Each connection is a task of this runtime.
 ///
-/// The future that the result becomes by `.await` accepts connections until it is dropped, or until [its
-/// signal](Serve::with_graceful_shutdown). After a drop, as after the signal, each connection is closed when the requests
-/// that it has begun are answered.
+/// `.await` turns the result into a future that accepts connections until it is dropped, or until [its
+/// signal](Serve::with_graceful_shutdown). In both cases each connection is closed when the requests that it has begun
+/// are answered.
 ///
-/// A connection's task has what the calling task passes on, or [what is said](Serve::task). Each request over HTTP/2 is a
-/// task that inherits from the connection's. Upgrades (WebSocket) work. A client that sends no header for 30 seconds is
-/// let go.
+/// The task of a connection inherits from the calling task, or has [its own attributes](Serve::task). Each request over
+/// HTTP/2 is a task that inherits from the connection's task. Upgrades (WebSocket) work. A connection on which the
+/// client sends no header for 30 seconds is closed.
 ///
 /// A listener of tokio's needs a driver: [`Builder::enable_tokio`](crate::Builder::enable_tokio), or
 /// [`Builder::tokio`](crate::Builder::tokio).
@@ -123,7 +124,7 @@ pub fn serve<L, S>(listener: L, service: S) -> Serve<L, S> {
     Serve { listener, service, task: TaskBuilder::default(), signal: pending() }
 }
 
-/// A server that is about to start: see [`serve`](crate::serve()). `.await` starts it.
+/// A server that is about to start; see [`serve`](crate::serve()). `.await` starts it.
 #[derive(Debug)]
 #[must_use = "a server does nothing unless it is awaited"]
 pub struct Serve<L, S, F = Pending<()>> {
@@ -134,7 +135,7 @@ pub struct Serve<L, S, F = Pending<()>> {
 }
 
 impl<L, S, F> Serve<L, S, F> {
-    /// What is asked for the task of each connection: a policy, a group, a name.
+    /// Sets the attributes of the task of each connection, such as a policy, a group or a name.
     ///
     /// ```
     /// use runyard::{Runtime, Task};
@@ -155,8 +156,8 @@ impl<L, S, F> Serve<L, S, F> {
         self
     }
 
-    /// Ends the server when `signal` is ready: it accepts no more connections, idle connections are closed, and each
-    /// other one is closed after the requests that it has begun. The server's future is ready when the last connection
+    /// Ends the server when `signal` is ready. It then accepts no more connections and closes idle ones. Each other
+    /// connection is closed after the requests that it has begun. The server's future is ready when the last connection
     /// has ended.
     ///
     /// ```
@@ -190,7 +191,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send,
 {
-    /// As that of `axum::serve`. There is no error that ends a server today.
+    /// The type is that of `axum::serve`. At present no error ends a server.
     type Output = io::Result<()>;
     type IntoFuture = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
@@ -213,7 +214,7 @@ where
                 // The connection goes on without its handle.
                 drop(task.clone().spawn(connection(io, service.clone(), graceful.watcher())));
             }
-            // Nobody may connect and wait.
+            // The listener is closed, so that no client connects and waits.
             drop(accepting);
             graceful.shutdown().await;
             Ok(())
@@ -236,11 +237,11 @@ where
     server.http1().timer(Timer).http2().timer(Timer);
     let service = TowerToHyperService::new(service);
     let connection = server.serve_connection_with_upgrades(io, service);
-    // What goes wrong with a connection is known to its client, or is the client's fault.
+    // The client knows of an error of its connection, or caused it.
     let _ = watcher.watch(connection).await;
 }
 
-/// A listener, and whether it was said that it accepts nothing.
+/// A listener, and whether its failure was reported.
 struct Accepting<L> {
     listener: L,
     said: bool,
@@ -263,13 +264,13 @@ impl<L: Listener> Accepting<L> {
     fn say(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.said, true) {
             eprintln!(
-                "runyard: a server accepts no connection ({error}): it tries again each second"
+                "runyard: a server cannot accept connections ({error}): it tries again each second"
             );
         }
     }
 }
 
-/// Whether a connection ended before it was accepted.
+/// Returns whether the error means that a connection ended before it was accepted.
 fn is_of_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

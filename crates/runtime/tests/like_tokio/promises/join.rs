@@ -46,7 +46,7 @@ fn an_error_goes_where_errors_go() {
     });
 }
 
-/// It may have been polled once by then, or not.
+/// The task may have been polled once by then, or not.
 #[test]
 fn a_task_that_is_aborted_at_once_is_cancelled_and_dropped() {
     ends(|| {

@@ -5,7 +5,7 @@ use crate::{Flag, HOUR, ends, ms};
 use rt::Handle;
 use std::thread;
 
-/// A task that sleeps, and a flag that is set when its future is dropped.
+/// Starts a task that sleeps, and returns a flag that is set when its future is dropped.
 fn sleeper(runtime: &rt::Runtime) -> Flag {
     let (begun, dropped) = (Flag::default(), Flag::default());
     let (begins, held) = (begun.clone(), dropped.at_drop());

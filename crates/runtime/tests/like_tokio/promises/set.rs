@@ -67,7 +67,7 @@ fn a_set_that_is_given_up_while_it_joins_loses_nothing() {
     });
 }
 
-/// A set of three tasks that never end, and what is set when they are dropped.
+/// Returns a set of three tasks that never end, and the flags that are set when they are dropped.
 fn endless() -> (JoinSet<()>, Vec<Flag>) {
     let mut set = JoinSet::new();
     let flags: Vec<_> = (0..3).map(|_| Flag::default()).collect();

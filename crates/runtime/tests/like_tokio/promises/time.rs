@@ -53,7 +53,7 @@ fn a_tick_that_is_given_up_is_not_lost() {
         let mut every = interval_at(start, PERIOD);
         for _ in 0..3 {
             if let Ok(tick) = timeout(ms(1), every.tick()).await {
-                // On a busy machine it may have come by then.
+                // On a busy machine the tick may have come by then.
                 assert_eq!(tick, start);
                 return;
             }
@@ -62,7 +62,7 @@ fn a_tick_that_is_given_up_is_not_lost() {
     });
 }
 
-/// An interval that began at the first tick it returns, and is late by more than two periods.
+/// Returns an interval that began at the returned first tick, and is late by more than two periods.
 async fn late(behavior: MissedTickBehavior) -> (Instant, Interval) {
     let mut every = interval(PERIOD);
     every.set_missed_tick_behavior(behavior);
@@ -241,7 +241,7 @@ fn a_sleep_is_moved_to_an_earlier_and_to_a_later_time() {
         moved.as_mut().reset(later);
         moved.as_mut().await;
         assert!(Instant::now() >= later);
-        // After its end as well.
+        // The same holds after its end.
         let again = Instant::now() + ms(2);
         moved.as_mut().reset(again);
         assert!(!moved.is_elapsed());
