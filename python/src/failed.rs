@@ -11,7 +11,7 @@ pyo3::create_exception!(
     runyard,
     ScenarioError,
     PyValueError,
-    "Something is wrong with a scenario, a specification of a sweep, or a recording.\n\nIt has the `file`, the `line` and the `column`, counted from 1, and says `what` is wrong there. What is wrong with a\nsetting is at no line: `line` and `column` are None."
+    "A mistake in a scenario, in a specification of a sweep, or in a recording.\n\nThe attributes are the `file`, the `line` and the `column`, counted from 1, and the mistake itself as `what`. A mistake in\na setting has no place: `line` and `column` are None."
 );
 
 /// Returns a diagnostic as text. For a source that is not a file, the text also shows the line.

@@ -62,7 +62,7 @@ pub(crate) fn text((file, text): &Source) -> PyResult<String> {
     match text {
         Some(text) => Ok(text.clone()),
         None => String::from_utf8(bytes(file, MAX_TEXT as u64 + 1)?)
-            .map_err(|_| bad_value(format_args!("{file}: it is no UTF-8"))),
+            .map_err(|_| bad_value(format_args!("{file}: the text is not UTF-8"))),
     }
 }
 

@@ -5,7 +5,7 @@
 
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "arguments are made of what Python hands over, and belong to the function"
+    reason = "arguments are converted from Python objects, and belong to the function"
 )]
 
 mod asked;

@@ -101,7 +101,7 @@ impl Report {
         to_python(py, &self.report.engine)
     }
 
-    /// The tasks that are still blocked at the end of the run and can no longer be woken.
+    /// The tasks that wait without an end when the run is over.
     #[getter]
     fn blocked_at_end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.report.blocked_at_end)
