@@ -170,7 +170,7 @@ pub(crate) fn compare(
     look: &Bound<'_, PyAny>,
 ) -> PyResult<Comparison> {
     if !SEEDS.contains(&seeds) {
-        return Err(bad_value(format_args!("seeds is {} to {}", SEEDS.start(), SEEDS.end())));
+        return Err(bad_value(format_args!("seeds must be {} to {}", SEEDS.start(), SEEDS.end())));
     }
     let [before, after] = sides;
     let sides = [side(py, &before)?, side(py, &after)?];

@@ -86,7 +86,10 @@ impl Plan {
     /// Executes these runs one after the other, and returns their results as streams of Arrow's IPC format.
     fn run<'py>(&self, py: Python<'py>, runs: Vec<usize>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         if let Some(run) = runs.iter().find(|&&run| run >= self.plan.runs()) {
-            return Err(bad_value(format_args!("run {run} is beyond the {}", self.plan.runs())));
+            return Err(bad_value(format_args!(
+                "run {run} is beyond the plan's {} runs",
+                self.plan.runs()
+            )));
         }
         let streams = done_meanwhile(
             py,
@@ -162,7 +165,7 @@ impl SweepFolder {
             for (run, ran) in all {
                 if run >= self.plan.runs() {
                     return Err(bad_value(format_args!(
-                        "run {run} is beyond the {}",
+                        "run {run} is beyond the plan's {} runs",
                         self.plan.runs()
                     )));
                 }
