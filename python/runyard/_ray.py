@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 #: The intended length of a Ray task in seconds: much longer than the overhead of a task, and much shorter than a sweep.
 _BATCH_S = 1.0
 
-#: The number of submitted Ray tasks for each CPU of the cluster. One runs and the others are queued, so no CPU waits for the
-#: driver. The bound also limits the results that the driver has not stored yet.
+#: The number of submitted Ray tasks for each CPU of the cluster. One runs and the others are queued, so no CPU waits for
+#: the driver. The bound also limits the results that the driver has not stored yet.
 _UNDER_WAY = 3
 
 
