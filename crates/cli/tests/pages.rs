@@ -171,7 +171,7 @@ fn faults(page: &Path) -> String {
         let mut new = Vec::new();
         for Step { command, shown } in steps(&block) {
             let printed = printed(&command, &folder);
-            // The README shows only the beginning of an output.
+            // The README shows how an output begins.
             let cut = is_readme.then(|| "...".to_owned());
             if !is_same(&[shown.clone(), cut.into_iter().collect()].concat(), &printed) {
                 fault(&format!("$ {command}\n{}", printed.join("\n")));
@@ -192,7 +192,7 @@ fn faults(page: &Path) -> String {
     faults.concat()
 }
 
-/// Returns the lines that a page should show for a command that prints `printed`.
+/// The lines to show for a command that prints these now.
 fn renewed(shown: &[String], mut printed: Vec<String>) -> Vec<String> {
     if is_same(shown, &printed) {
         return shown.to_vec();
