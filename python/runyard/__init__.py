@@ -1,6 +1,6 @@
 """Linux's scheduling policies, simulated: scenarios, sweeps with statistics, and why a task was late.
 
-A scenario is a file in rt-app's language, a dict of the same form, or is built with :class:`Scenario`:
+A scenario is a file in rt-app's language, a dict of the same form, or a :class:`Scenario` built step by step:
 
 >>> import runyard
 >>> scenario = {
@@ -11,10 +11,9 @@ A scenario is a file in rt-app's language, a dict of the same form, or is built 
 >>> report.machine["cpus"]
 1
 
-Tables (:class:`Table`) are Arrow data. pandas, polars, pyarrow and DuckDB take them without a copy, as in
-``polars.DataFrame(report.tasks)``, ``pyarrow.table(report.tasks)``, and ``pandas.DataFrame.from_arrow(report.tasks)``, for
-which pandas takes pyarrow.
-``from_arrow`` is of pandas 3; with an older one it is ``pyarrow.table(report.tasks).to_pandas()``.
+Tables (:class:`Table`) are Arrow data. pandas, polars, pyarrow and DuckDB read them without a copy:
+``polars.DataFrame(report.tasks)``, ``pyarrow.table(report.tasks)``, ``pandas.DataFrame.from_arrow(report.tasks)``.
+``from_arrow`` needs pandas 3 and pyarrow. With an older pandas, use ``pyarrow.table(report.tasks).to_pandas()``.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ __all__ = [
     "sweep",
 ]
 
-#: The name of a file, or what its text would be as a dict.
+#: The name of a file, or the content of such a file as a dict.
 Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
-#: Seconds; or a number with ``us``, ``ms``, ``s`` or ``m`` behind it, as ``"10s"``.
+#: Seconds, or a text with the unit ``us``, ``ms``, ``s`` or ``m``, as ``"10s"``.
 Duration = Union[float, str]
 
 
@@ -80,16 +79,16 @@ def simulate(
 ) -> Report:
     """Runs a scenario in virtual time, on simulated CPUs.
 
-    The report is that of the command ``runyard sim``. The same scenario, seed and arguments give the same bytes on every
-    machine, apart from the time on the wall.
+    The report equals that of the command ``runyard sim``. The same scenario, seed and arguments give the same bytes on
+    every machine, apart from the wall-clock time.
 
     :param scenario: a file, or a dict.
-    :param seed: all random draws follow from it.
-    :param duration: replaces the scenario's.
-    :param features: names to switch on, or off with ``NO_`` before the name.
-    :param kernel: the kernel whose rules the machine goes by, as ``"6.12"``.
+    :param seed: the seed from which all random draws follow.
+    :param duration: the length of the run, instead of the scenario's.
+    :param features: names of features to switch on, or off with ``NO_`` before the name.
+    :param kernel: the kernel whose rules the machine follows, as ``"6.12"``.
     :param set: values to replace, by path, as ``{"scheduler.base_slice_us": 1400}``.
-    :raises ScenarioError: if something is wrong with the scenario; it says where.
+    :raises ScenarioError: if the scenario has a mistake; the error names the place.
     :raises KeyboardInterrupt: on Ctrl-C.
     """
     return _runyard.simulate(_source(scenario), seed, _options(duration, features, kernel, set))
@@ -98,10 +97,10 @@ def simulate(
 def read(file: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads a file in rt-app's language as a dict, which may be changed.
 
-    Comments are left out. Events that repeat have a number behind their names from the second time, as ``run2``, which
-    the language takes for the same event.
+    Comments are left out. An event that repeats has a number behind its name from the second time, as ``run2``. The
+    language reads that as the same event.
 
-    :raises ScenarioError: if the file is no JSON as scenarios are written.
+    :raises ScenarioError: if the file is not in the JSON of scenarios.
     """
     return _runyard.read(os.fspath(file))
 
@@ -112,11 +111,11 @@ def import_recording(
     kernel: str | None = None,
     deadline_as_fifo: bool = False,
 ) -> dict[str, Any]:
-    """Makes a scenario of what ``perf sched script`` or ftrace recorded on a real machine.
+    """Converts a recording of a real machine, from ``perf sched script`` or ftrace, into a scenario.
 
-    :param kernel: the kernel that the replay goes by, whatever the recording says.
-    :param deadline_as_fifo: make SCHED_DEADLINE tasks SCHED_FIFO ones of priority 99; else they are refused.
-    :raises ScenarioError: if the file is no such recording.
+    :param kernel: the kernel whose rules the replay follows, instead of the recorded one.
+    :param deadline_as_fifo: replace SCHED_DEADLINE by SCHED_FIFO with priority 99; otherwise such tasks are refused.
+    :raises ScenarioError: if the file is not such a recording.
     """
     return _runyard.import_recording(os.fspath(file), kernel, deadline_as_fifo)
 
@@ -133,7 +132,7 @@ def explain(
     kernel: str | None = None,
     set: Mapping[str, Any] | None = None,
 ) -> Explanation:
-    """Says why a task was late: its longest wake-up, or the one that was due nearest to ``at``.
+    """Explains why a task was late: its longest wake-up, or the wake-up nearest to ``at``.
 
     >>> import runyard
     >>> scenario = runyard.Scenario(cpus=1, duration=1)
@@ -144,13 +143,13 @@ def explain(
     ('web', 'important')
 
     :param task: a task, or a thread with all its instances.
-    :param chain: instead of a task, a chain, of which the slowest token is told.
-    :param at: since the beginning of the run.
+    :param chain: a chain instead of a task; its slowest token is explained.
+    :param at: a moment, counted from the beginning of the run.
     :raises ScenarioError: as :func:`simulate`.
-    :raises ValueError: if there is no such task or chain, or nothing to tell of it.
+    :raises ValueError: if there is no such task or chain, or if it has nothing to explain.
     """
     if (task is None) == (chain is None):
-        raise TypeError("explain takes a task, or a chain")
+        raise TypeError("explain takes either a task or a chain")
     asked = {"task": task, "chain": chain, "at": _span(at)}
     options = _options(duration, features, kernel, set)
     return _runyard.explain(_source(scenario), seed, options, asked)
@@ -167,7 +166,7 @@ def compare(
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Compares two scenarios, each with the same seeds, pair by pair; or two reports, of one run each.
+    """Compares two scenarios with the same seeds, pair by pair, or two reports of one run each.
 
     >>> import runyard
     >>> scenario = runyard.Scenario(cpus=1, duration=1)
@@ -178,14 +177,14 @@ def compare(
     True
 
     :param before: a scenario, or a report.
-    :param after: another one; ``None`` for the same scenario.
-    :param seeds: how many seeds each scenario runs with.
+    :param after: the other scenario or report; ``None`` for the same scenario.
+    :param seeds: the number of seeds that each scenario runs with.
     :param both: keyword arguments of :func:`simulate` for the runs of both sides: ``duration``, ``features``, ``kernel``,
         ``set``.
     :param only_before: the same for the runs before.
     :param only_after: the same for the runs after.
-    :param jobs: how many threads; ``None`` for all CPUs.
-    :param progress: a bar; ``None`` for one if somebody looks.
+    :param jobs: the number of threads; ``None`` for a thread on each CPU.
+    :param progress: whether to show a progress bar; ``None`` shows one in a notebook or a terminal.
     :raises ScenarioError: as :func:`simulate`.
     :raises KeyboardInterrupt: on Ctrl-C.
     """
@@ -193,7 +192,7 @@ def compare(
     if isinstance(before, Report) and isinstance(after, Report):
         return _runyard.compare_reports(before, after)
     if isinstance(before, Report) or isinstance(after, Report):
-        raise TypeError("both are reports, or both are scenarios")
+        raise TypeError("compare takes two reports or two scenarios")
     sides = (
         _side(before, both or {}, only_before or {}),
         _side(before if after is None else after, both or {}, only_after or {}),
@@ -213,26 +212,27 @@ def sweep(
 ) -> Sweep:
     """Runs a scenario with many settings and seeds.
 
-    The tables are the same to the byte wherever the runs took place, and however often the sweep was stopped.
+    The tables are the same to the byte, wherever the runs take place and however often the sweep is stopped.
 
     :param spec: a file, or a dict: ``scenario``, ``set``, ``axes``, ``points``, ``sample``, ``features``, ``kernel``,
-        ``seeds``, ``duration``, ``metrics``. A file names its scenario from its own folder, a dict from the working
-        folder; in a dict the scenario may be a dict too.
-    :param backend: ``"local"``; or ``"ray"`` for the cluster to which ``ray.init`` connected, else for this machine.
-    :param out: a folder for ``runs.parquet``, ``summary.csv``, ``index.html``, and for the parts of which a sweep that
-        was stopped goes on.
-    :param jobs: how many threads of this machine; ``None`` for all. With Ray the cluster says that.
-    :param resume: go on with the sweep in ``out``, if there is one.
-    :param progress: a bar; ``None`` for one if somebody looks.
-    :raises ScenarioError: if something is wrong with the specification or the scenario; it says where.
-    :raises ValueError: if ``out`` has something else.
-    :raises KeyboardInterrupt: on Ctrl-C. What is done is kept in ``out``.
+        ``seeds``, ``duration``, ``metrics``. A file names its scenario relative to its own folder, and a dict relative
+        to the working folder. In a dict the scenario may itself be a dict.
+    :param backend: ``"local"``, or ``"ray"``. Ray uses the cluster to which ``ray.init`` connected, or this machine if it
+        was not called.
+    :param out: a folder for ``runs.parquet``, ``summary.csv`` and ``index.html``. It also keeps the parts from which a
+        stopped sweep continues.
+    :param jobs: the number of threads of this machine; ``None`` for a thread on each CPU. Ray ignores it.
+    :param resume: continue the sweep in ``out``, if there is one.
+    :param progress: whether to show a progress bar; ``None`` shows one in a notebook or a terminal.
+    :raises ScenarioError: if the specification or the scenario has a mistake; the error names the place.
+    :raises ValueError: if ``out`` holds another sweep or other files.
+    :raises KeyboardInterrupt: on Ctrl-C. The finished runs are kept in ``out``.
     """
     if backend not in ("local", "ray"):
         raise ValueError(f"backend is 'local' or 'ray', not {backend!r}")
     if out is None:
         if resume:
-            raise ValueError("to resume a sweep takes the folder in which it was begun: out")
+            raise ValueError("resume needs out, the folder of the sweep to continue")
         with tempfile.TemporaryDirectory() as scratch:
             return _swept(Plan(_source(spec)), (scratch, False), backend, jobs, progress)
     return _swept(Plan(_source(spec)), (os.fspath(out), resume), backend, jobs, progress)
@@ -257,7 +257,7 @@ def _swept(
 
 
 def _check_keywords(keywords: Mapping[str, Any]) -> None:
-    """Whether :func:`simulate` takes them, for runs that are compared."""
+    """Refuses keywords that the runs of a comparison do not take."""
     known = ("duration", "features", "kernel", "set")
     for key in keywords:
         if key not in known:
@@ -267,9 +267,9 @@ def _check_keywords(keywords: Mapping[str, Any]) -> None:
 
 
 def _source(source: Source) -> tuple[str, str | None]:
-    """The name of a file, and its text if it is none."""
+    """Returns the name of a file and None, or a name and the text of a scenario that is not in a file."""
     if isinstance(source, Mapping):
-        # A mistake has a line that can be shown.
+        # The indented text has lines, so an error can show the line of a mistake.
         return getattr(source, "name", None) or "<dict>", _json(source, indent=1)
     return os.fspath(source), None
 
@@ -279,7 +279,7 @@ def _json(value: Any, indent: int | None = None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it. A float that is whole is an integer, as what is computed often is."""
+    """Returns a value as JSON takes it. A whole float becomes an integer, since computed values are often floats."""
     if isinstance(value, (str, bool, int, type(None))):
         return value
     if isinstance(value, float):
@@ -289,11 +289,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(own) for key, own in value.items()}
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        # A number of numpy, which says of an array without dimensions that it is iterable.
+        # A numpy array without dimensions claims to be iterable, but is a number.
         return _plain(value.item())
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, memoryview)):
         return [_plain(own) for own in value]
-    raise TypeError(f"{value!r} has no form in a scenario")
+    raise TypeError(f"{value!r} has no form in a scenario: use numbers, texts, lists and dicts")
 
 
 def _options(
@@ -316,7 +316,10 @@ def _options(
 
 
 def _side(source: Source, both: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
-    """A side of a comparison: all its options, of which its own go before those of both sides, and its own ones."""
+    """Returns a side of a comparison: the source, all its options, and the options of this side alone.
+
+    An option of this side overrides the same option of both sides.
+    """
     all = {
         **both,
         **own,
@@ -327,11 +330,11 @@ def _side(source: Source, both: Mapping[str, Any], own: Mapping[str, Any]) -> An
 
 
 def _span(span: Duration | None) -> str | None:
-    """A span as the command line has it."""
+    """Returns a span of time in the form of the command line."""
     if span is None or isinstance(span, str):
         return span
     if not isinstance(span, SupportsFloat):
         raise TypeError(f"a time is seconds, or a text as '10s', not {span!r}")
     if not 0 <= float(span) < math.inf:
-        raise ValueError(f"a time is seconds from 0 on, or a text as '10s', not {span!r}")
+        raise ValueError(f"a time is seconds, 0 or more, or a text as '10s', not {span!r}")
     return f"{round(float(span) * 1_000_000)}us"

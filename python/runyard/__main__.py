@@ -1,4 +1,4 @@
-"""``python -m runyard sweep``: what the command does for ``runyard sweep --backend ray``."""
+"""``python -m runyard sweep``: the program that ``runyard sweep --backend ray`` starts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import runyard
 
 
 def main() -> int:
-    """Runs a sweep as the command does: 0 if it went well, 2 for what is wrong with its input, 3 for what is refused."""
+    """Runs a sweep and returns the exit code of the command.
+
+    0 is success, 2 a mistake in the input, and 3 an operation that the system refused.
+    """
     parser = argparse.ArgumentParser(prog="runyard")
     commands = parser.add_subparsers(required=True)
-    sweep = commands.add_parser("sweep", help="a scenario over settings and seeds")
-    sweep.add_argument("spec", help="what to sweep: a JSON file")
+    sweep = commands.add_parser("sweep", help="run a scenario over settings and seeds")
+    sweep.add_argument("spec", help="the specification: a JSON file")
     sweep.add_argument("--out", required=True, help="the folder of the tables")
-    sweep.add_argument("--resume", action="store_true", help="go on with the sweep in --out")
+    sweep.add_argument("--resume", action="store_true", help="continue the sweep in --out")
     sweep.add_argument("--backend", choices=["local", "ray"], default="local")
     sweep.add_argument("--jobs", type=int)
     arguments = parser.parse_args()

@@ -1,16 +1,16 @@
-"""Scenarios that are built step by step."""
+"""The builder for scenarios."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
-#: A time in microseconds; or a distribution that is drawn from anew each time, as ``{"exponential": 500}``.
+#: A time in microseconds, or a distribution from which each use draws anew, as ``{"exponential": 500}``.
 Time = Union[int, float, Mapping[str, Any]]
 
 
 class Scenario(dict[str, Any]):
-    """A scenario that is built step by step: the dict that a scenario's file would be.
+    """A scenario that is built step by step: a dict with the content of a scenario's file.
 
     >>> import runyard
     >>> scenario = runyard.Scenario(cpus=1)
@@ -34,17 +34,17 @@ class Scenario(dict[str, Any]):
     ) -> None:
         """Begins a scenario without tasks.
 
-        :param name: what reports call it.
-        :param cpus: how many CPUs the machine has.
-        :param topology: how they are grouped, as ``"2x8x2"``: nodes, cores of each, threads of each.
-        :param kernel: the kernel whose rules the machine goes by, as ``"6.12"``.
-        :param duration: how long a run takes, in whole seconds; :func:`simulate` takes any time instead.
-        :param features: names to switch on, or off with ``NO_`` before the name.
-        :param machine: what else the machine has, as ``{"costs": {"context_switch_ns": 1500}}``.
+        :param name: the scenario's name in reports.
+        :param cpus: the number of CPUs of the machine.
+        :param topology: the grouping of the CPUs, as ``"2x8x2"``: nodes, cores of each, threads of each.
+        :param kernel: the kernel whose rules the machine follows, as ``"6.12"``.
+        :param duration: the length of a run in whole seconds; :func:`simulate` takes any time instead.
+        :param features: names of features to switch on, or off with ``NO_`` before the name.
+        :param machine: other keys of the machine, as ``{"costs": {"context_switch_ns": 1500}}``.
         :param scheduler: tunables of the scheduler, as ``{"base_slice_us": 3000}``.
         """
         super().__init__()
-        #: What reports call it.
+        #: The scenario's name in reports.
         self.name = name
         own = _given(cpus=cpus, topology=topology, kernel=kernel) | dict(machine or {})
         if own:
@@ -58,16 +58,21 @@ class Scenario(dict[str, Any]):
         self["tasks"] = {}
 
     def group(self, path: str, **keys: Any) -> Scenario:
-        """Adds a task group, as ``"/tenant"``, with ``weight``, ``idle``, ``latency_nice``, or a limit: ``runtime`` and
-        ``period`` in microseconds, ``burst``, ``per_cpu``."""
+        """Adds a task group, as ``"/tenant"``.
+
+        :param keys: ``weight``, ``idle``, ``latency_nice``, or a limit: ``runtime``, ``period`` and ``burst`` in
+            microseconds, and ``per_cpu``.
+        """
         self.setdefault("groups", {})[path] = keys
         return self
 
     def chain(
         self, name: str, tasks: Iterable[str], *, deadline_us: int | None = None
     ) -> Scenario:
-        """Adds a chain: tasks that wake up each other, from whose first wake-up to whose last end a latency is
-        measured."""
+        """Adds a chain of tasks that wake up each other.
+
+        Its latency is measured from the first task's wake-up to the end of the last task's work.
+        """
         chain = {"tasks": list(tasks)} | _given(deadline_us=deadline_us)
         self.setdefault("chains", {})[name] = chain
         return self
@@ -86,24 +91,24 @@ class Scenario(dict[str, Any]):
         loop: int | None = None,
         **keys: Any,
     ) -> Task:
-        """Adds a task, whose steps are added to what is returned.
+        """Adds a task and returns it. Its steps are added with the methods of :class:`Task`.
 
-        :param instances: how many tasks there are of it.
+        :param instances: the number of tasks with these steps.
         :param policy: ``"SCHED_OTHER"``, ``"SCHED_FIFO"``, ``"SCHED_RR"``, ``"SCHED_BATCH"``, ``"SCHED_IDLE"``.
-        :param priority: of a real-time policy, 1 to 99.
-        :param nice: of another policy, -20 to 19.
-        :param group: its task group.
-        :param latency_nice: -20 to 19.
-        :param cpus: the CPUs on which it may run.
-        :param loop: how often it goes through its steps; for ever if that is not said.
+        :param priority: the priority under a real-time policy, 1 to 99.
+        :param nice: the nice value under another policy, -20 to 19.
+        :param group: the path of the task's group.
+        :param latency_nice: the latency nice value, -20 to 19.
+        :param cpus: the CPUs on which the task may run.
+        :param loop: how often the task repeats its steps; ``None`` for ever.
         :param keys: any other key of a thread object, as ``delay=1000``.
-        :raises ValueError: if there is such a task, or both ``priority`` and ``nice`` are given.
+        :raises ValueError: if the scenario has such a task already, or both ``priority`` and ``nice`` are given.
         """
         tasks: dict[str, Any] = self["tasks"]
         if name in tasks:
-            raise ValueError(f"there is a task {name!r} already")
+            raise ValueError(f"there is a task {name!r} already; each name is used once")
         if priority is not None and nice is not None:
-            raise ValueError("a task has a priority or a nice value")
+            raise ValueError("a task has either a priority or a nice value")
         own = _given(
             instance=None if instances == 1 else instances,
             policy=policy,
@@ -118,60 +123,60 @@ class Scenario(dict[str, Any]):
 
 
 class Steps(dict[str, Any]):
-    """Steps of a task, one after the other. Each method adds one, and returns the same steps."""
+    """The steps of a task, one after the other. Each method adds a step and returns this object."""
 
     def then(self, event: str, value: Any = None) -> Any:
         """Adds any step of the language: ``then("barrier", "b")``."""
         key, number = event, 2
         while key in self:
-            # A key that begins like an event is that event.
+            # The language reads a key with digits behind an event as that event.
             key, number = f"{event}{number}", number + 1
         self[key] = "" if value is None else value
         return self
 
     def run(self, us: Time) -> Any:
-        """Computes for so many microseconds of CPU time."""
+        """Adds a computation of ``us`` microseconds of CPU time."""
         return self.then("run", us)
 
     def sleep(self, us: Time) -> Any:
-        """Sleeps for so many microseconds."""
+        """Adds a sleep of ``us`` microseconds."""
         return self.then("sleep", us)
 
     def timer(self, period_us: int, *, ref: str = "unique", absolute: bool = True) -> Any:
-        """Waits for the begin of its next period."""
+        """Adds a wait for the beginning of the next period."""
         mode = {"mode": "absolute"} if absolute else {}
         return self.then("timer", {"ref": ref, "period": period_us} | mode)
 
     def send(self, ref: str, *, bytes: int = 1, capacity: int | None = None) -> Any:
-        """Writes into a pipe, and waits while that is full."""
+        """Adds a write into a pipe, which waits while the pipe is full."""
         return self.then("send", {"ref": ref, "bytes": bytes} | _given(capacity=capacity))
 
     def recv(self, ref: str, *, bytes: int = 1) -> Any:
-        """Reads from a pipe, and waits while that has too little."""
+        """Adds a read from a pipe, which waits until the pipe has enough bytes."""
         return self.then("recv", {"ref": ref, "bytes": bytes})
 
     def lock(self, mutex: str) -> Any:
-        """Waits for a mutex, and has it."""
+        """Adds the lock of a mutex, which waits until the mutex is free."""
         return self.then("lock", mutex)
 
     def unlock(self, mutex: str) -> Any:
-        """Gives a mutex back."""
+        """Adds the unlock of a mutex."""
         return self.then("unlock", mutex)
 
     def suspend(self, ref: str | None = None) -> Any:
-        """Sleeps until it is resumed."""
+        """Adds a sleep that lasts until the task is resumed."""
         return self.then("suspend", ref)
 
     def resume(self, task: str) -> Any:
-        """Wakes up a task that is suspended."""
+        """Adds the wake-up of a suspended task."""
         return self.then("resume", task)
 
 
 class Task(Steps):
-    """A task of a :class:`Scenario`. It goes through its steps for ever, unless ``loop`` was said."""
+    """A task of a :class:`Scenario`. It repeats its steps for ever, unless ``loop`` is given."""
 
     def phase(self, name: str | None = None, *, loop: int = 1, **keys: Any) -> Phase:
-        """Begins a phase, whose steps are added to what is returned. A task has phases, or steps of its own."""
+        """Adds a phase and returns it. Steps are added to the phase; a task has either phases or steps of its own."""
         phases: dict[str, Any] = self.setdefault("phases", {})
         phase = phases[name or f"phase{len(phases) + 1}"] = Phase({"loop": loop} | keys)
         return phase
@@ -182,5 +187,5 @@ class Phase(Steps):
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """Those values that are given."""
+    """Returns the values that are not None."""
     return {key: value for key, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A bar for long work: tqdm's, in a notebook or a terminal, if there is tqdm and somebody looks."""
+"""A progress bar for long work, drawn by tqdm if it is installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import warnings
 
 
 class Progress:
-    """Shows how many of ``total`` runs there have been."""
+    """A bar with the number of finished runs among ``total``.
+
+    ``shown`` is None for a bar in a notebook or a terminal only.
+    """
 
     def __init__(self, total: int, shown: bool | None) -> None:
         self._bar = None
@@ -17,7 +20,7 @@ class Progress:
             return
         try:
             with warnings.catch_warnings():
-                # A notebook without ipywidgets has a bar of text, which is no reason for a warning.
+                # A notebook without ipywidgets shows a bar of text, so tqdm's warning is dropped.
                 warnings.filterwarnings("ignore", "IProgress not found")
                 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
         except ImportError:
@@ -32,6 +35,6 @@ class Progress:
             self._bar.close()
 
     def __call__(self, done: int) -> None:
-        """There have been ``done`` runs."""
+        """Moves the bar to ``done`` finished runs."""
         if self._bar is not None:
             self._bar.update(done - self._bar.n)

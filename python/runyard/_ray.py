@@ -1,7 +1,8 @@
-"""Sweeps on a Ray cluster: Ray moves the runs, retries what a lost node had, and keeps results until they are fetched.
+"""Sweeps on a Ray cluster. Ray distributes the runs, retries the tasks of a lost node, and keeps results until they are
+fetched.
 
-A task is a batch of runs of about a second. It gets the texts from which the plan follows, and returns what the runs came
-to as Arrow data. The driver alone writes, in the order of the plan, so the tables are those of a local sweep, to the byte.
+A Ray task is a batch of runs of about a second. It gets the texts from which the plan follows, and returns the results of
+the runs as Arrow data. Only the driver writes, in the order of the plan, so the tables equal those of a local sweep.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from ._runyard import Plan, SweepFolder
 if TYPE_CHECKING:
     from ._progress import Progress
 
-#: How long a task should take, in seconds: much longer than a task costs, and short beside a sweep.
+#: The intended length of a Ray task in seconds: much longer than the overhead of a task, and much shorter than a sweep.
 _BATCH_S = 1.0
 
-#: How many tasks are under way for each CPU of the cluster. One runs and the others wait, so no CPU waits for the driver,
-#: and the driver never has more results than it takes.
+#: The number of submitted Ray tasks for each CPU of the cluster. One runs and the others are queued, so no CPU waits for
+#: the driver. The bound also limits the results that the driver has not stored yet.
 _UNDER_WAY = 3
 
 
 def run_on_ray(plan: Plan, folder: SweepFolder, bar: Progress) -> None:
-    """Runs what is missing in a folder on the cluster to which ``ray.init`` connected, or on this machine."""
+    """Executes the missing runs of a folder on the cluster to which ``ray.init`` connected, or on this machine."""
     if not ray.is_initialized():
         ray.init(log_to_driver=False, include_dashboard=False)
     missing = folder.missing()[::-1]
@@ -43,7 +44,7 @@ def run_on_ray(plan: Plan, folder: SweepFolder, bar: Progress) -> None:
     flights: set[Any] = set()
     each_s = None
     while missing or flights:
-        # Nodes come and go.
+        # The number of CPUs changes when nodes join or leave.
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call, unused-ignore]
         cpus = max(1, int(resources.get("CPU", 1)))
         while missing and len(flights) < _UNDER_WAY * cpus:
@@ -60,16 +61,16 @@ def run_on_ray(plan: Plan, folder: SweepFolder, bar: Progress) -> None:
 
 
 def _size(each_s: float | None, missing: int, cpus: int) -> int:
-    """How many runs the next task has."""
+    """Returns the number of runs of the next Ray task."""
     if each_s is None:
-        # It is not known yet how long a run takes.
+        # The length of a run is not known yet.
         return 1
-    # Towards the end the tasks become shorter, so that all CPUs end at about the same time.
+    # Towards the end the tasks become shorter, so all CPUs end at about the same time.
     return max(1, min(int(_BATCH_S / each_s), missing // (2 * cpus)))
 
 
 def _run(texts: Any, batch: list[int]) -> tuple[float, list[bytes]]:
-    """The runs of a batch on a worker, and how long they took."""
+    """Executes a batch of runs on a worker, and returns the seconds that it took with the results."""
     began = time.monotonic()
     streams = _plan(*texts).run(batch)
     return time.monotonic() - began, streams
@@ -77,17 +78,17 @@ def _run(texts: Any, batch: list[int]) -> tuple[float, list[bytes]]:
 
 @lru_cache(maxsize=1)
 def _plan(spec: tuple[str, str], scenario: tuple[str, str]) -> Plan:
-    """The plan of a sweep, which a worker makes once for all its tasks."""
+    """Returns the plan of a sweep, which a worker makes once for all its Ray tasks."""
     return Plan.of_texts((spec, scenario))
 
 
 def _uploaded() -> str:
-    """The package as it is installed here, in the cluster's store, for workers that have none: its URI.
+    """Uploads the installed package to the cluster's store, for workers that do not have it, and returns its URI.
 
-    Ray uploads by itself what ``ray.init`` is given. That has been called already, so the functions are called here that
-    it calls: of ``ray._private``, since there are no others, and the same in 2.40 and 2.60. A folder that is packed goes
-    where a wheel would have to be installed by pip: nodes that share a machine install it at the same time, and one finds
-    what the other has half done.
+    ``ray.init`` uploads the packages that it is given, but it has been called already. So this function calls the same
+    functions of ``ray._private``; there are no public ones, and they are the same in 2.40 and 2.60. The upload is a packed
+    folder, not a wheel, since pip would have to install a wheel. Nodes that share a machine would install it at the same
+    time, and one node would find the unfinished installation of another.
     """
     package = Path(__file__).parent
     files = sorted(
@@ -98,7 +99,7 @@ def _uploaded() -> str:
         for file in files:
             name = zipfile.ZipInfo(str(Path(package.name) / file.relative_to(package)))
             archive.writestr(name, file.read_bytes(), zipfile.ZIP_DEFLATED, 1)
-    # The store knows it by its name.
+    # The store identifies a package by its name, so the name contains a digest.
     digest = hashlib.sha256(packed.getvalue()).hexdigest()[:16]
     uri = f"gcs://_ray_pkg_{digest}.zip"
     if not packaging.package_exists(uri):

@@ -1,4 +1,4 @@
-"""What is written in Rust."""
+"""The types of the module that is written in Rust."""
 
 from collections.abc import Callable, Mapping
 from os import PathLike

@@ -1,6 +1,6 @@
 """Ready scenarios, each with a question, and a sweep that answers it.
 
-Each of them is a file for whoever takes a path:
+Each of them can be used wherever a path is accepted:
 
 >>> import runyard
 >>> from runyard import scenarios
@@ -8,8 +8,9 @@ Each of them is a file for whoever takes a path:
 >>> scenarios.web_tier.title
 'A web tier with background work'
 
-A few seconds answer its question, in which ``.sweep`` is the specification: ``runyard.sweep(scenarios.web_tier.sweep)``.
-In a notebook a scenario shows what it is about, and :data:`ALL` has all of them.
+``.sweep`` is the specification of the sweep that answers the question in a few seconds:
+``runyard.sweep(scenarios.web_tier.sweep)``. A notebook shows a scenario with its description and question. :data:`ALL`
+contains all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = [
     "web_tier",
 ]
 
-# The folders lie beside each other, as a specification names its scenario from its own folder.
+# The two folders are neighbours, since a specification names its scenario relative to its own folder.
 _GALLERY = Path(__file__).resolve().parent / "gallery"
 
 _QUESTION = "The question: "
@@ -37,9 +38,9 @@ _QUESTION = "The question: "
 
 @dataclass(frozen=True)
 class Ready:
-    """A scenario that comes with Runyard: the path of a file (:func:`os.fspath`), and what it is about."""
+    """A scenario that comes with Runyard: the path of a file (:func:`os.fspath`), a description, and a question."""
 
-    #: As in the name of the file, ``"web-tier"``.
+    #: The name of the file without its extension, as ``"web-tier"``.
     name: str
 
     def __fspath__(self) -> str:
@@ -60,17 +61,17 @@ class Ready:
 
     @property
     def title(self) -> str:
-        """What it is, in a few words."""
+        """The title of the scenario, a few words long."""
         return self._paragraphs[0].removesuffix(".")
 
     @property
     def about(self) -> str:
-        """What the tasks do and on which machine, in numbers, and where these come from."""
+        """The description of the tasks and the machine, with numbers and their sources."""
         return "\n\n".join(self._paragraphs[1:-1])
 
     @property
     def question(self) -> str:
-        """What the sweep answers."""
+        """The question that the sweep answers."""
         question = self._paragraphs[-1].removeprefix(_QUESTION)
         return question[:1].upper() + question[1:]
 
@@ -79,7 +80,7 @@ class Ready:
 
     @cached_property
     def _paragraphs(self) -> list[str]:
-        """Those of the comment with which the file opens, each without its line breaks."""
+        """The paragraphs of the comment at the top of the file, each without its line breaks."""
         text = self.path.read_text(encoding="utf-8")
         comment = text[text.index("/*") + 2 : text.index("*/")]
         lines = (line.strip().removeprefix("*").strip() for line in comment.splitlines())
@@ -87,25 +88,25 @@ class Ready:
         return [" ".join(paragraph.split()) for paragraph in paragraphs]
 
 
-#: Requests, beside compaction and a garbage collector.
+#: A web tier's requests beside compaction and a garbage collector.
 web_tier = Ready("web-tier")
 
-#: An app's frames, beside other work.
+#: An app's frames beside other work.
 frame_pipeline = Ready("frame-pipeline")
 
-#: Three tenants who behave, and one who takes all that there is.
+#: Three tenants with a bounded load, and one that takes all the CPU time it can get.
 tenants = Ready("tenants")
 
-#: Sound, beside the encoder of a video.
+#: Sound playback beside a video encoder.
 batch_beside_latency = Ready("batch-beside-latency")
 
-#: Two users' builds on one machine.
+#: The builds of two users on one machine.
 build_farm = Ready("build-farm")
 
-#: A database, and a container that computes.
+#: A database beside a container that computes.
 noisy_neighbour = Ready("noisy-neighbour")
 
-#: All of them.
+#: All scenarios of the gallery.
 ALL: tuple[Ready, ...] = (
     web_tier,
     frame_pipeline,

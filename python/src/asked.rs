@@ -1,4 +1,4 @@
-//! Questions that take several runs: why a task was late, and what differs between two scenarios.
+//! The questions that take several runs: why a task was late, and how two scenarios differ.
 
 use crate::failed::{bad_value, failure};
 use crate::input::{self, Options, Source};
@@ -13,7 +13,9 @@ use runyard_sweep::{Compared, Question, SEEDS, Side, Story, Text, pool, tables};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Why a task was late: how long it waited, part by part, and for what. Printed it is a story with a drawing.
+/// The reasons why a task was late: how long it waited, part by part, and the cause of each part.
+///
+/// `str()` gives the text and the drawing that the command prints.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Explanation {
@@ -22,19 +24,19 @@ pub(crate) struct Explanation {
 
 #[pymethods]
 impl Explanation {
-    /// The task that waited; of several instances one, with its number.
+    /// The task that waited. A thread with several instances has the number of the instance behind its name.
     #[getter]
     fn task(&self) -> &str {
         self.story.task()
     }
 
-    /// From when it could run to when it ran.
+    /// Nanoseconds from the wake-up of the task until it ran.
     #[getter]
     fn latency_ns(&self) -> u64 {
         self.story.explanation().worst.latency_ns
     }
 
-    /// What most of the wait was for, as "important" or "placement".
+    /// The cause of most of the wait, as "important" or "placement".
     #[getter]
     fn cause<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         json::to_python(py, &self.story.explanation().worst.cause)
@@ -46,12 +48,12 @@ impl Explanation {
         json::to_python(py, &self.story.explanation().parts)
     }
 
-    /// All of it as dicts and lists.
+    /// Returns the whole explanation as dicts and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         json::to_python(py, &self.story)
     }
 
-    /// All of it as JSON: the text that the command prints with --json.
+    /// Returns the whole explanation as JSON: the text that the command prints with --json.
     fn to_json(&self) -> String {
         self.story.to_json()
     }
@@ -70,7 +72,7 @@ impl Explanation {
     }
 }
 
-/// What is to be explained: a task or thread with a moment, or a chain.
+/// The subject of an explanation: a task or thread with a moment, or a chain.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Asked {
@@ -79,7 +81,7 @@ pub(crate) struct Asked {
     chain: Option<String>,
 }
 
-/// Says why a task was late.
+/// Explains why a task was late.
 #[pyfunction]
 pub(crate) fn explain(
     py: Python<'_>,
@@ -108,7 +110,7 @@ pub(crate) fn explain(
     Ok(Explanation { story })
 }
 
-/// What differs between two sides, and whether that is more than noise.
+/// The differences between two sides, each with the statement whether it is more than noise.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Comparison {
@@ -117,14 +119,14 @@ pub(crate) struct Comparison {
 
 #[pymethods]
 impl Comparison {
-    /// Each figure before and after: the difference with its 95 % interval, how probable it is by chance, and whether it
-    /// is a change.
+    /// Each figure before and after: the difference with its 95 % interval, its probability by chance (p), and whether
+    /// it is a change.
     #[getter]
     fn changes(&self) -> Table {
         tables::changes(self.comparison.changes()).into()
     }
 
-    /// The page that the command writes with --html.
+    /// Returns the page that the command writes with --html.
     fn to_html(&self) -> String {
         self.comparison.html()
     }
@@ -155,10 +157,10 @@ pub(crate) fn compare_reports(
     Ok(Comparison { comparison })
 }
 
-/// A side: the scenario, all that is replaced in it, and what is replaced in this side alone.
+/// A side: the scenario, all replacements in it, and the replacements of this side alone.
 type Asking = (Source, Options, Options);
 
-/// Compares two scenarios over seeds, in pairs. `look` is told now and then how many runs there have been.
+/// Compares two scenarios over seeds, in pairs. `look` is called now and then with the number of finished runs.
 #[pyfunction]
 pub(crate) fn compare(
     py: Python<'_>,
@@ -168,7 +170,7 @@ pub(crate) fn compare(
     look: &Bound<'_, PyAny>,
 ) -> PyResult<Comparison> {
     if !SEEDS.contains(&seeds) {
-        return Err(bad_value(format_args!("seeds is {} to {}", SEEDS.start(), SEEDS.end())));
+        return Err(bad_value(format_args!("seeds must be {} to {}", SEEDS.start(), SEEDS.end())));
     }
     let [before, after] = sides;
     let sides = [side(py, &before)?, side(py, &after)?];
@@ -189,7 +191,7 @@ pub(crate) fn compare(
 }
 
 fn side(py: Python<'_>, (source, options, own): &Asking) -> PyResult<Side> {
-    // What is wrong is said with its place.
+    // Parsing here reports a mistake with its place.
     input::parsed(py, source, options)?;
     let text = Text { file: source.0.clone(), text: input::text(source)? };
     Side::new(text, own.shown(), &options.overrides()?).map_err(failure)

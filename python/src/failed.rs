@@ -1,4 +1,4 @@
-//! What went wrong, as exceptions.
+//! The errors of the libraries, as Python exceptions.
 
 use crate::input::Source;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -11,10 +11,10 @@ pyo3::create_exception!(
     runyard,
     ScenarioError,
     PyValueError,
-    "Something is wrong with a scenario, a specification of a sweep, or a recording.\n\nIt has the `file`, the `line` and the `column`, counted from 1, and says `what` is wrong there. What is wrong with a\nsetting is at no line: `line` and `column` are None."
+    "A mistake in a scenario, in a specification of a sweep, or in a recording.\n\nThe attributes are the `file`, the `line` and the `column`, counted from 1, and the mistake itself as `what`. A mistake in\na setting has no place: `line` and `column` are None."
 );
 
-/// What is odd at a place of a source. Of what is no file, the line is shown.
+/// Returns a diagnostic as text. For a source that is not a file, the text also shows the line.
 pub(crate) fn shown(source: &Source, found: &Diagnostic) -> String {
     let mut text = found.to_string();
     if let (Place::Text { file, line, column }, Some(own)) = (&found.place, &source.1)
@@ -26,7 +26,7 @@ pub(crate) fn shown(source: &Source, found: &Diagnostic) -> String {
     text
 }
 
-/// The exception for what is wrong with a source.
+/// Returns the exception for a mistake in a source.
 pub(crate) fn scenario_error(py: Python<'_>, source: &Source, found: &Diagnostic) -> PyErr {
     let place = match &found.place {
         Place::Text { file, line, column } => Some((file, *line, *column)),
@@ -43,7 +43,7 @@ pub(crate) fn scenario_error(py: Python<'_>, source: &Source, found: &Diagnostic
     set().err().unwrap_or(error)
 }
 
-/// The exception for what was not done.
+/// Returns the exception for an operation that failed.
 pub(crate) fn failure(failure: Failure) -> PyErr {
     match failure {
         Failure::Input(what) => PyValueError::new_err(what),
@@ -51,14 +51,15 @@ pub(crate) fn failure(failure: Failure) -> PyErr {
     }
 }
 
-/// The exception for a file that cannot be read: of the class that Python has for the reason, as `FileNotFoundError`.
+/// Returns the exception for a file that cannot be read. Its class is Python's class for the reason, as
+/// `FileNotFoundError`.
 pub(crate) fn refused(file: &str, error: &io::Error) -> PyErr {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default().to_owned();
     PyOSError::new_err((error.raw_os_error(), text, file.to_owned()))
 }
 
-/// The exception for a value that is none of those that there are.
+/// Returns the exception for a value that is not accepted.
 pub(crate) fn bad_value(what: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(what.to_string())
 }

@@ -1,4 +1,4 @@
-//! What Python says of a scenario, as the libraries take it.
+//! Scenarios and options as Python passes them, converted into the types of the libraries.
 
 use crate::failed::{bad_value, refused, scenario_error, shown};
 use crate::json;
@@ -15,10 +15,10 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 
-/// The name of a text, and the text if it is not the file of that name.
+/// The name of a text, and the text itself unless it is in the file of that name.
 pub(crate) type Source = (String, Option<String>);
 
-/// What replaces parts of a scenario.
+/// The replacements for parts of a scenario.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -43,7 +43,7 @@ impl Options {
         })
     }
 
-    /// What is replaced, as the command line has it.
+    /// Returns the replacements as options of the command line.
     pub(crate) fn shown(&self) -> Vec<String> {
         let kernel = self.kernel.iter().map(|kernel| format!("--kernel {kernel}"));
         let features = self.features.iter().map(|name| format!("--feature {name}"));
@@ -57,12 +57,12 @@ fn model(name: Option<&str>) -> PyResult<Option<Model>> {
     name.map(|name| name.parse().map_err(bad_value)).transpose()
 }
 
-/// The text of a source.
+/// Returns the text of a source.
 pub(crate) fn text((file, text): &Source) -> PyResult<String> {
     match text {
         Some(text) => Ok(text.clone()),
         None => String::from_utf8(bytes(file, MAX_TEXT as u64 + 1)?)
-            .map_err(|_| bad_value(format_args!("{file}: it is no UTF-8"))),
+            .map_err(|_| bad_value(format_args!("{file}: the text is not UTF-8"))),
     }
 }
 
@@ -74,7 +74,7 @@ fn bytes(file: &str, most: u64) -> PyResult<Vec<u8>> {
     }
 }
 
-/// A scenario with what is replaced in it; what is odd about it is warned of.
+/// Parses a scenario with its replacements, and issues each diagnostic that is not an error as a warning.
 pub(crate) fn parsed(py: Python<'_>, source: &Source, options: &Options) -> PyResult<Parsed> {
     let (text, over) = (text(source)?, options.overrides()?);
     let parsed = py.detach(|| runyard_workload::parse(&source.0, &text, &over));
@@ -85,13 +85,13 @@ pub(crate) fn parsed(py: Python<'_>, source: &Source, options: &Options) -> PyRe
     Ok(parsed)
 }
 
-/// A warning of Python's, at the place that calls the package.
+/// Issues a Python warning at the place that calls the package.
 pub(crate) fn warn(py: Python<'_>, what: &str) -> PyResult<()> {
     let what = CString::new(what.replace('\0', " ")).map_err(bad_value)?;
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &what, 2)
 }
 
-/// A file in rt-app's language, as a dict.
+/// Reads a file in rt-app's language as a dict.
 #[pyfunction]
 pub(crate) fn read(py: Python<'_>, file: String) -> PyResult<Bound<'_, PyAny>> {
     let source = (file, None);
@@ -100,7 +100,7 @@ pub(crate) fn read(py: Python<'_>, file: String) -> PyResult<Bound<'_, PyAny>> {
     json::document(py, value.map_err(|error| scenario_error(py, &source, &error))?)
 }
 
-/// The scenario that a recording is, as a dict.
+/// Converts a recording into a scenario, as a dict.
 #[pyfunction]
 pub(crate) fn import_recording(
     py: Python<'_>,
@@ -114,7 +114,7 @@ pub(crate) fn import_recording(
         false => DeadlinePolicy::Refused,
     };
     let wanted = Wanted { model: model(kernel.as_deref())?, deadline };
-    // The kernel takes any bytes for a task's name.
+    // The kernel accepts any bytes as a task's name.
     let imported = py.detach(|| import_for(&file, &String::from_utf8_lossy(&bytes), wanted));
     let source = (file, None);
     let imported = imported.map_err(|error| scenario_error(py, &source, &error))?;

@@ -1,4 +1,4 @@
-//! Values that serialise as JSON, as Python has them.
+//! Conversion of JSON and of serialisable values into Python objects.
 
 use crate::failed::bad_value;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::types::{PyAny, PyDict, PyList};
 use runyard_workload::document::Value;
 use serde::Serialize;
 
-/// What `json.loads` makes of a value.
+/// Returns the Python object that `json.loads` makes of a value.
 pub(crate) fn to_python<'py>(
     py: Python<'py>,
     value: &impl Serialize,
@@ -18,8 +18,10 @@ fn loads<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (text,))
 }
 
-/// A value of a text as scenarios are written. A dict has no key twice, so a key that repeats has a number behind it from
-/// the second time: to the language `run2` is a `run`, as it is to rt-app.
+/// Returns a value of a scenario's text as a Python object.
+///
+/// A dict has no key twice, so a key that repeats gets a number behind it from the second time. The language reads
+/// `run2` as `run`, as rt-app does.
 pub(crate) fn document<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
     if value.is_list() {
         let list = PyList::empty(py);

@@ -1,11 +1,11 @@
 //! Runyard from Python: the module `runyard._runyard`, on which the package `runyard` is built.
 //!
-//! There is nothing here but glue. Values come from Python, a library does the work, and what comes of it goes back. The
-//! interpreter is free meanwhile; now and then it is asked whether somebody pressed Ctrl-C.
+//! The crate contains glue only. It converts the values that come from Python, calls a library, and converts the
+//! result. The interpreter lock is released meanwhile; it is taken again now and then to check for Ctrl-C.
 
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "arguments are made of what Python hands over, and belong to the function"
+    reason = "arguments are converted from Python objects, and belong to the function"
 )]
 
 mod asked;
@@ -17,7 +17,7 @@ mod sweep;
 mod table;
 mod waiting;
 
-/// What is in the module.
+/// The contents of the module.
 #[pyo3::pymodule]
 mod _runyard {
     #[pymodule_export]

@@ -14,9 +14,9 @@ use runyard_workload::Scenario;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What a run came to: what the command `runyard sim --json` prints, as attributes and tables.
+/// The results of one run: the report that the command `runyard sim --json` prints, as attributes and tables.
 ///
-/// Times are nanoseconds, and in the names. A figure that is not known is None, and null in a table.
+/// Times are in nanoseconds, and their names end in `_ns`. An unknown figure is None, and null in a table.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -47,7 +47,7 @@ fn run(py: Python<'_>, scenario: (&str, &Scenario), how: (u64, Detail)) -> PyRes
         |stop| whole(scenario, how, &|| stop.load(Ordering::Relaxed)),
         |_| Ok(()),
     )?;
-    // Only what raised has stopped it, and that is raised already.
+    // Only an exception stops the run, and `done_meanwhile` has returned that exception already.
     run.map_err(bad_value)?.ok_or_else(|| bad_value("the run was stopped"))
 }
 
@@ -59,13 +59,13 @@ impl Report {
         &self.report.scenario
     }
 
-    /// All random draws of the run followed from it.
+    /// The seed from which all random draws of the run follow.
     #[getter]
     fn seed(&self) -> u64 {
         self.report.seed
     }
 
-    /// The kernel by whose rules the machine went.
+    /// The kernel version whose rules the machine followed.
     #[getter]
     fn kernel(&self) -> Option<&str> {
         self.report.kernel.as_deref()
@@ -77,7 +77,7 @@ impl Report {
         self.report.features.clone()
     }
 
-    /// How long the run took, in virtual time.
+    /// The length of the run in virtual time.
     #[getter]
     fn duration_ns(&self) -> u64 {
         self.report.duration_ns
@@ -95,43 +95,43 @@ impl Report {
         to_python(py, &self.report.timers)
     }
 
-    /// The simulator: how many events there were, and how long they took on the wall.
+    /// The simulator: the number of events, and the wall-clock time that they took.
     #[getter]
     fn engine<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.report.engine)
     }
 
-    /// The tasks that wait in vain when the run is over.
+    /// The tasks that wait without an end when the run is over.
     #[getter]
     fn blocked_at_end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.report.blocked_at_end)
     }
 
-    /// Each task: a row for each instance.
+    /// The tasks, a row for each instance.
     #[getter]
     fn tasks(&self) -> Table {
         tables::tasks(&self.report).into()
     }
 
-    /// Each CPU.
+    /// The CPUs, a row for each.
     #[getter]
     fn cpus(&self) -> Table {
         tables::cpus(&self.report).into()
     }
 
-    /// Each task group, "/" first.
+    /// The task groups, a row for each, "/" first.
     #[getter]
     fn groups(&self) -> Table {
         tables::groups(&self.report).into()
     }
 
-    /// Each chain: end-to-end latencies, missed deadlines.
+    /// The chains, a row for each: end-to-end latencies and missed deadlines.
     #[getter]
     fn chains(&self) -> Table {
         tables::chains(&self.report).into()
     }
 
-    /// Each cookie of core scheduling, and last the lack of one.
+    /// The cookies of core scheduling, a row for each. The last row is for tasks without a cookie.
     #[getter]
     fn cookies(&self) -> Table {
         tables::cookies(&self.report).into()
@@ -143,21 +143,21 @@ impl Report {
         tables::worst(&self.report).into()
     }
 
-    /// All of the report, as dicts and lists.
+    /// Returns the whole report as dicts and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.report)
     }
 
-    /// All of the report as JSON: the text that the command prints with --json.
+    /// Returns the whole report as JSON: the text that the command prints with --json.
     fn to_json(&self) -> PyResult<String> {
         let mut bytes = Vec::new();
         self.report.write_json(&mut bytes).map_err(bad_value)?;
         String::from_utf8(bytes).map_err(bad_value)
     }
 
-    /// The page that the command writes with --html: charts, tables and the timeline, in one file.
+    /// Returns the page that the command writes with --html: charts, tables and the timeline, in one file.
     ///
-    /// The run is repeated for it, since the timeline is not kept.
+    /// The run is repeated for the page, since a report does not keep the timeline.
     fn to_html(&self, py: Python<'_>) -> PyResult<String> {
         let how = (self.report.seed, Detail::Page);
         let Whole { mut report, stretches } = run(py, (&self.name, &self.scenario), how)?;

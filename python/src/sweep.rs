@@ -1,4 +1,4 @@
-//! Sweeps: on the threads of this machine, or by whoever runs a plan's runs elsewhere.
+//! Sweeps: on the threads of this machine, or by a caller that executes the runs of a plan elsewhere.
 
 use crate::failed::{bad_value, failure, refused, scenario_error, shown};
 use crate::input::{self, Source};
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is to be run: points in a fixed order, each with all seeds.
+/// The runs of a sweep: points in a fixed order, each with all seeds.
 ///
-/// It follows from two texts, the specification and the scenario.
+/// A plan follows from two texts, the specification and the scenario.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -45,7 +45,7 @@ impl Plan {
         Ok(Plan { plan: Arc::new(plan) })
     }
 
-    /// The plan of the texts of another one, which was checked when that was made.
+    /// Makes a plan from the texts of another plan. They were checked when that plan was made.
     #[staticmethod]
     fn of_texts(texts: [(String, String); 2]) -> PyResult<Plan> {
         let [spec, scenario] = texts.map(|(file, text)| Text { file, text });
@@ -53,39 +53,43 @@ impl Plan {
         Ok(Plan { plan: Arc::new(plan.map_err(bad_value)?) })
     }
 
-    /// The two texts from which the plan follows, each with the name of its file: the specification and the scenario.
+    /// Returns the specification and the scenario from which the plan follows, each as the name of its file and its
+    /// text.
     fn texts(&self) -> [(String, String); 2] {
         [self.plan.spec(), self.plan.scenario()].map(|it| (it.file.clone(), it.text.clone()))
     }
 
-    /// How many points there are.
+    /// The number of points.
     #[getter]
     fn points(&self) -> usize {
         self.plan.points()
     }
 
-    /// How many runs there are: points times seeds.
+    /// The number of runs: points times seeds.
     #[getter]
     fn runs(&self) -> usize {
         self.plan.runs()
     }
 
-    /// What is swept: paths and axes.
+    /// The names of the swept paths and axes.
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.plan.columns().to_vec()
     }
 
-    /// What is measured of each run.
+    /// The metrics that are measured in each run.
     #[getter]
     fn metrics(&self) -> Vec<String> {
         self.plan.metrics().iter().map(ToString::to_string).collect()
     }
 
-    /// What these runs come to, one after the other, as streams of Arrow's IPC format.
+    /// Executes these runs one after the other, and returns their results as streams of Arrow's IPC format.
     fn run<'py>(&self, py: Python<'py>, runs: Vec<usize>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         if let Some(run) = runs.iter().find(|&&run| run >= self.plan.runs()) {
-            return Err(bad_value(format_args!("run {run} is beyond the {}", self.plan.runs())));
+            return Err(bad_value(format_args!(
+                "run {run} is beyond the plan's {} runs",
+                self.plan.runs()
+            )));
         }
         let streams = done_meanwhile(
             py,
@@ -107,7 +111,7 @@ impl Plan {
     }
 }
 
-/// The folder of a sweep, which takes what its runs come to and makes the tables.
+/// The folder of a sweep, which collects the results of the runs and writes the tables.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct SweepFolder {
@@ -125,12 +129,12 @@ impl SweepFolder {
         Ok(SweepFolder { dir, plan, folder: Mutex::new(folder) })
     }
 
-    /// The runs that are not there yet, in their order.
+    /// Returns the runs whose results are missing, in their order.
     fn missing(&self) -> Vec<usize> {
         self.folder().missing()
     }
 
-    /// Runs what is missing, on so many threads; `look` is told now and then how many runs there have been.
+    /// Executes the missing runs on `jobs` threads. `look` is called now and then with the number of finished runs.
     fn run(
         &self,
         py: Python<'_>,
@@ -153,7 +157,7 @@ impl SweepFolder {
         look.call1(py, (done.load(Ordering::Relaxed),)).map(drop)
     }
 
-    /// Takes runs, which a plan made streams of; says how many there were.
+    /// Stores the results of runs from the streams that a plan returned. Returns the number of runs.
     fn take(&self, py: Python<'_>, streams: Vec<Vec<u8>>) -> PyResult<usize> {
         py.detach(|| {
             let all = wire::unpacked(&streams).map_err(bad_value)?;
@@ -161,7 +165,7 @@ impl SweepFolder {
             for (run, ran) in all {
                 if run >= self.plan.runs() {
                     return Err(bad_value(format_args!(
-                        "run {run} is beyond the {}",
+                        "run {run} is beyond the plan's {} runs",
                         self.plan.runs()
                     )));
                 }
@@ -171,7 +175,7 @@ impl SweepFolder {
         })
     }
 
-    /// Makes the tables and the page. All runs are there.
+    /// Writes the tables and the page. The results of all runs must be present.
     fn finish(&self, py: Python<'_>) -> PyResult<Sweep> {
         py.detach(|| {
             let folder = self.folder();
@@ -191,7 +195,7 @@ impl SweepFolder {
     }
 }
 
-/// What a sweep came to.
+/// The results of a sweep.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Sweep {
@@ -212,19 +216,19 @@ impl Sweep {
         Table::new(schema, batches)
     }
 
-    /// For each point each metric: mean, median, and the 95 % interval of the mean over the seeds.
+    /// Each metric at each point: mean, median, and the 95 % interval of the mean over the seeds.
     #[getter]
     fn summary(&self) -> Table {
         self.tables.summary.clone().into()
     }
 
-    /// How many runs failed, and the first reason; None if none did.
+    /// The number of runs that failed, and the first reason; None if no run failed.
     #[getter]
     fn failed(&self) -> Option<(usize, String)> {
         self.tables.failed.clone()
     }
 
-    /// The page of the sweep: a figure against an axis with its band, and a table, in one file.
+    /// Returns the page of the sweep in one file: a figure against an axis with its band, and a table.
     fn to_html(&self) -> &str {
         &self.page
     }

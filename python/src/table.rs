@@ -1,4 +1,4 @@
-//! Tables, which other libraries take by Arrow's interface of capsules: without a copy, and without a word of theirs here.
+//! Tables that other libraries read through Arrow's capsule interface, without a copy.
 
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -9,10 +9,10 @@ use pyo3::types::{PyAny, PyCapsule};
 use runyard_sweep::tables;
 use std::sync::Arc;
 
-/// A table: Arrow data.
+/// A table of Arrow data.
 ///
 /// pandas (`pandas.DataFrame.from_arrow(table)`), polars (`polars.DataFrame(table)`), pyarrow (`pyarrow.table(table)`)
-/// and DuckDB take it without a copy.
+/// and DuckDB read it without a copy.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -58,7 +58,7 @@ impl Table {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// The schema that is asked for is a wish, which is not fulfilled.
+    /// The interface lets a producer ignore `requested_schema`, and this one does.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -1,4 +1,4 @@
-//! Work that takes long, while Python stays awake.
+//! Long work, during which Python still handles signals.
 
 use pyo3::prelude::*;
 use std::panic::resume_unwind;
@@ -7,11 +7,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// How soon Ctrl-C is noticed, and how often a bar moves.
+/// The longest time until Ctrl-C is noticed, and the interval at which a progress bar moves.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Does `work` on a thread of its own, without the interpreter. Meanwhile Python handles signals, and `look` is called
-/// now and then. If one of them raises, the work is told to stop by what it is given, and its result is not used.
+/// Executes `work` on a thread of its own, without the interpreter lock.
+///
+/// Meanwhile Python handles signals, and `look` is called now and then. If one of them raises, the flag passed to
+/// `work` asks it to stop, and its result is dropped.
 pub(crate) fn done_meanwhile<R: Send>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> R + Send,
@@ -22,7 +24,7 @@ pub(crate) fn done_meanwhile<R: Send>(
         let (to, mut from) = mpsc::channel();
         let stop = &stop;
         let worker = scope.spawn(move || {
-            // It is waited for until it comes.
+            // The receiver lives until this result arrives.
             let _ = to.send(work(stop));
         });
         let mut raised = None;

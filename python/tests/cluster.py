@@ -1,7 +1,7 @@
-"""A Ray cluster of three nodes on this machine, each with one CPU, for another process: it is told by lines.
+"""A Ray cluster of three nodes on this machine, each with one CPU. Another process controls it through standard input.
 
-It runs where Runyard is not installed, as the nodes of a cluster do. It prints the address; "kill" kills a node that is not
-the head, without any notice; the end of its input ends it.
+The program runs in an environment without Runyard, like the nodes of a cluster. It prints the address of the cluster. The
+line "kill" kills a node other than the head, without notice. The end of the input ends the cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ray.cluster_utils import Cluster
 
 
 def main() -> None:
-    """Starts the cluster, and does as it is told."""
+    """Starts the cluster and executes the commands of standard input."""
     assert importlib.util.find_spec("runyard") is None, "the nodes have runyard"
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     others = [cluster.add_node(num_cpus=1) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What the tests share: the command that the package is compared with, and a small scenario."""
+"""The fixtures that tests share: the command that the package is compared with, and a small scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-#: Several groups, chains and causes of waits, in a tenth of a second of CPU time.
+#: A scenario with several groups, chains and causes of waits, simulated in 0.1 s of CPU time.
 SCENARIO: dict[str, Any] = {
     "machine": {"cpus": 2},
     "global": {"duration": 1},
@@ -32,7 +32,7 @@ SCENARIO: dict[str, Any] = {
 
 @pytest.fixture
 def scenario() -> dict[str, Any]:
-    """The small scenario, which a test may change."""
+    """Returns a copy of the small scenario, which a test may change."""
     import copy
 
     return copy.deepcopy(SCENARIO)
@@ -40,9 +40,9 @@ def scenario() -> dict[str, Any]:
 
 @pytest.fixture
 def command() -> Any:
-    """Runs the command, which `RUNYARD` names; gives what it printed."""
+    """Returns a function that runs the command named by `RUNYARD` and returns its output."""
     if "RUNYARD" not in os.environ:
-        pytest.fail("RUNYARD names the command, with which the package is compared")
+        pytest.fail("RUNYARD is not set: set it to the path of the command")
 
     def run(*arguments: str | Path, code: int = 0) -> str:
         line = [os.environ["RUNYARD"], *map(str, arguments)]
@@ -54,7 +54,7 @@ def command() -> Any:
 
 
 def without_wall(text: str) -> str:
-    """A report without the one figure that differs each time."""
+    """Returns a report without its wall-clock time, the only figure that differs between runs."""
     text, count = re.subn(r'"wall_ns": \d+', '"wall_ns": 0', text)
     assert count == 1
     return text

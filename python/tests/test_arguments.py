@@ -1,4 +1,4 @@
-"""Arguments of a wrong kind are refused by name, before anything runs."""
+"""Arguments of a wrong type are refused by name, before a run begins."""
 
 from __future__ import annotations
 

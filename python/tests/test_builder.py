@@ -1,4 +1,4 @@
-"""The builder: what it builds is the dict that one would write, and mistakes are said."""
+"""The builder makes the dict that a user would write by hand, and reports mistakes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import runyard
 
 
 def report(scenario: Any, **keywords: Any) -> str:
-    """The bytes of a run, without the one figure that differs each time."""
+    """Returns the report of a run as JSON, without its wall-clock time."""
     text = runyard.simulate(scenario, **keywords).to_json()
     return re.sub(r'"wall_ns": \d+', '"wall_ns": 0', text)
 
@@ -75,7 +75,7 @@ def test_phases_go_on_one_after_the_other() -> None:
     task = built.task("a", loop=1)
     task.phase("busy", loop=10).run(1000)
     task.phase(loop=5, nice=None).run(200).sleep(100)
-    # A key that a phase has not is the language's business, which warns of it.
+    # The builder accepts a key that no phase has; the parser of the language warns of it.
     del task["phases"]["phase2"]["nice"]
     assert list(task["phases"]) == ["busy", "phase2"]
     assert json.loads(report(built))["tasks"][0]["runtime_ns"] == 11_000_000
@@ -146,7 +146,7 @@ def test_a_mistake_has_its_place(keywords: dict[str, Any], what: str) -> None:
         runyard.simulate(built, duration=1)
     assert what in str(raised.value)
     assert raised.value.line is not None and raised.value.column is not None
-    # A dict has no lines that its writer has seen: the message shows the one that it is about.
+    # The writer of a dict has not seen its lines, so the message shows the line with the mistake.
     assert str(raised.value).splitlines()[-1].strip() == "^"
 
 

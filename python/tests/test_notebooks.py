@@ -1,7 +1,7 @@
-"""The notebooks run from top to bottom, in a kernel of their own, and what their last cells assert is so.
+"""The notebooks run from top to bottom in a kernel of their own, and the assertions of their last cells hold.
 
-They are kept without outputs: a figure in Git is another one with each version of matplotlib, and nobody sees that it is
-stale. What the figures show stands in their words, which the last cell of each holds to the run.
+They are kept without outputs. A figure in Git would differ with each version of matplotlib, and a stale one would go
+unnoticed. The text describes the figures, and the last cell of each notebook checks that text against the run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_a_cell_is_short(file: Path) -> None:
 @EACH
 def test_a_notebook_runs_and_its_words_are_true(file: Path) -> None:
     notebook = nbformat.read(file, as_version=4)
-    assert "assert" in notebook.cells[-1].source, "the last cell holds the words to the run"
+    assert "assert" in notebook.cells[-1].source, "the last cell checks the text against the run"
     where = {"metadata": {"path": str(FOLDER)}}
     nbclient.NotebookClient(notebook, timeout=300, resources=where).execute()
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]

@@ -1,4 +1,4 @@
-"""The Python of the pages for users, as a new user runs it: each page in one session."""
+"""The Python code of the user pages runs as a new user runs it: each page in one session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEWER = {'"seeds": 10': '"seeds": 3', '"duration": 5': '"duration": 1', '"durati
 
 
 def session(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Runs the blocks of a page in a new folder; gives the names that they made."""
+    """Runs the blocks of a page in a new folder and returns the variables that they define."""
     text = (ROOT / page).read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert blocks, page

@@ -1,4 +1,4 @@
-"""Sweeps on a real Ray cluster, whose nodes have no runyard: the same tables, also if a node is killed."""
+"""Sweeps on a real Ray cluster without runyard on its nodes give the same tables, also if a node is killed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from test_sweep import contents, spec
 
 
 class Nodes:
-    """The cluster of ``cluster.py``, by the Python that `RUNYARD_WORKERS` names, which has Ray and no runyard."""
+    """The cluster of ``cluster.py``, started by the Python that `RUNYARD_WORKERS` names. It has Ray, but not runyard."""
 
     def __init__(self) -> None:
         workers = os.environ.get("RUNYARD_WORKERS")
         if workers is None:
-            pytest.fail("RUNYARD_WORKERS names a Python that has Ray and no runyard")
+            pytest.fail("RUNYARD_WORKERS is not set: set it to a Python with Ray and without runyard")
         self._process = subprocess.Popen(
             [workers, Path(__file__).parent / "cluster.py"],
             stdin=subprocess.PIPE,
@@ -46,13 +46,13 @@ class Nodes:
     def _line(self) -> str:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, "the cluster is there"
+        assert line, "the cluster has ended"
         return line.strip()
 
 
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
-    """A cluster to which this process is connected."""
+    """Starts a cluster and connects this process to it."""
     nodes = Nodes()
     try:
         ray.init(address=nodes.address, log_to_driver=False)
@@ -63,7 +63,7 @@ def nodes() -> Iterator[Nodes]:
 
 
 def longer(scenario: dict[str, Any]) -> dict[str, Any]:
-    """A sweep of some seconds of each node."""
+    """Returns a sweep that keeps each node busy for some seconds."""
     return spec(scenario) | {"seeds": 40, "duration": "2s"}
 
 
@@ -92,12 +92,12 @@ def test_the_tables_are_those_of_a_local_sweep_though_a_node_is_killed(
 
     monkeypatch.setattr(runyard.Progress, "__call__", look)
     swept = runyard.sweep(longer(scenario), backend="ray", out=there)
-    # It was killed in the middle.
+    # The node was killed during the sweep.
     assert -1 in bar and bar[bar.index(-1) - 1] < 160 == bar[-1]
     assert contents(there) == contents(here)
     assert swept.failed is None
 
-    # A sweep that was begun on the cluster goes on there, or here, from what is there.
+    # A sweep that began on the cluster continues from the parts in its folder.
     for part in sorted((there / "parts").glob("*.jsonl"))[::2]:
         part.unlink()
     for name in ("runs.parquet", "summary.csv", "index.html"):
@@ -131,5 +131,5 @@ def test_a_task_takes_about_a_second() -> None:
     assert size(None, 1000, 2) == 1
     assert size(0.01, 10_000, 2) == 100
     assert size(5.0, 10_000, 2) == 1
-    # The last tasks are shorter, so that all end together.
+    # The last tasks are shorter, so all CPUs end at about the same time.
     assert size(0.01, 40, 2) == 10 and size(0.01, 3, 2) == 1

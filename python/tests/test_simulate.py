@@ -1,4 +1,4 @@
-"""One run: its report is the command's, its tables are Arrow data, and Python goes on meanwhile."""
+"""One run: its report equals the command's, its tables are Arrow data, and other Python threads continue meanwhile."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_page_is_that_of_the_command(
     file, page = tmp_path / "small.json", tmp_path / "small.html"
     file.write_text(json.dumps(scenario))
     command("sim", file, "--html", page)
-    # The time on the wall is not on a page.
+    # A page does not contain the wall-clock time.
     assert runyard.simulate(file).to_html() == page.read_text()
 
 
@@ -94,7 +94,7 @@ def test_a_mistake_has_its_place(change: dict[str, Any], line: int, said: str) -
     error = raised.value
     assert said in str(error) and said in error.what
     assert error.line == line and error.column is not None
-    # The line is shown, since a dict has none.
+    # The message shows the line, since the text of a dict is not in a file.
     assert str(error).splitlines()[-1].strip() == "^"
 
 

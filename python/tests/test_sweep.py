@@ -1,4 +1,4 @@
-"""Sweeps, comparisons, explanations: what the command makes, to the byte."""
+"""Sweeps, comparisons and explanations equal those of the command, to the byte."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pyarrow.parquet
 import pytest
 import runyard
 
-#: What a sweep writes.
+#: The files that a sweep writes.
 FILES = ["runs.parquet", "summary.csv", "index.html"]
 
 
 def spec(scenario: Any) -> dict[str, Any]:
-    """A few points, of which none takes long."""
+    """Returns a specification with a few short points."""
     return {
         "scenario": scenario,
         "set": {"scheduler.base_slice_us": [700, 3000], "groups./web.latency_nice": [0, -20]},
@@ -30,7 +30,7 @@ def spec(scenario: Any) -> dict[str, Any]:
 
 
 def contents(folder: Path) -> list[bytes]:
-    """The files of a sweep."""
+    """Returns the contents of the files of a sweep."""
     return [(folder / name).read_bytes() for name in FILES]
 
 
@@ -70,7 +70,7 @@ def test_a_sweep_goes_on_where_it_was_stopped(scenario: dict[str, Any], tmp_path
 
 
 def plan(scenario: dict[str, Any]) -> runyard.Plan:
-    """The plan of a sweep."""
+    """Returns the plan of a sweep."""
     return runyard.Plan(runyard._source(spec(scenario)))
 
 
@@ -80,7 +80,7 @@ def test_a_plan_travels(scenario: dict[str, Any], tmp_path: Path) -> None:
     assert (there.runs, there.points, there.columns) == (12, 4, here.columns)
     assert there.metrics == here.metrics == spec(scenario)["metrics"]
     assert there.run([5, 7]) == here.run([5, 7])
-    # What travels is Arrow data.
+    # The streams that travel are Arrow data.
     tables = [pyarrow.ipc.open_stream(stream).read_all() for stream in here.run([5, 7])]
     assert tables[0]["run"].to_pylist() == [5, 7]
     with pytest.raises(ValueError, match="beyond"):

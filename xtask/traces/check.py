@@ -2,13 +2,17 @@
 
     check.py [--arrows] [--throttling] REPORT.json TRACE.pftrace|TRACE.txt
 
-A .pftrace is decoded by Perfetto's own protocol buffers, a .txt line by line with the pattern that
-Perfetto's reader of ftrace text uses, and each task's and CPU's figures are computed from it anew.
-They must be the report's to the nanosecond. A .txt does not tell the scheduler's own work from the
-task's, nor when a task came into being: there a task's runtime and waits are compared together, its
-sleep from its first wake-up on, and CPUs and migrations not at all; but each line must begin with
-who has its CPU. `--arrows` and `--throttling` are for runs in which tasks wake others and are
-throttled: there must be such marks. Prints what differs; exit code 1 if anything does.
+A .pftrace is decoded by Perfetto's own protocol buffers. A .txt is decoded line by line with the
+pattern that Perfetto's reader of ftrace text uses. The program computes the figures of each task
+and CPU anew from the trace. They must equal those of the report to the nanosecond.
+
+A .txt neither separates the scheduler's own work from the task's nor contains the moment when a
+task was created. So for a .txt, a task's runtime and waits are compared as a sum, its sleep is
+compared from its first wake-up on, and CPUs and migrations are not compared. But each line must
+begin with the task that has its CPU.
+
+`--arrows` and `--throttling` are for runs in which tasks wake others and are throttled: the trace
+must contain such marks. Prints the differences; the exit code is 1 if there are any.
 """
 
 import argparse
@@ -25,12 +29,12 @@ LEFT_AS = {"S": "sleeping", "X": "dead", "R": "runnable", "R+": "runnable"}
 WAKEUPS = ("sched_wakeup", "sched_wakeup_new")
 THROTTLED = "C|0|throttled_CPU"
 THE_END = "the run ends"
-# The kernel's numbers of priorities: below are those of real-time tasks.
+# The kernel's priority number below which priorities are those of real-time tasks.
 LEAST_PRIO = 100
 
 
 class Trace:
-    """What both forms tell; `wrong` takes what cannot be."""
+    """The contents that both forms share. `wrong` takes a message for each impossible event."""
 
     def __init__(self, wrong):
         self.wrong = wrong
@@ -47,9 +51,9 @@ class Trace:
 
     def pass_to(self, at):
         if at < self.last:
-            self.wrong(f"time runs back from {self.last} to {at}")
+            self.wrong(f"time goes back from {self.last} to {at}")
         if self.ends:
-            self.wrong(f"it goes on after its end, at {at}")
+            self.wrong(f"the trace has an event after its end, at {at}")
         self.last = max(self.last, at)
 
     def name(self, tid, name):
@@ -92,10 +96,10 @@ def read_perfetto(path, trace):
 def read_track_event(packet, tracks, trace):
     event = packet.track_event
     if event.track_uuid not in tracks:
-        return trace.wrong(f"an event of a track that nobody declared: {event}")
+        return trace.wrong(f"an event of a track that is not declared: {event}")
     track = tracks[event.track_uuid]
     if track.parent_uuid and track.parent_uuid not in tracks:
-        return trace.wrong(f"a track below one that nobody declared: {track}")
+        return trace.wrong(f"a track below one that is not declared: {track}")
     parent = tracks[track.parent_uuid].name if track.parent_uuid else ""
     if parent == "Scheduler's own work":
         cpu = int(track.name.removeprefix("CPU "))
@@ -121,10 +125,11 @@ LINE = re.compile(
     r"-(\d+)\s+\(?\s*(\d+|-+)?\)?\s?\[(\d+)\]\s*([a-zA-Z0-9.]{0,7})?\s+(\d+\.\d+):\s+(\S+):"
 )
 
-# A comment of ours: to the kernel a CPU that is forced idle is idle.
+# Runyard writes forced idle as a comment, since to the kernel such a CPU is idle.
 FORCED = re.compile(r"# (\d+)\.(\d{9}): CPU (\d+) is forced idle (while|no longer)")
 
-# `by`: who has the CPU, as the line begins; `left`: what follows the event's name.
+# `by`: the task that has the CPU, from the beginning of the line.
+# `left`: the text after the event's name.
 Line = collections.namedtuple("Line", "text at cpu comm by flags event left fields")
 
 
@@ -142,7 +147,7 @@ def line_of(text):
 
 
 class FtraceReader:
-    """Reads line after line: who has which CPU, and which wake-up has begun."""
+    """Reads line after line, and keeps the task that has each CPU and the wake-up that has begun."""
 
     def __init__(self, trace):
         self.trace = trace
@@ -183,7 +188,7 @@ class FtraceReader:
     def switch(self, line):
         prev, following = int(line.fields["prev_pid"]), int(line.fields["next_pid"])
         if prev != line.by:
-            self.trace.wrong(f"another than who has the CPU leaves it: {line.text}")
+            self.trace.wrong(f"a task that does not have the CPU leaves it: {line.text}")
         if prev:
             state = LEFT_AS[line.fields["prev_state"]]
             self.trace.name(prev, line.fields["prev_comm"])
@@ -202,7 +207,7 @@ class FtraceReader:
             return self.trace.wrong(f"no `sched_waking` before: {line.text}")
         woken = int(line.fields["pid"])
         if (line.event == "sched_wakeup_new") == (woken in self.trace.names):
-            self.trace.wrong(f"its first time or not: {line.text}")
+            self.trace.wrong(f"only the first wake-up of a task is `sched_wakeup_new`: {line.text}")
         self.trace.name(woken, line.fields["comm"])
         self.trace.states.append((line.at, woken, "runnable", 0))
         if "h" not in line.flags:
@@ -214,7 +219,7 @@ def read_ftrace(path, trace):
     with open(path, encoding="utf-8") as file:
         text = file.read()
     if not text.startswith("# tracer"):
-        trace.wrong("it does not begin as ftrace text does")
+        trace.wrong("the file does not begin with `# tracer`, as ftrace text does")
     reader = FtraceReader(trace)
     for text in text.splitlines():
         if text.startswith("#"):
@@ -226,11 +231,11 @@ def read_ftrace(path, trace):
         if line:
             reader.read(line)
         else:
-            trace.wrong(f"no line of ftrace: {text}")
+            trace.wrong(f"not a line of ftrace: {text}")
 
 
 def spans_of(trace, marks, what, end):
-    """The spans in which each CPU does what the marks are of."""
+    """Returns for each CPU the spans between the marks; `what` names their state in messages."""
     spans, since = collections.defaultdict(list), {}
     for at, cpu, begins in marks:
         if begins == (cpu in since):
@@ -254,7 +259,7 @@ class Figures:
 
 
 def lives(trace, end):
-    """What each task did, and who had each CPU when."""
+    """Returns the figures of each task, and checks that each CPU has one task at a time."""
     tasks, having = collections.defaultdict(Figures), {}
     for at, tid, state, cpu in trace.states:
         task, name = tasks[tid], trace.names[tid]
@@ -263,7 +268,7 @@ def lives(trace, end):
         if task.state == "running":
             task.runs.append((task.since, at, task.cpu))
             if state != "running" and (cpu != task.cpu or having.get(cpu) != tid):
-                trace.wrong(f"{name} leaves CPU {cpu} at {at}, which it has not")
+                trace.wrong(f"{name} leaves CPU {cpu} at {at}, but does not have it")
             having.pop(task.cpu, None)
         if state == "running":
             if task.state != "runnable":
@@ -277,7 +282,7 @@ def lives(trace, end):
         elif state == "runnable" and task.state == "runnable":
             trace.wrong(f"{name} is woken twice, at {at}")
         if task.state == "dead":
-            trace.wrong(f"{name} goes on after its end, at {at}")
+            trace.wrong(f"{name} has an event after its end, at {at}")
         if task.state:
             task.spans[task.state] += at - task.since
         task.state, task.since = state, at
@@ -294,8 +299,10 @@ def within(spans, since, until):
 
 
 def executed(task, overhead):
-    """The spans of a task without what its CPU works for the scheduler meanwhile, as (CPU, length);
-    one that lost its CPU before its first instruction is left out."""
+    """Returns the spans of a task as (CPU, length), without the scheduler's own work on its CPU.
+
+    A span in which the task lost its CPU before its first instruction is left out.
+    """
     result = []
     for since, until, cpu in task.runs:
         spans = overhead[cpu]
@@ -364,7 +371,7 @@ def compare(report, trace, is_perfetto):
 
 
 def check_arrows(trace, tasks):
-    """An arrow begins at a task that has a CPU and ends where one is woken at the same time."""
+    """Checks that each arrow begins at a task that has a CPU and ends at a task woken at that time."""
     woken = {(at, tid) for at, tid, state, _ in trace.states if state == "runnable"}
     for flow, ends in trace.arrows.items():
         if [end for _, end, _ in ends] != ["from", "to"]:
@@ -376,16 +383,19 @@ def check_arrows(trace, tasks):
         if last < 0 or runs[last][1] < begun:
             trace.wrong(f"arrow {flow} begins at a task without a CPU: {ends}")
         if begun != at or (at, target) not in woken:
-            trace.wrong(f"arrow {flow} ends where nobody is woken: {ends}")
+            trace.wrong(f"arrow {flow} ends where no task is woken: {ends}")
 
 
 def check_throttling(trace, is_told_at_once):
-    """Begin and end alternate; no real-time task is switched to where `/` is throttled. `live` tells
-    its end when it looks next, after such a switch."""
+    """Checks that begins and ends alternate, and that no real-time task is switched to while `/` is
+    throttled on its CPU.
+
+    `live` records the end of throttling late, after such a switch, so the second check is for `sim`.
+    """
     since, spans = {}, collections.defaultdict(list)
     for at, cpu, group, begins in trace.throttled:
         if begins == ((cpu, group) in since):
-            trace.wrong(f"{group} begins or ends to be throttled on CPU {cpu} twice, at {at}")
+            trace.wrong(f"throttling of {group} on CPU {cpu} begins or ends twice, at {at}")
         elif begins:
             since[cpu, group] = at
         else:
@@ -414,7 +424,7 @@ def main():
     if options.arrows and not trace.arrows:
         trace.wrong("no task wakes another")
     if options.throttling and not trace.throttled:
-        trace.wrong("nobody is throttled")
+        trace.wrong("no task is throttled")
     for line in found[:20]:
         print(f"{options.trace}: {line}")
     marks = f"{len(trace.arrows)} arrows, {trace.expired} expiries"

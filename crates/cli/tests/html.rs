@@ -1,10 +1,9 @@
-//! What a browser shows of a page: headless Chromium opens the pages of real runs, with no network
-//! to ask, and tells what is in its document.
+//! Tests of pages in a browser. Headless Chromium opens the pages of real runs without a network, and prints their
+//! documents.
 //!
-//! A copy of each page gets a script at its end ([`PROBE`]) that looks at the charts when they are
-//! drawn: at the pixels of those that are pictures, and before and after a zoom. What it sees it
-//! writes into the document, which Chromium prints. Without Chromium nothing is tested here, and a
-//! line says so.
+//! A copy of each page gets a script at its end ([`PROBE`]), which inspects the drawn charts: the pixels of canvases,
+//! before and after a zoom. The script writes its findings into the document, and Chromium prints it. Without Chromium
+//! these tests check nothing, and a line says so.
 
 use serde_json::Value;
 use std::io::Write;
@@ -13,16 +12,16 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the browser is called on the systems that have it.
+/// The names of the browser on the systems that have it.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// How long a browser may take; a page takes it some seconds, and its own clock is virtual.
+/// The wall-clock limit for a browser. A page needs some seconds; its own clock is virtual.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// How many times it is asked: now and then one hangs before it has opened anything.
+/// The number of attempts. Now and then a browser hangs before it has opened a page.
 const TRIES: usize = 4;
 
-/// One browser at a time, so that each has the machine.
+/// The lock that gives each browser the whole machine.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Five tasks, one of them real-time and two of them with instances, on two CPUs.
@@ -39,12 +38,12 @@ const RUN: &str = r#"{
     }
 }"#;
 
-/// Begins before the page's own scripts: the page's policy refuses what asks a network, without an
-/// error.
+/// A script that runs before the page's own scripts. It records the requests that the page's policy blocks, since a
+/// blocked request causes no error.
 const GUARD: &str = "<script>window.blocked = []; document.addEventListener(\
                      'securitypolicyviolation', (it) => blocked.push(it.blockedURI));</script>";
 
-/// Looks at the charts and writes down what it sees.
+/// The script that inspects the charts and writes down its findings.
 const PROBE: &str = include_str!("html/probe.js");
 
 fn folder() -> PathBuf {
@@ -71,14 +70,14 @@ fn browser() -> Option<&'static str> {
     };
     let found = BROWSERS.iter().find(runs);
     if found.is_none() {
-        // Not `eprintln!`, which is shown for tests that fail only.
+        // `eprintln!` would show the line for failed tests only.
         let mut err = std::io::stderr();
         writeln!(err, "skipped: what a page shows; it needs one of {BROWSERS:?}").unwrap();
     }
     found.copied()
 }
 
-/// The document that the browser has made of a page, and what the probe saw.
+/// The document that the browser made of a page, and the findings of the probe.
 struct Shown {
     dom: String,
     probe: Value,
@@ -91,7 +90,7 @@ impl Shown {
         Shown::open_as(browser, name, &[])
     }
 
-    /// The same in a browser with these settings.
+    /// Opens the page `name` in a browser with these settings.
     #[track_caller]
     fn open_as(browser: &str, name: &str, settings: &[&str]) -> Shown {
         let page = std::fs::read_to_string(folder().join(name)).unwrap();
@@ -112,7 +111,7 @@ impl Shown {
         Shown { dom, probe }
     }
 
-    /// No script failed, and all charts are drawn.
+    /// Checks that no script failed and that all charts are drawn.
     #[track_caller]
     fn is_whole(&self) {
         assert_eq!(self.probe["errors"], "", "no script failed");
@@ -120,7 +119,7 @@ impl Shown {
         assert_eq!(self.probe["requests"], 0, "nothing was asked of a network");
     }
 
-    /// The rows of a table, each with the text of its first cell and the figures of the others.
+    /// Returns the rows of a table, each with the text of its first cell and the figures of the others.
     #[track_caller]
     fn rows(&self, table: &str) -> Vec<(String, Vec<Option<f64>>)> {
         let rows = self.probe["tables"][table].as_array();
@@ -132,7 +131,7 @@ impl Shown {
     }
 }
 
-/// What the browser prints of the page's document.
+/// Returns the page's document as the browser prints it.
 #[track_caller]
 fn dump(browser: &str, page: &Path, settings: &[&str]) -> String {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +139,7 @@ fn dump(browser: &str, page: &Path, settings: &[&str]) -> String {
     dump.unwrap_or_else(|| panic!("{TRIES} browsers said nothing in {PATIENCE:?} each"))
 }
 
-/// Nothing if the browser takes too long, or dies.
+/// Returns the printed document, or `None` if the browser takes too long or dies.
 fn try_dump(browser: &str, page: &Path, settings: &[&str]) -> Option<String> {
     let profile = page.with_extension("profile");
     let out = page.with_extension("dom");
@@ -221,7 +220,7 @@ fn the_page_of_a_run_shows_the_run() {
         let texts = charts[chart]["texts"].to_string();
         assert!(texts.contains("%"), "{chart} has an axis: {texts}");
     }
-    // On both lanes somebody has the CPU all the time: the pixels are of tasks' colours.
+    // Both CPUs are busy all the time, so the pixels of their lanes have tasks' colours.
     for chart in ["lanes-0", "timeline-0"] {
         let filled = number(&charts[chart]["filled"]);
         assert!(filled > 0.5, "{chart}: {filled} of its pixels");
@@ -348,7 +347,7 @@ fn noise_is_grey_and_changes_are_not() {
     assert!(shown.dom.contains("class=\"noise\""), "some figures differ by chance only");
 }
 
-/// Two columns, one of numbers, and three metrics.
+/// A sweep with two columns, one of them of numbers, and three metrics.
 const SWEEP: &str = r#"{
     "scenario": "swept.json",
     "set": {"tasks.hog.phases.a.run": [2000, 5000, 8000]},

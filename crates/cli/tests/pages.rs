@@ -1,11 +1,12 @@
-//! The pages for users show the output of the command: every line of it, except for the clock on the wall.
+//! The pages for users show the command's real output: every line of it, except for the wall-clock time.
 //!
-//! A block of code that begins with `$ ` is a part of a session in a shell. The blocks of a page are one session, in a folder
-//! of its own that has the scenarios of the repository. A line `...` stands for lines that are left out. A block of JSON after
-//! a line that ends with "`NAME.json`:" is a file: it is written for the session, or it is the end of a file of the repository.
+//! A code block that begins with `$ ` is a part of a shell session. The blocks of a page form one session, in a folder
+//! of its own that contains the scenarios of the repository. A line `...` stands for omitted lines. A JSON block after
+//! a line that ends with "`NAME.json`:" is a file: it is written for the session, or it must equal the end of a file of
+//! the repository.
 //!
-//! After a change of the output, `RUNYARD_PAGES=write cargo test -p runyard-cli --test pages` brings the pages up to date. Of an
-//! output that ends with `...` it keeps as many lines as there were.
+//! After a change of the output, `RUNYARD_PAGES=write cargo test -p runyard-cli --test pages` updates the pages. An
+//! output that ends with `...` keeps its number of lines.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -18,21 +19,21 @@ const README: &str = "README.md";
 /// The folders of pages for users.
 const FOLDERS: [&str; 3] = ["docs/start", "docs/guides", "docs/reference"];
 
-/// The folders of the repository that a session finds.
+/// The folders of the repository that are linked into the folder of a session.
 const SHARED: [&str; 3] = ["python", "scenarios", "sweeps"];
 
-/// The first command that a new user runs, and the part of it that prints the same everywhere.
+/// The first command that a new user runs, and the part of it that prints the same on each machine.
 const FIRST: (&str, &str) = ("runyard reproduce", "runyard reproduce rt-migrate --host sim");
 
-/// The variable that asks for pages with the present output.
+/// The environment variable that asks the test to update the pages.
 const WRITE: &str = "RUNYARD_PAGES";
 
-/// A line that a page loses.
+/// The mark of a line that the update removes from a page.
 const GONE: &str = "\0";
 
 /// A block of code.
 struct Block {
-    /// The line where it begins.
+    /// The line number of its beginning.
     line: usize,
     /// The language that its first line names.
     language: String,
@@ -81,13 +82,13 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The file that a line before a block names.
+/// Returns the file that a line before a block names.
 fn named(line: &str) -> Option<String> {
     let name = line.strip_suffix("`:")?.rsplit('`').next()?;
     name.ends_with(".json").then(|| name.to_owned())
 }
 
-/// The commands of a block, if it is a part of a session.
+/// Returns the commands of a block, if it is a part of a session.
 fn steps(block: &Block) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     if !block.lines.first().is_some_and(|line| line.starts_with("$ ")) {
@@ -108,7 +109,7 @@ fn steps(block: &Block) -> Vec<Step> {
     steps
 }
 
-/// Runs a command of a session and gives the lines that a terminal shows.
+/// Runs a command of a session and returns the lines that a terminal shows.
 fn printed(command: &str, folder: &Path) -> Vec<String> {
     let command = command.replace("cargo run --release -- ", "runyard ");
     let command = if command == FIRST.0 { FIRST.1 } else { &command };
@@ -120,7 +121,7 @@ fn printed(command: &str, folder: &Path) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Whether `shown` is `printed`, without the lines for which a `...` stands and those with the clock on the wall.
+/// Whether `shown` equals `printed`, apart from lines omitted by `...` and lines with the wall-clock time.
 fn is_same(shown: &[String], printed: &[String]) -> bool {
     let timeless = |line: &&String| !line.contains("wall time");
     let shown: Vec<_> = shown.iter().filter(timeless).collect();
@@ -136,7 +137,7 @@ fn is_same(shown: &[String], printed: &[String]) -> bool {
     printed.is_empty() || shown.last().is_some_and(|line| *line == "...")
 }
 
-/// A folder for the session of a page, with links to the folders that it finds.
+/// Makes a folder for the session of a page, with links to [`SHARED`].
 #[cfg(unix)]
 fn folder_for(page: &Path) -> PathBuf {
     let name = page.strip_prefix(root()).unwrap().with_extension("");
@@ -155,7 +156,7 @@ fn folder_for(page: &Path) -> PathBuf {
     folder
 }
 
-/// The faults of a page.
+/// Returns the faults of a page.
 #[cfg(unix)]
 fn faults(page: &Path) -> String {
     let folder = folder_for(page);
@@ -182,7 +183,7 @@ fn faults(page: &Path) -> String {
             }
         }
         if !new.is_empty() {
-            // One element stays, so that the lines below keep their places.
+            // The new text stays one element, so the line numbers of later blocks remain valid.
             lines[block.line] = new.join("\n");
             lines[block.line + 1..][..block.lines.len() - 1].fill(GONE.to_owned());
         }
@@ -204,7 +205,7 @@ fn renewed(shown: &[String], printed: &[String]) -> Vec<String> {
     new
 }
 
-/// The fault of a block that is a file, or that should be one. A file of the session is written.
+/// Returns the fault of a block that is a file, or that should be one. Writes the file if it belongs to the session.
 #[cfg(unix)]
 fn fault_of_file(block: &Block, folder: &Path, is_readme: bool) -> Option<String> {
     let text = block.lines.join("\n") + "\n";
@@ -240,7 +241,7 @@ fn the_pages_show_the_output_of_the_command() {
     assert!(faults.is_empty(), "pages with other lines than these:\n{faults}");
 }
 
-/// The names of all fields in a value of JSON.
+/// Returns the names of all fields in a JSON value.
 fn fields(value: &Value) -> BTreeSet<&str> {
     match value {
         Value::Object(object) => {

@@ -109,7 +109,7 @@ fn package(declared: &Declared, root: &Path) -> Package {
     }
 }
 
-/// Every crate has a place, and depends only on what its place allows.
+/// Every crate has a place, and depends only on the crates that its place allows.
 #[must_use]
 pub fn dependencies_follow_the_arrows(packages: &[Package]) -> Vec<Violation> {
     packages.iter().flat_map(faults).collect()

@@ -1,5 +1,5 @@
-//! `runyard compare`: what it says of two saved reports, and which input it refuses. How the page
-//! of two runs looks is the business of `html.rs`.
+//! Tests of `runyard compare`: its output for two saved reports, and the input that it refuses. `html.rs` tests the
+//! page of two runs.
 
 use crate::json::Json;
 use crate::rig::{call, call_with, file, folder, sim};
@@ -20,7 +20,7 @@ fn saved(name: &str, options: &[&str]) -> String {
     file(name, sim(RUN, &[options, &["--json"]].concat()).done())
 }
 
-/// The words of the line of `text` that begins so, from there on.
+/// Returns the words of the first line of `text` that begins with the words of `from`.
 #[track_caller]
 fn words<'t>(text: &'t str, from: &str) -> Vec<&'t str> {
     let from: Vec<_> = from.split_whitespace().collect();
@@ -156,7 +156,7 @@ fn a_page_that_is_there_stays_until_there_is_another() {
     assert!(written.starts_with("<!doctype html>"));
 }
 
-/// The lines of a text that tell of a figure, each with the name that it belongs to.
+/// Returns the lines of a text that show a figure, each with the name that it belongs to.
 fn told(text: &str) -> Vec<(String, String)> {
     let mut name = String::new();
     let line = |line: &str| {
@@ -182,7 +182,7 @@ fn seeds_tell_changes_from_noise() {
         lines.iter().find(|(name, line)| name == "rt" && line.contains("runtime")).unwrap();
     assert!(!runtime.1.ends_with("noise"), "three times the work is a change: {text}");
     assert!(text.lines().all(|line| line.chars().count() <= 130), "{text}");
-    // The same on both sides is the same in each pair; other draws are noise, whatever their ratio.
+    // Equal sides have equal figures in each pair. Different random draws are noise, whatever their ratio.
     let same = call(&[&["compare", &scenario, &scenario], &seeds[..]].concat()).done();
     assert!(same.contains("12 seeds a side, in pairs: all figures are as before."), "{same}");
     assert!(same.contains("3 tasks as before") && !same.contains("noise"), "{same}");

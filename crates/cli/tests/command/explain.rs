@@ -1,9 +1,9 @@
-//! `runyard explain`, and what reports say of chains, missed deadlines and who is blocked at the end.
+//! Tests of `runyard explain`, and of the chains, missed deadlines and blocked tasks in reports.
 
 use crate::json::Json;
 use crate::rig::{Said, call_with, sim};
 
-/// Two tasks that share a CPU; `t` waits for the more important one.
+/// Two tasks that share a CPU. `t` waits for the more important one.
 const LATE: &str = r#"{
     "machine": {"cpus": 2}, "global": {"duration": 1},
     "tasks": {
@@ -69,7 +69,7 @@ fn what_cannot_be_told_is_refused_in_a_line() {
     assert!(explain(&["--task", "t", "--at", "soon"]).misused().contains("7.16s"));
 }
 
-/// Each takes 1 ms; the consumer is at work when the second message comes.
+/// A chain of tasks of 1 ms each. The consumer is at work when the second message comes.
 const CHAIN: &str = r#"{
     "machine": {"cpus": 2}, "global": {"duration": 1},
     "chains": {"c": {"tasks": ["first", "last"], "deadline_us": 100000}, "tight": {"tasks": ["first", "last"], "deadline_us": 500}},
@@ -95,7 +95,8 @@ fn a_chain_is_told_from_end_to_end() {
     assert!(text.contains("\nchain ") && text.contains("\ntight "), "{text}");
 }
 
-/// `last` is kept off by the hog: in the slowest token after it has begun, of which a part is told too.
+/// The hog keeps `last` off its CPU. In the slowest token that happens after `last` has begun, and the explanation has
+/// that part too.
 #[test]
 fn the_slowest_token_of_a_chain_is_told_hop_by_hop() {
     let hog =
@@ -122,7 +123,7 @@ fn the_slowest_token_of_a_chain_is_told_hop_by_hop() {
     assert!(text.starts_with("The slowest c began at ") && text.contains(" ran 1.00 ms"), "{text}");
 }
 
-/// Nothing wakes a task that takes its next message without having slept.
+/// A task that takes its next message without having slept has no wake-up.
 #[test]
 fn a_message_that_waits_takes_its_token_along() {
     let slow =

@@ -1,5 +1,5 @@
-//! `runyard live` and `runyard linux`: what holds on real CPUs however busy they are. Nothing here
-//! is about how long anything takes beyond what was asked for.
+//! Tests of `runyard live` and `runyard linux`. They check properties that hold on real CPUs under any load. No test
+//! bounds a time from above, beyond the duration that it requested.
 
 use crate::json::Json;
 use crate::report::{
@@ -7,10 +7,10 @@ use crate::report::{
 };
 use crate::rig::{Said, call, call_with};
 
-/// Both hosts; `linux` last.
+/// Both hosts, `linux` last.
 const HOSTS: [&str; 2] = ["live", "linux"];
 
-/// Ends by itself. Each round of `a` and `b` is a mutex, a barrier and a pipe.
+/// A scenario that ends by itself. Each round of `a` and `b` is a mutex, a barrier and a pipe.
 const ENDS: &str = r#"{
     "machine": {"cpus": 64},
     "tasks": {
@@ -36,7 +36,7 @@ fn report(host: &str, text: &str, options: &[&str]) -> Json {
     Json::read(&run(host, text, &[options, &["--json"]].concat()).done())
 }
 
-/// The report of a run that leaves these things undone.
+/// Returns the report of a run whose warnings are exactly the lines `left`.
 #[track_caller]
 fn report_that_leaves(host: &str, text: &str, options: &[&str], left: &[&str]) -> Json {
     let said = run(host, text, &[options, &["--json"]].concat());
@@ -99,11 +99,11 @@ fn runtime_wait_and_sleep_are_the_life_of_a_task() {
         for task in report.list("tasks") {
             let parts = ["runtime_ns", "wait_ns", "sleep_ns"].map(|part| task.number(part));
             let life: f64 = parts.iter().sum();
-            // On `live` a task comes into being when those before it have.
+            // `live` creates a task when the tasks before it exist.
             let whole = host == "linux" || task.text("name") == "hog-0";
             assert!(life == 200e6 || !whole && life < 200e6, "{host}: {life} ns of {task:?}");
         }
-        // A task sees that the run is over when it gets a CPU again.
+        // A task notices the end of the run only when it gets a CPU again.
         let ran = report.sum("tasks", "runtime_ns");
         assert!(ran <= 1.1 * 200e6 * report.number("machine.cpus"), "{host}: {ran} ns");
         let late = report.list("tasks").last().unwrap();
@@ -113,7 +113,7 @@ fn runtime_wait_and_sleep_are_the_life_of_a_task() {
 
 #[test]
 fn wake_ups_are_counted_where_the_program_determines_them() {
-    // In each round of the barrier one of the two waits, whoever comes first.
+    // In each round of the barrier exactly one of the two tasks waits, whichever comes first.
     let text = r#"{"tasks": {
         "naps": {"loop": 10, "sleep": 2000},
         "delayed": {"delay": 3000, "loop": 1, "run": 10},
@@ -221,7 +221,7 @@ fn what_a_host_cannot_do_is_refused_or_said() {
         let said = run(host, grouped, &["--json"]);
         assert_eq!(said.code, Some(0), "{host}: {}", said.err);
         let lines: Vec<_> = said.err.lines().collect();
-        // Whether the kernel makes groups is this machine's business.
+        // Whether the kernel makes groups depends on the machine.
         let inherits = |line: &&&str| line.contains("inherits no priorities");
         let inherits = lines.iter().filter(inherits).count();
         assert_eq!(inherits, usize::from(host == "live"), "{host}: {}", said.err);
@@ -232,7 +232,7 @@ fn what_a_host_cannot_do_is_refused_or_said() {
     }
 }
 
-/// Each has the mutex that the other one waits for, whatever the machine does meanwhile.
+/// A deadlock under any load: each task holds the mutex that the other one waits for.
 const DEADLOCK: &str = r#"{"tasks": {
     "a": {"loop": 1, "lock": "x", "barrier": "both", "lock1": "y"},
     "b": {"loop": 1, "lock": "y", "barrier": "both", "lock1": "x"},
@@ -250,7 +250,7 @@ fn what_a_run_leaves_undone_is_told_by_name() {
         for kind in ["barge", "hand_over", "inherit"] {
             let kinds = format!(r#"{{"mutexes": {{"x": "{kind}", "y": "{kind}"}}, "tasks": {{"#);
             let text = DEADLOCK.replacen(r#"{"tasks": {"#, &kinds, 1);
-            // The runtime says that it inherits nothing.
+            // The runtime warns that it inherits no priorities.
             let warned = (host, kind) == ("live", "inherit");
             let said = ["live inherits no priorities: mutexes that do so hand over there"];
             let left = [&left[..1], &said[..usize::from(warned)], &left[1..]].concat();
@@ -277,8 +277,8 @@ fn what_a_run_leaves_undone_is_told_by_name() {
     }
 }
 
-/// Rounds of locks, conditions, pipes and forks, of which each task has to do a number: a wake-up that is lost
-/// leaves a task, and two that hold a mutex at once would end too early. Nobody knows in which order they come.
+/// Each task performs a fixed number of rounds of locks, conditions, pipes and forks, in any order. A lost wake-up
+/// would leave a task blocked. Two tasks that hold a mutex at once would end too early.
 #[test]
 fn every_mutex_is_given_back_to_whoever_waits() {
     let text = r#"{"mutexes": {"handed": "hand_over", "lent": "inherit"},
@@ -329,7 +329,7 @@ fn a_deadline_task_is_refused_unless_the_kernel_has_it_or_it_may_be_another() {
     }
 }
 
-/// Its budget is held: a hog has what is reserved for it.
+/// The kernel enforces the budget, so a hog gets about the reserved time.
 #[test]
 fn the_kernel_schedules_deadline_tasks() {
     let said = run("linux", DEADLINE, &["--json"]);
@@ -353,11 +353,11 @@ fn the_kernel_schedules_deadline_tasks() {
     assert!((1e6..=0.15e9).contains(&ran), "a tenth of a second is reserved in it: {ran}");
 }
 
-/// What a host says that makes no task groups, with why.
+/// The warning of a host without task groups. The reason follows.
 const NO_GROUPS: &str = "makes no task groups, all tasks are in /: ";
 
-/// Two groups share a CPU, and a task moves from one to the other. How much anybody gets is the
-/// kernel's business; the order holds on any machine.
+/// Two groups share a CPU, and a task moves from one to the other. The kernel decides the share of each; the order
+/// holds on any machine.
 #[test]
 fn the_kernel_makes_the_groups_of_a_scenario() {
     let text = r#"{"groups": {"/few": {"weight": 256}, "/many": {"weight": 4096}},
@@ -399,8 +399,8 @@ fn the_kernel_makes_the_groups_of_a_scenario() {
     assert_eq!(of("/few") + of("/many") + of("/made") + ran[4], total);
 }
 
-/// 20 ms of each 100 ms for two tasks that want a CPU each, and the same for a group in it that asks
-/// for more. How much less a busy machine gives them is not said here.
+/// A limit of 20 ms in each 100 ms for two tasks that want a CPU each, and a larger limit for a group inside that
+/// group. A busy machine may give them less.
 const LIMITED: &str = r#"{
     "groups": {"/few": {"runtime": 20000, "burst": 1000}, "/few/more": {"runtime": 90000},
                "/any": {"weight": 2}},
@@ -424,11 +424,11 @@ fn the_kernel_holds_a_group_to_its_limit() {
         assert_eq!(report.at("groups.1.nr_periods"), &Json::Null);
         return;
     }
-    // The second version of control groups has no such warning.
+    // The unified hierarchy (version 2 of control groups) has no such warning.
     let more = said.err.matches("warning: linux: /few/more asks for more than a group").count();
     assert!(said.err.lines().count() == more && more <= 1, "{}", said.err);
     let few = |key: &str| report.number(&format!("groups.1.{key}"));
-    // A period begins at the beginning and at the end, and each CPU may overrun one by a tick.
+    // A period begins at the beginning and at the end, and each CPU may overrun a period by a tick.
     let most = (2.0e9 / 100e6 + 2.0) * 20e6 + 2.0 * 20.0 * 10e6;
     assert!(few("runtime_ns") > 0.0 && few("runtime_ns") < most, "{} ns", few("runtime_ns"));
     assert!(few("nr_throttled") > 0.0 && few("throttled_ns") > 0.0, "they want more");
@@ -440,7 +440,7 @@ fn the_kernel_holds_a_group_to_its_limit() {
     );
 }
 
-/// Latency nice everywhere that it can be asked for, and slices.
+/// Latency nice values and slices at each place where the language accepts them.
 const SENSITIVE: &str = r#"{
     "groups": {"/web": {"latency_nice": -20}, "/idle": {"idle": true, "latency_nice": 19}},
     "tasks": {
@@ -485,13 +485,13 @@ fn the_kernel_has_no_latency_nice_which_is_said_once() {
     assert!(report.list("tasks").iter().all(|task| *task.at("latency_nice") == Json::Null));
     let lines = |what: &str| said.err.lines().filter(|line| line.contains(what)).count();
     assert_eq!(lines("warning: linux has no latency nice"), 1, "{}", said.err);
-    // Whether the kernel takes slices is this machine's business, but it is said once.
+    // Whether the kernel accepts slices depends on the machine, but the warning appears once at most.
     assert!(lines("the kernel takes no slices") <= 1, "{}", said.err);
     let slices = r#"{"tasks": {"a": {"slice": 100, "loop": 1, "run": 1}}}"#;
     assert!(!run("linux", slices, &[]).err.contains("latency nice"), "nobody asks for any");
 }
 
-/// Cookies everywhere that they can be asked for.
+/// Cookies at each place where the language accepts them.
 const TRUSTED: &str = r#"{
     "machine": {"topology": "1x1x2"},
     "groups": {"/web": {"cookie": "web"}},
@@ -520,7 +520,7 @@ fn a_task_has_a_cookie_on_every_host_that_has_some() {
             continue;
         }
         assert_eq!(said.code, Some(0), "{host}: {}", said.err);
-        // Where the machine has SMT, live keeps them.
+        // `live` supports cookies on a machine with SMT.
         let warned = said.err.lines().filter(|line| line.contains("cookies")).collect::<Vec<_>>();
         let warning = "warning: live: cookies have no effect: ";
         let is_warning = |line: &&str| host == "live" && line.starts_with(warning);
@@ -551,7 +551,7 @@ fn a_task_has_a_cookie_on_every_host_that_has_some() {
     }
 }
 
-/// Whoever is refused nothing has nothing to see here.
+/// The test needs a user without the permission for SCHED_FIFO; otherwise it checks nothing.
 #[test]
 fn a_missing_permission_is_exit_code_3() {
     let text = r#"{"tasks": {"a": {"policy": "SCHED_FIFO", "loop": 1, "run": 10},

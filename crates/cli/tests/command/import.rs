@@ -1,4 +1,4 @@
-//! `runyard import`: what goes where, and what is refused.
+//! Tests of `runyard import`: its outputs, and the input that it refuses.
 
 use crate::rig::{call, call_with, file, folder};
 use serde_json::Value;
@@ -27,7 +27,7 @@ fn a_recording_becomes_a_scenario_that_sim_runs() {
     assert_eq!(task(1), ("b c-12".to_owned(), 120_000));
 }
 
-/// The newest one that is no newer; the command line counts more.
+/// The replay uses the newest kernel model that is not newer than the recorded kernel. The command line overrides it.
 #[test]
 fn a_replay_goes_by_the_kernel_that_was_recorded() {
     let headed = format!("# ========\n# os release : 6.14.0-rc2\n# ========\n{RECORDING}");

@@ -1,5 +1,4 @@
-//! Input that is refused: with its place on standard error, nothing on standard output, and exit
-//! code 2.
+//! Refused input: its place is on standard error, standard output is empty, and the exit code is 2.
 
 use crate::rig::{call, call_with, file, folder, sim};
 

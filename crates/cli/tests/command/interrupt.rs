@@ -1,4 +1,4 @@
-//! Signals that ask the command to end: it shows what there is, and cleans up.
+//! Signals that ask the command to end. It shows the results so far, and cleans up.
 
 use crate::rig::{Said, command, file, folder};
 use rustix::process::{Pid, Signal, kill_process};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// Longer than any test waits.
+/// A scenario that lasts longer than any test waits.
 const LONG: &str = r#"{
     "machine": {"cpus": 2},
     "global": {"duration": 3600},
@@ -41,7 +41,7 @@ fn a_run_that_is_interrupted_shows_what_there_is() {
         ("live", Signal::TERM, 143),
     ] {
         let page = format!("interrupted-{host}.html");
-        // Every event is checked, so that an hour of the simulator lasts.
+        // Checking every event makes the simulator slow enough that an hour of virtual time outlasts the test.
         let check: &[&str] = if host == "sim" { &["--check=full"] } else { &["--cpus", "2"] };
         let arguments = [&[host, &*scenario, "--json", "--html", &*page], check].concat();
         let said = end(start(&arguments), signal);
@@ -77,7 +77,7 @@ fn a_signal_that_is_sent_twice_at_once_is_one() {
     let child = start(&["sim", &scenario, "--check=full"]);
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     std::thread::sleep(Duration::from_millis(700));
-    // As `timeout` does it: twice at once is once.
+    // `timeout` sends the signal twice, and the command treats the pair as one.
     kill_process(pid, Signal::INT).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let said = Said::from(child.wait_with_output().unwrap());

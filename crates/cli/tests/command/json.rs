@@ -1,4 +1,4 @@
-//! JSON with its keys in their order, which the usual reader of values loses.
+//! A reader of JSON that keeps the order of keys, which the usual reader loses.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
@@ -16,7 +16,7 @@ pub enum Json {
 }
 
 impl Json {
-    /// Reads one value and nothing else.
+    /// Reads a text that contains exactly one value.
     #[track_caller]
     pub fn read(text: &str) -> Json {
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -28,7 +28,7 @@ impl Json {
         members.iter().map(|(key, _)| key.as_str()).collect()
     }
 
-    /// The value at a path of keys and places: `tasks.0.name`.
+    /// Returns the value at a path of keys and indices, as `tasks.0.name`.
     #[track_caller]
     pub fn at(&self, path: &str) -> &Json {
         path.split('.').fold(self, |value, step| match value {
@@ -41,7 +41,7 @@ impl Json {
         })
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if the value is one.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Json::Number(number) => Some(*number),
@@ -73,7 +73,7 @@ impl Json {
         }
     }
 
-    /// The sum of a number over the rows of a list.
+    /// Returns the sum of a number over the rows of a list.
     #[track_caller]
     pub fn sum(&self, list: &str, key: &str) -> f64 {
         self.list(list).iter().map(|row| row.number(key)).sum()

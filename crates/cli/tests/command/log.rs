@@ -1,4 +1,4 @@
-//! `--log`: rt-app's log, from every host.
+//! Tests of `--log`: rt-app's log, from every host.
 
 use crate::rig::{Said, call, call_with, file, folder};
 use std::collections::BTreeMap;
@@ -9,15 +9,14 @@ const HOSTS: [&str; 3] = ["sim", "live", "linux"];
 const HEADER: &str = "#idx     perf      run   period           start             end          \
                       rel_st      slack c_duration   c_period     wu_lat";
 
-/// Two instances and a fork. All come to their end, and the run with them, however busy the machine
-/// is.
+/// Two instances and a fork. All tasks end by themselves, and so does the run, under any load.
 const TASKS: &str = r#""tasks": {
     "tick": {"instance": 2, "loop": 5, "run": 200, "timer": {"ref": "unique", "period": 3000}},
     "parent": {"loop": 1, "phases": {"p": {"run": 100}, "q": {"loop": 3, "run": 50, "fork": "child"}}},
     "child": {"instance": 0, "loop": 1, "runtime": 500}
 }"#;
 
-/// The rows by file that a run of `text` leaves behind, each as numbers.
+/// Runs `text` and returns the rows of each log file as numbers.
 fn logged(host: &str, text: &str, options: &[&str]) -> BTreeMap<String, Vec<Vec<i64>>> {
     let (folder, said) = run(host, text, options);
     said.done();

@@ -1,4 +1,4 @@
-//! The command as scripts see it: arguments and files in, exit codes and two streams out.
+//! Tests of the command as scripts see it: arguments and files are the input, exit codes and two streams the output.
 
 mod compare;
 mod explain;

@@ -1,9 +1,9 @@
-//! The options of `runyard sim`, one after the other, and how usage is refused.
+//! Tests of the options of `runyard sim`, one after the other, and of refused usage.
 
 use crate::json::Json;
 use crate::rig::{call, sim};
 
-/// Something of everything: two policies, sharing, random times.
+/// A scenario with two policies, sharing, and random times.
 const MIXED: &str = r#"{
     "machine": {"cpus": 2, "costs": {"jitter_ns": 500}},
     "features": ["NO_RT_PUSH_PAST_STUCK"],

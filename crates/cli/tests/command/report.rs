@@ -1,4 +1,4 @@
-//! The report of `runyard sim --json`: its fields, in order, and what they must add up to.
+//! Tests of the report of `runyard sim --json`: the order of its fields, and the sums that must agree.
 
 use crate::json::Json;
 use crate::rig::{call, file, sim};
@@ -238,7 +238,7 @@ fn what_is_drawn_is_what_is_told() {
     }
 }
 
-/// What a report says of balancing is in order, names what is there, and adds up.
+/// Checks that the rows of load balancing are in order, name existing levels and moments, and add up.
 fn check_balance(report: &Json) {
     let place = |row: &Json| {
         let level = ["smt", "node", "machine"].iter().position(|it| *it == row.text("level"));
@@ -307,7 +307,7 @@ fn the_counts_are_plausible() {
     }
 }
 
-/// The report but for what the clock on the wall says.
+/// Returns the report without its wall-clock time.
 fn without_wall(report: &str) -> String {
     let at = report.find("\"wall_ns\": ").expect("a report says how long it took");
     let number = at + "\"wall_ns\": ".len();
@@ -352,8 +352,8 @@ fn a_scenario_is_called_as_its_file() {
     }
 }
 
-/// A group with 20 ms of each 100 ms for three tasks on four CPUs, of which one is in a group that
-/// asks for more, and one that nothing limits.
+/// Four CPUs, and a group with 20 ms in each 100 ms for three tasks. One of them is in an inner group that asks for
+/// more. Another group has no limit.
 const LIMITED: &str = r#"{
     "machine": {"cpus": 4},
     "groups": {"/few": {"runtime": 20000}, "/few/more": {"runtime": 90000}, "/any": {}},

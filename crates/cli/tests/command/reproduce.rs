@@ -1,4 +1,4 @@
-//! `runyard reproduce`: claims as scripts read them.
+//! Tests of `runyard reproduce`: claims as scripts read them.
 
 use crate::json::Json;
 use crate::rig::{Said, alone, call, command, folder};
@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 const CLAIM: [&str; 7] =
     ["what", "unit", "published_before", "published_after", "before", "after", "holds"];
 
-/// What `reproduce rt-migrate --host sim --json --out` printed, and what it wrote, once for all
-/// tests.
+/// Returns the output of `reproduce rt-migrate --host sim --json --out` and the two files that it wrote, made once for
+/// all tests.
 fn reproduced() -> &'static (String, String, String) {
     static REPRODUCED: OnceLock<(String, String, String)> = OnceLock::new();
     REPRODUCED.get_or_init(|| {
@@ -22,8 +22,8 @@ fn reproduced() -> &'static (String, String, String) {
     })
 }
 
-/// What `reproduce idle-balance --host sim --json --out` said, and the text that it wrote, once for
-/// all tests.
+/// Returns the output of `reproduce idle-balance --host sim --json --out` and the text that it wrote, made once for all
+/// tests.
 fn idle_balance() -> &'static (Said, String) {
     static REPRODUCED: OnceLock<(Said, String)> = OnceLock::new();
     REPRODUCED.get_or_init(|| {
@@ -36,7 +36,7 @@ fn idle_balance() -> &'static (Said, String) {
     })
 }
 
-/// The claims of one experiment on `sim`, whose form is the contract's.
+/// Returns the claims of one experiment on `sim`, and checks their form.
 fn claims_of(experiment: &str, json: &str) -> Vec<Json> {
     let claims = Json::read(json);
     assert_eq!(claims.keys(), ["schema", "experiments"]);
@@ -58,7 +58,7 @@ fn claims_of(experiment: &str, json: &str) -> Vec<Json> {
     only.list("claims").to_vec()
 }
 
-/// The claim beside these published figures.
+/// Returns the claim with these published figures.
 fn published(claims: &[Json], before: f64, after: f64) -> &Json {
     let (before, after) = (Json::Number(before), Json::Number(after));
     let those = |claim: &&Json| {
@@ -143,7 +143,7 @@ fn latency_nice_holds_beside_its_published_figures() {
     assert!(frames.number("before") >= 1.0 && frames.number("after") < 0.1, "{frames:?}");
 }
 
-/// What `reproduce hard-limits --host sim --json` said, once for all tests.
+/// Returns the output of `reproduce hard-limits --host sim --json`, made once for all tests.
 fn hard_limits() -> &'static Said {
     static REPRODUCED: OnceLock<Said> = OnceLock::new();
     REPRODUCED.get_or_init(|| call(&["reproduce", "hard-limits", "--host", "sim", "--json"]))
@@ -162,7 +162,8 @@ fn hard_limits_hold() {
 #[test]
 fn hard_limits_have_every_row_of_the_document() {
     let claims = claims_of("hard-limits", &hard_limits().out);
-    // Off and unlimited, off and 450 of 500 ms: of four, six and three rows.
+    // The document has tables of four, six and three rows. Each row compares off with unlimited, and off with 450 of
+    // 500 ms.
     for (unit, rows) in [("s", 4 + 3), ("us", 6)] {
         let of = claims.iter().filter(|claim| claim.text("unit") == unit);
         assert_eq!(of.count(), 2 * rows, "{unit}");
@@ -196,8 +197,8 @@ fn a_limit_is_seen_where_all_cpus_are_used_and_nowhere_else() {
     assert!((0.099..0.101).contains(&own) && borrowed > 0.99, "{own} {borrowed}");
 }
 
-/// What `reproduce greedy-timers --host sim --json --out` said, and the text that it wrote, once for all
-/// tests.
+/// Returns the output of `reproduce greedy-timers --host sim --json --out` and the text that it wrote, made once for
+/// all tests.
 fn greedy_timers() -> &'static (Said, String) {
     static REPRODUCED: OnceLock<(Said, String)> = OnceLock::new();
     REPRODUCED.get_or_init(|| {
@@ -238,8 +239,8 @@ fn greedy_timers_show_deviations_and_what_was_assumed() {
     }
 }
 
-/// However busy the machine is: nobody has much more than its limit, of which two hogs would have the
-/// sixfold, and everybody something. How near to it is a claim, which a busy machine may break.
+/// Under any load, no group uses much more than its limit, and each group uses some time. Without limits, two hogs
+/// would use six times their limit. The claim says how near the use is to the limit; a busy machine may break it.
 #[test]
 fn no_limit_is_exceeded_on_real_cpus() {
     let said = call(&["reproduce", "hard-limits", "--host", "live", "--json"]);
@@ -251,7 +252,7 @@ fn no_limit_is_exceeded_on_real_cpus() {
     assert!(used.len() == 2 && used.iter().all(|it| (1.0..=120.0).contains(it)), "{used:?}");
 }
 
-/// However busy the machine is: no timer comes early, none is lost, and each task has its rounds.
+/// Under any load, no timer is early, no timer is lost, and each task has its rounds.
 #[test]
 fn timers_are_neither_early_nor_lost_on_real_cpus() {
     let said = call(&["reproduce", "greedy-timers", "--host", "live", "--json"]);
@@ -302,8 +303,8 @@ fn a_folder_that_cannot_be_made_is_said_in_one_line_before_anything_runs() {
     }
 }
 
-/// What `reproduce --host live --json --out` said, where nothing else is on the path, and the texts
-/// that it wrote, in the order of the experiments, once for all tests.
+/// Returns the output of `reproduce --host live --json --out` with an empty `PATH`, and the texts that it wrote in the
+/// order of the experiments, made once for all tests.
 fn live() -> &'static (Said, [String; 2]) {
     static LIVE: OnceLock<(Said, [String; 2])> = OnceLock::new();
     LIVE.get_or_init(|| {
@@ -318,7 +319,7 @@ fn live() -> &'static (Said, [String; 2]) {
     })
 }
 
-/// The claims of `live`, of each of its experiments.
+/// Returns the claims of each experiment on `live`.
 fn claims_of_all_live() -> [Vec<Json>; 2] {
     let claims = Json::read(&live().0.out);
     assert_eq!(claims.text("schema"), "runyard.reproduce/1");
@@ -330,7 +331,7 @@ fn claims_of_all_live() -> [Vec<Json>; 2] {
     })
 }
 
-/// Those of rt-migrate.
+/// Returns the claims of rt-migrate on `live`.
 fn live_claims() -> Vec<Json> {
     let [rt_migrate, _] = claims_of_all_live();
     rt_migrate
@@ -349,7 +350,7 @@ fn on_real_cpus_the_claims_have_the_same_form() {
         names.dedup();
         assert_eq!(names.len(), claims.len(), "each is a figure of its own");
     }
-    // The machine of the other experiment's document is not this one.
+    // The other experiment's document is about another machine.
     let published = claims_of_all_live().map(|claims| {
         claims.iter().filter_map(|c| c.at("published_after").as_number()).collect::<Vec<_>>()
     });
@@ -376,7 +377,7 @@ fn what_another_scheduler_does_is_null_where_that_is_not_here() {
     };
     assert_eq!(of(", rt-migrate-test"), [None; 3]);
     assert!(of(", live").iter().all(Option::is_some));
-    // The kernel gives real-time priorities to some.
+    // The kernel gives real-time priorities to some users only.
     let (kernel, err) = (of(", linux"), &live().0.err);
     let refused = kernel == [None; 3];
     assert!(refused || kernel.iter().all(Option::is_some), "{kernel:?}");

@@ -1,11 +1,11 @@
-//! How the command is called, and what it said.
+//! Calls of the command, and checks of their output.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// What a call of the command came to.
+/// The result of a call of the command.
 #[derive(Debug)]
 pub struct Said {
     pub code: Option<i32>,
@@ -21,14 +21,14 @@ impl From<Output> for Said {
 }
 
 impl Said {
-    /// The standard output of a call that succeeded, and said nothing else.
+    /// Returns the standard output of a call that succeeded without a message.
     #[track_caller]
     pub fn done(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
         self.out
     }
 
-    /// The one line that says what is wrong with the input.
+    /// Returns the only line of standard error, which names the mistake in the input.
     #[track_caller]
     pub fn refused(self) -> String {
         assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "{}", self.err);
@@ -37,7 +37,7 @@ impl Said {
         line
     }
 
-    /// Refused for its usage: what the argument parser says, on standard error only.
+    /// Returns the message of the argument parser, and checks that it is on standard error only.
     #[track_caller]
     pub fn misused(self) -> String {
         assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "{}", self.err);
@@ -52,14 +52,14 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Held by each call, and by one alone that measures real CPUs.
+/// A lock that each call shares, and that a call that measures real CPUs holds exclusively.
 static CALLS: RwLock<()> = RwLock::new(());
 
 fn among_others() -> RwLockReadGuard<'static, ()> {
     CALLS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a command says while no other test has one at work that was called here.
+/// Runs a command while no other call of this file is in progress.
 pub fn alone(command: &mut Command) -> Said {
     let _alone = CALLS.write().unwrap_or_else(PoisonError::into_inner);
     command.output().unwrap().into()
@@ -77,25 +77,25 @@ pub fn call_with(arguments: &[&str], input: &[u8]) -> Said {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // One that is refused for its arguments does not read.
+    // A command that refuses its arguments does not read its input.
     let _ = stdin.write_all(input);
     drop(stdin);
     child.wait_with_output().unwrap().into()
 }
 
-/// Runs the scenario `text`, told on standard input.
+/// Runs the scenario `text`, passed on standard input.
 pub fn sim(text: &str, options: &[&str]) -> Said {
     let arguments = [&["sim", "-"], options].concat();
     call_with(&arguments, text.as_bytes())
 }
 
-/// A file of the tests' own folder with these contents; the command is called there.
+/// Writes a file into the tests' own folder, in which the command runs.
 pub fn file(name: &str, contents: impl AsRef<[u8]>) -> String {
     std::fs::write(folder().join(name), contents).unwrap();
     name.to_owned()
 }
 
-/// Where the command is called.
+/// Returns the folder in which the command runs.
 pub fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("command");
     std::fs::create_dir_all(&folder).unwrap();

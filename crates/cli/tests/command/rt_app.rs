@@ -1,14 +1,14 @@
-//! The workloads that Debian's `rt-app` comes with, which its users have.
+//! The workloads of Debian's package `rt-app`, which users of rt-app have.
 
 use crate::rig::call;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where the package has them.
+/// The folder into which the package installs the workloads.
 const EXAMPLES: &str = "/usr/share/doc/rt-app/examples";
 
-/// All `.json` files below `folder`, but for the fragments of whole ones in `merge`.
+/// Returns all `.json` files below `folder`, except those in `merge`, which are fragments.
 fn workloads(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
@@ -27,7 +27,7 @@ fn workloads(folder: &Path) -> Vec<PathBuf> {
 fn every_workload_of_the_package_runs_and_every_invariant_holds() {
     let workloads = workloads(Path::new(EXAMPLES));
     if workloads.is_empty() {
-        // Not `eprintln!`, which is shown for tests that fail only.
+        // `eprintln!` would show the line for failed tests only.
         let mut err = std::io::stderr();
         writeln!(err, "skipped: no {EXAMPLES}; `apt-get install rt-app` brings it").unwrap();
         return;
@@ -39,7 +39,7 @@ fn every_workload_of_the_package_runs_and_every_invariant_holds() {
         assert_eq!(said.code, Some(0), "{path}: {}", said.err);
         assert!(said.out.ends_with("Invariants: checked, all held.\n"), "{path}: {}", said.out);
         assert!(said.err.lines().all(|line| line.starts_with("warning: ")), "{path}: {}", said.err);
-        // Some resume each other by names that no task has.
+        // Some workloads resume tasks by names that no task has.
         let left = ["is ever suspended", "in vain", "found it not suspended", "deadlock"];
         let left = |line: &&str| left.iter().any(|what| line.contains(what));
         let others = said.err.lines().filter(|line| !left(line)).count();

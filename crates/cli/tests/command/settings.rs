@@ -1,4 +1,4 @@
-//! `--set`, and the lists of what there is to set and to switch.
+//! Tests of `--set`, and of the lists of tunables and features.
 
 use crate::json::Json;
 use crate::rig::{call, call_with, sim};
@@ -8,7 +8,7 @@ const HOGS: &str = r#"{
     "tasks": {"hog": {"instance": 3, "run": 20000}, "tick": {"run": 100, "sleep": 900}}
 }"#;
 
-/// The report of a run, but for how long it took on the wall.
+/// Returns the report of a run without its wall-clock time.
 fn report(scenario: &str, options: &[&str]) -> String {
     let report = sim(scenario, &[options, &["--json"]].concat()).done();
     report.lines().filter(|line| !line.contains("wall_ns")).collect()
@@ -70,7 +70,7 @@ fn the_lists_have_all_that_can_be_set_and_switched() {
     }
 }
 
-/// Each tunable that is listed is one that `--set` takes, with the default that is listed.
+/// `--set` accepts each listed tunable, and the listed default is the real one.
 #[test]
 fn what_is_listed_can_be_set() {
     let tunables = Json::read(&call(&["tunables", "--cpus", "2", "--json"]).done());

@@ -1,4 +1,4 @@
-//! What shells and packages are given: completions and the manual.
+//! Tests of the files for shells and packages: completions and the manual.
 
 use crate::rig::{call, folder};
 use std::process::Command;

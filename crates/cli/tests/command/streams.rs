@@ -1,25 +1,25 @@
-//! Streams that nobody reads, or that cannot be written: no panic, and an exit code that is true.
+//! Streams that have no reader, or that cannot be written. The command does not panic, and its exit code is correct.
 
 use crate::rig::{Said, call_with, command, file};
 use std::fs::{File, OpenOptions};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
-/// A scenario with a report that is larger than a pipe. Written once: tests read it side by side.
+/// Returns a scenario whose report is larger than a pipe. It is written once, since tests read it concurrently.
 fn large() -> String {
     static LARGE: OnceLock<String> = OnceLock::new();
     let text = "{\"tasks\": {\"a\": {\"instance\": 2000, \"loop\": 1, \"run\": 1}}}";
     LARGE.get_or_init(|| file("large.json", text)).clone()
 }
 
-/// A stream whose reader has gone.
+/// Returns a stream whose reader has closed it.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer.into()
 }
 
-/// A device that is always full.
+/// Opens a device that is always full.
 fn full() -> Option<File> {
     OpenOptions::new().write(true).open("/dev/full").ok()
 }

@@ -1,4 +1,4 @@
-//! `runyard sweep`: the tables of a specification, whatever became of the sweep meanwhile, and the input it refuses.
+//! Tests of `runyard sweep`: the tables of a specification, also after interruptions, and the input that it refuses.
 
 use crate::rig::{call, command, file, folder};
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ const SPEC: &str = r#"{
     "metrics": ["p99(tasks.probe.wakeup_latency)", "share(tasks.hog)", "machine.utilization"],
 }"#;
 
-/// An empty place for a sweep.
+/// Returns an empty folder for a sweep.
 fn place(name: &str) -> String {
     let _ = std::fs::remove_dir_all(folder().join(name));
     name.to_owned()
 }
 
-/// All files of a folder, with what is in them.
+/// Returns all files of a folder with their contents.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -73,7 +73,7 @@ fn a_sweep_that_was_killed_goes_on_as_if_it_had_not() {
     child.wait().unwrap();
     assert!((3..80).contains(&complete()), "it was killed on its way: {} parts", complete());
     assert!(!folder().join(&killed).join("summary.csv").exists());
-    // One part is torn, as a machine without power leaves it.
+    // One part is torn, as after a power failure.
     let torn = parts.join("000001.jsonl");
     let text = std::fs::read(&torn).unwrap();
     std::fs::write(&torn, &text[..text.len() / 2]).unwrap();
@@ -104,7 +104,7 @@ fn the_tables_say_what_the_runs_do() {
     assert_eq!(busy[3], "20");
     assert!(number(busy, 6) < number(busy, 4) && number(busy, 4) < number(busy, 7));
     assert!(number(calm, 7) < number(busy, 6), "{calm:?} {busy:?}");
-    // The mean is that of the runs themselves.
+    // The mean equals that of single runs.
     let runs = (1..=20).map(|seed: u32| {
         let seed = seed.to_string();
         let options =
@@ -184,7 +184,7 @@ fn an_interrupt_keeps_what_is_complete() {
     assert!(parts.exists());
 }
 
-/// Those that come with the program, each with few seeds of short runs.
+/// Tests the specifications of the repository, each with few seeds of short runs.
 #[test]
 fn the_shipped_sweeps_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -204,10 +204,10 @@ fn the_shipped_sweeps_run() {
     }
 }
 
-/// What stands in [`shortened`] specifications instead of their seeds and duration.
+/// The seeds and duration of [`shortened`] specifications.
 const SHORT: &str = r#""seeds": 2, "duration": "50ms","#;
 
-/// A specification with few seeds of short runs.
+/// Returns a specification with few seeds of short runs.
 fn shortened(text: &str) -> String {
     let has = |line: &str, key| line.trim_start().starts_with(key);
     let kept = text.lines().filter(|line| !has(line, "\"duration\""));

@@ -1,5 +1,5 @@
-//! `--trace FILE`. That a trace says what the report says is checked by `cargo xtask traces`, with
-//! Perfetto's own decoder.
+//! Tests of `--trace FILE`. `cargo xtask traces` checks the contents of a trace against the report, with Perfetto's own
+//! decoder.
 
 use crate::rig::{call, file, folder};
 use std::fs;
@@ -75,7 +75,7 @@ fn a_trace_that_cannot_be_written_is_refused_before_the_run() {
     }
 }
 
-/// What each task ran, by its name.
+/// Returns the run time of each task by its name.
 fn runtimes(report: &str) -> Vec<(String, u64)> {
     let report: serde_json::Value = serde_json::from_str(report).unwrap();
     let figure = |task: &serde_json::Value| {
@@ -100,7 +100,7 @@ fn a_trace_that_is_imported_replays_what_each_task_ran() {
     for (name, ran) in replayed {
         let task = name.rsplit_once('-').unwrap().0;
         let (_, recorded) = recorded.iter().find(|(name, _)| name == task).unwrap();
-        // A replay has the switches in what tasks ran, which costs a probe 1.5 us of 100.
+        // A replay counts context switches as run time of the tasks. That costs a probe 1.5 us of 100 us.
         assert!(ran.abs_diff(*recorded) * 50 <= *recorded, "{name} ran {ran} of {recorded} ns");
     }
 }

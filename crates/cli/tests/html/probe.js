@@ -1,11 +1,11 @@
-// Looks at a page that is drawn, as a person would, and writes what it sees into the document.
+// Inspects a drawn page through its pixels, and writes the findings into the document.
 "use strict";
 addEventListener("load", () => {
   const canvasOf = (id) => document.querySelector(`#${id} canvas`);
   const chartOf = (id) => echarts.getInstanceByDom(document.getElementById(id));
 
-  // How much of the lanes of a chart is coloured, how many colours of its legend are among them,
-  // and a sum over all of it.
+  // Returns the coloured share of a chart's lanes, the number of legend colours in them, and a checksum of the
+  // pixels.
   function pixels(id) {
     const canvas = canvasOf(id);
     const ratio = canvas.width / canvas.clientWidth;
@@ -29,7 +29,7 @@ addEventListener("load", () => {
     const all = data.length / 4;
     const signs = [...document.querySelectorAll(`#${id.replace("-", "-legend-")} i`)];
     const named = signs.map((it) => it.style.backgroundColor.match(/\d+/g).map(Number));
-    // Where stretches are narrower than a pixel, colours are mixed: near ones count.
+    // Spans narrower than a pixel have mixed colours, so similar colours count.
     const near = (a, b) => [16, 8, 0].every((at) => Math.abs(((a >> at) & 255) - ((b >> at) & 255)) <= 4);
     const covers = ([r, g, b]) => {
       const own = (r << 16) | (g << 8) | b;
