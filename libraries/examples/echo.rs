@@ -109,7 +109,7 @@ fn measure(spawn: &dyn Fn(Task)) -> [f64; MEASURES.len()] {
 /// Runs a task to its end, and returns its result.
 fn run(spawn: &dyn Fn(Task), task: impl Future<Output = Vec<f64>> + Send + 'static) -> Vec<f64> {
     let (send, receive) = std::sync::mpsc::channel();
-    spawn(Box::pin(async move { send.send(task.await).expect("somebody waits for it") }));
+    spawn(Box::pin(async move { send.send(task.await).expect("`run` waits for it") }));
     receive.recv().expect("the task ends")
 }
 

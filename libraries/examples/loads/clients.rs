@@ -205,7 +205,7 @@ pub fn saturate(service: &Service, connections: usize, span: Duration) -> Result
     let done = done.map_err(|error| format!("wrk does not start: {error}"))?;
     let said = String::from_utf8(done.stdout)?;
     let rate = said.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
-    Ok(rate.ok_or_else(|| format!("wrk says no rate: {said}"))?.trim().parse()?)
+    Ok(rate.ok_or_else(|| format!("wrk printed no rate: {said}"))?.trim().parse()?)
 }
 
 /// Opens `connections` connections, and sends one quick request over each of them.

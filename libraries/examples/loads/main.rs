@@ -156,10 +156,10 @@ impl Server {
             .stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let mut line = String::new();
-        let output = process.stdout.take().ok_or("the side has an output")?;
+        let output = process.stdout.take().ok_or("the side has no output")?;
         BufReader::new(output).read_line(&mut line)?;
         let (address, certificate) =
-            line.trim_end_matches('\n').split_once(' ').ok_or("the side says where")?;
+            line.trim_end_matches('\n').split_once(' ').ok_or("the side printed no address")?;
         let byte = |nth| u8::from_str_radix(&certificate[nth..nth + 2], 16);
         let certificate = (0..certificate.len()).step_by(2).map(byte).collect::<Result<_, _>>()?;
         let service = Service { address: address.parse()?, wire, certificate };

@@ -219,7 +219,7 @@ async fn slow_in_pool(State(pool): State<Arc<ThreadPool>>) -> Result<&'static st
 /// Makes a pool with a thread for each CPU.
 fn demoted_pool() -> Result<Arc<ThreadPool>, Failure> {
     // On Linux the nice value that this call sets is the calling thread's.
-    let demote = |_| setpriority_process(None, 19).expect("everybody may ask for less");
+    let demote = |_| setpriority_process(None, 19).expect("every thread may ask for less");
     Ok(Arc::new(ThreadPoolBuilder::new().start_handler(demote).build()?))
 }
 

@@ -69,7 +69,7 @@ impl axum::serve::Listener for Listener {
         loop {
             match self.next().await {
                 Ok(accepted) => return accepted,
-                Err(error) => eprintln!("loads: no connection: {error}"),
+                Err(error) => eprintln!("loads: accept failed: {error}"),
             }
         }
     }

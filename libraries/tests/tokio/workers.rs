@@ -43,7 +43,7 @@ fn who_drives(runtime: &Runtime) -> String {
     }
     let (send, receive) = channel();
     let _sleeps = in_a_while(runtime, move || says(&send));
-    receive.recv_timeout(ms(60_000)).expect("somebody drives")
+    receive.recv_timeout(ms(60_000)).expect("a thread drives")
 }
 
 fn until_a_worker_drives(runtime: &Runtime) {
