@@ -73,7 +73,7 @@ async fn slow() -> &'static str {
 }
 
 /// Returns the CPU time that the calling thread has used. A preempted task keeps its thread, and no other task runs on
-/// that thread meanwhile. So this is the CPU time of the task.
+/// that thread meanwhile. So the difference of two values in one poll is the CPU time of the task.
 fn cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)

@@ -193,7 +193,7 @@ fn who_does_not_shake_hands_holds_up_nobody() {
             let _ = plain.read_to_end(&mut answer).await;
             assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
             assert!(server.shake(server.connect().await, &[b"gopher"]).await.is_err());
-            // No other client connects from here on. So this handshake needs no further accept to go on.
+            // No other client connects from here on. So this handshake must finish without a further accept.
             let stream = server.shake(late, &[HTTP1]).await.unwrap();
             assert_eq!(ask1(stream).await, "HTTP/1.1");
             server.end().await;

@@ -27,13 +27,13 @@ const ACT: Duration = Duration::from_secs(5);
 /// their threads are.
 const STALL: Duration = Duration::from_millis(2);
 
-/// One of this many stalls is printed in full, which takes some milliseconds.
+/// One of this many stalls is formatted in full, which takes some milliseconds.
 const SHOWN: usize = 64;
 
 /// The number of the generator that draws the order of the programs. No program has it.
 const DIRECTOR: u64 = u64::MAX;
 
-/// One of this many parts of the time has no driver, for programs that need none.
+/// One of this many parts of the time is for a runtime without a driver, and for the programs that need none.
 const PARTS: u32 = 4;
 
 /// Runs the programs for the requested time. After a wrong result the supervisor ends the process.
@@ -86,7 +86,7 @@ fn besiege(scene: &Arc<Scene>, builder: Builder, asked: &[usize], span: Duration
     is_right
 }
 
-/// Prints some of the stalls into a string, which looks up the functions of their stacks.
+/// Formats some of the stalls, which looks up the functions of their stacks.
 fn look_at_stall(report: &StallReport) {
     static STALLS: AtomicUsize = AtomicUsize::new(0);
     if STALLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SHOWN) {

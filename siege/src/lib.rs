@@ -1,5 +1,5 @@
-//! The siege: programs that use other people's code inside tasks. The runtime preempts them at random instants, and
-//! changes their attributes and CPUs meanwhile.
+//! The siege: programs that use other people's code inside tasks. The runtime preempts the tasks at random instants,
+//! and changes their attributes and CPUs meanwhile.
 //!
 //! There is a binary for each allocator. Each binary is two processes: the besieged one, which runs the
 //! [programs](programs), and a [supervisor], which shares no lock with it. If a program hangs, the siege prints the

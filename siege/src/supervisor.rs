@@ -15,9 +15,9 @@ use std::time::Duration;
 pub mod said {
     /// The process runs.
     pub const ALIVE: &str = "alive";
-    /// A program had a wrong result. The process has printed its name.
+    /// A program had a wrong result. The process has printed the program's name.
     pub const FAILED: &str = "failed";
-    /// A program hangs. The process has printed its name.
+    /// A program hangs. The process has printed the program's name.
     pub const HANGS: &str = "hangs";
     /// All programs have ended, and their results were right.
     pub const DONE: &str = "done";

@@ -29,7 +29,7 @@ use tokio_rustls::rustls::ServerConfig;
 const SLOW: Duration = Duration::from_millis(50);
 
 /// The number of steps in a slow request. It is measured once: a handler that read the clock of its CPU time would make
-/// the kernel update its slice at each reading.
+/// the kernel check the thread's slice at each reading.
 static STEPS: LazyLock<u64> = LazyLock::new(|| {
     const BEFORE_A_LOOK: u64 = 50_000;
     let mut steps = 0;

@@ -125,8 +125,8 @@ fn runtimes_have_a_driver_each() {
     }
 }
 
-/// A future that another future polls may get a waker that panics. Then the driver cannot go on. The runtime reports
-/// that, and still ends.
+/// Code in a task may poll a timer of tokio's with a waker that panics. The driver cannot go on after that. The runtime
+/// reports the panic, and still ends.
 #[test]
 fn a_waker_that_panics_in_the_driver_hangs_no_end() {
     struct Panics;

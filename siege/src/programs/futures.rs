@@ -1,5 +1,5 @@
-//! futures-util: futures that share one result, and sets of futures. Both call wakers close to code that holds locks of
-//! their own.
+//! futures-util: futures that share one result, and sets of futures. Both take locks of their own where they call
+//! wakers.
 
 use super::all;
 use crate::draws::Draws;
