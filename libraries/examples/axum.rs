@@ -1,17 +1,18 @@
-//! An axum service of which some requests compute for long: what does a quick request wait?
+//! The wait of a quick request in an axum service beside requests that compute for long.
 //!
 //! ```text
 //! cargo run --release -p runyard-libraries --example axum [SECONDS]
 //! ```
 //!
-//! The service has a quick route and a slow one, which takes 50 ms of CPU time without an await. Four clients ask for the slow
-//! one, again and again. One client asks for the quick one 200 times a second. On a cooperative runtime the quick route
-//! waits for the slow handlers. Here each connection is a task of the runtime, and a slow handler is stopped in the middle.
+//! The service has a quick route and a slow one. The slow route takes 50 ms of CPU time without an await. Four clients
+//! request the slow route continuously. One client requests the quick route 200 times a second. On a cooperative
+//! runtime the quick route waits for the slow handlers. Here each connection is a task of the runtime, and the runtime
+//! preempts a slow handler in the middle of its computation.
 //!
-//! The handlers are those of any axum program. Two things are this runtime's: `#[runyard::main(tokio)]`, and
-//! `runyard::serve` in the place of `axum::serve`.
+//! The handlers are those of any axum program. Only two things belong to this runtime: `#[runyard::main(tokio)]`, and
+//! `runyard::serve` in place of `axum::serve`.
 //!
-//! The clients are in the same process, over loopback, and take CPU time as well.
+//! The clients run in the same process, connect over loopback, and use CPU time as well.
 
 use axum::{Json, Router, routing::get};
 use bytes::Bytes;
@@ -28,14 +29,14 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-/// Nobody is to be stopped with the allocator's lock.
+/// With this allocator, the runtime preempts no task that holds the allocator's lock.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
-/// How much CPU time a slow request takes.
+/// The CPU time that a slow request takes.
 const SLOW: Duration = Duration::from_millis(50);
 const SLOW_CLIENTS: usize = 4;
-/// Between two quick requests.
+/// The time between two quick requests.
 const EVERY: Duration = Duration::from_millis(5);
 const SECONDS: f64 = 3.0;
 
@@ -53,7 +54,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The service.
+/// Returns the routes of the service.
 fn app() -> Router {
     Router::new().route("/quick", get(quick)).route("/slow", get(slow))
 }
@@ -62,7 +63,7 @@ async fn quick() -> Json<[u32; 3]> {
     Json([1, 2, 3])
 }
 
-/// Computes without an await, as code that nobody wrote for a server.
+/// Computes without an await, like code that was not written for a server.
 async fn slow() -> &'static str {
     let end = cpu_time() + SLOW;
     while cpu_time() < end {
@@ -71,19 +72,20 @@ async fn slow() -> &'static str {
     "computed"
 }
 
-/// The CPU time that the calling thread has used. A task that is stopped keeps its thread, and no other task runs on that meanwhile.
+/// Returns the CPU time that the calling thread has used. A preempted task keeps its thread, and no other task runs on
+/// that thread meanwhile. So the difference of two values in one poll is the CPU time of the task.
 fn cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
 }
 
-/// What quick requests waited, the shortest first, and how many slow ones were answered.
+/// The waits of the quick requests, in ascending order, and the number of slow requests that were answered.
 struct Waited {
     quick: Vec<Duration>,
     nr_slow: usize,
 }
 
-/// Starts the service, asks it for so long, and ends it.
+/// Starts the service, sends it requests for `span`, and ends it.
 async fn measure(span: Duration) -> Result<Waited, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -92,7 +94,7 @@ async fn measure(span: Duration) -> Result<Waited, Failure> {
 
     let until = Instant::now() + span;
     let slow: Vec<_> = (0..SLOW_CLIENTS).map(|_| spawn(ask_for_slow(address, until))).collect();
-    // A client that measures goes before what it measures.
+    // The measuring client has a higher priority than the service that it measures.
     let mut quick = Task::builder().fifo(1).spawn(ask_for_quick(address, until)).await??;
     let mut nr_slow = 0;
     for client in slow {
@@ -100,7 +102,7 @@ async fn measure(span: Duration) -> Result<Waited, Failure> {
     }
     quick.sort();
 
-    // Connections that idle are closed, and the others are waited for.
+    // The server closes idle connections, and waits for the others.
     let _ = end.send(());
     server.await??;
     Ok(Waited { quick, nr_slow })
@@ -111,7 +113,7 @@ async fn ask_for_quick(address: SocketAddr, until: Instant) -> Result<Vec<Durati
     let mut ticks = time::interval(EVERY);
     let mut waited = Vec::new();
     while Instant::now() < until {
-        // From when the request was due.
+        // The wait counts from the time at which the request was due.
         let due = ticks.tick().await;
         ask(&mut client, "/quick").await?;
         waited.push(due.elapsed());

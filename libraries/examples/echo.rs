@@ -1,13 +1,13 @@
-//! What a message over a socket costs, and how late a sleep of tokio's is: on tokio, and on this runtime with each of its
-//! drivers.
+//! The cost of a message over a socket, and the lateness of a sleep of tokio's: on tokio, and on this runtime with each
+//! of its drivers.
 //!
 //! ```text
 //! cargo run --release -p runyard-libraries --example echo [ROUNDS]
 //! ```
 //!
-//! One client sends 32 bytes over loopback, and waits for their echo. Then a task sleeps for 5 ms, again and again: alone, and
-//! beside two tasks that compute for 50 ms at a time. The runtimes take turns within each round. Each has two workers. Of
-//! each round's median the output has the median over the rounds, the least and the greatest.
+//! One client sends 32 bytes over loopback, and waits for their echo. Then a task sleeps for 5 ms repeatedly: alone,
+//! and beside two tasks that compute for 50 ms at a time. The runtimes take turns within each round. Each runtime has
+//! two workers. The output has the median, the minimum and the maximum over the rounds of each round's median.
 
 use runyard::{Allocator, Runtime};
 use std::future::Future;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
 
-/// Nobody is to be stopped with the allocator's lock.
+/// With this allocator, the runtime preempts no task that holds the allocator's lock.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
@@ -32,7 +32,7 @@ const SLEEPS: usize = 50;
 const SLEEP: Duration = Duration::from_millis(5);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Who runs the tasks, and who drives.
+/// The runtime that runs the tasks, and its driver.
 #[derive(Clone, Copy)]
 enum Host {
     Tokio,
@@ -67,7 +67,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The figures of one round.
+/// Returns the figures of one round.
 fn on(host: Host) -> io::Result<[f64; MEASURES.len()]> {
     let tokio =
         |workers| runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
@@ -106,14 +106,14 @@ fn measure(spawn: &dyn Fn(Task)) -> [f64; MEASURES.len()] {
     [at(&mut echoes, 0.5), at(&mut alone, 0.5), at(&mut beside, 0.5), at(&mut beside, 1.0)]
 }
 
-/// Runs a task to its end.
+/// Runs a task to its end, and returns its result.
 fn run(spawn: &dyn Fn(Task), task: impl Future<Output = Vec<f64>> + Send + 'static) -> Vec<f64> {
     let (send, receive) = std::sync::mpsc::channel();
-    spawn(Box::pin(async move { send.send(task.await).expect("somebody waits for it") }));
+    spawn(Box::pin(async move { send.send(task.await).expect("`run` waits for it") }));
     receive.recv().expect("the task ends")
 }
 
-/// How long each echo took, in microseconds. The server is a task of its own.
+/// Returns the time that each echo took, in microseconds. The server is a task of its own.
 async fn echo() -> Vec<f64> {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
     let address = listener.local_addr().expect("it is bound");
@@ -146,7 +146,7 @@ async fn echo() -> Vec<f64> {
     took
 }
 
-/// By how much each sleep was late, in milliseconds.
+/// Returns the lateness of each sleep, in milliseconds.
 async fn sleeps() -> Vec<f64> {
     let mut late = Vec::with_capacity(SLEEPS);
     for _ in 0..SLEEPS {
@@ -157,7 +157,7 @@ async fn sleeps() -> Vec<f64> {
     late
 }
 
-/// Computes for 50 ms at a time, until it is to stop.
+/// Computes for 50 ms at a time, until `stop` is set.
 async fn compute(stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -168,7 +168,7 @@ async fn compute(stop: Arc<AtomicBool>) {
     }
 }
 
-/// What is at this part of the figures, by size.
+/// Sorts the figures, and returns the quantile `part`.
 fn at(figures: &mut [f64], part: f64) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[((figures.len() - 1) as f64 * part) as usize]

@@ -1,12 +1,13 @@
-//! How late a heartbeat is beside a saturated pool of rayon's.
+//! The lateness of a heartbeat beside a saturated pool of rayon's.
 //!
 //! ```text
 //! cargo run --release -p runyard-libraries --example pool [ROUNDS]
 //! ```
 //!
-//! A SCHED_FIFO task sleeps for 2 ms, again and again, on a runtime that has all CPUs. Beside it a pool with a thread for each
-//! CPU computes: threads of rayon's own, or tasks of the runtime. These take turns within each round. Of each round's p50 and p99
-//! the output has the median over the rounds, the least and the greatest; and how many jobs of the pool were done in a second.
+//! A SCHED_FIFO task sleeps for 2 ms repeatedly, on a runtime that has all CPUs. Beside it a pool computes, with a
+//! thread for each CPU. Its threads are rayon's own, or tasks of the runtime. The kinds of threads take turns within
+//! each round. The output has the median, the minimum and the maximum over the rounds: of each round's p50 and p99, and
+//! of the jobs that the pool did in a second.
 
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
@@ -18,14 +19,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Nobody is to be stopped with the allocator's lock.
+/// With this allocator, the runtime preempts no task that holds the allocator's lock.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
 const ROUNDS: usize = 9;
 const BEATS: usize = 1_000;
 const BEAT: Duration = Duration::from_millis(2);
-/// How many jobs are given to the pool at a time, and how many steps each of them has: some 100 us.
+/// The number of jobs in a batch for the pool, and the number of steps in each job. A job takes about 100 us.
 const JOBS: u64 = 256;
 const STEPS: u32 = 100_000;
 
@@ -34,7 +35,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 /// The kind of threads that the pool has.
 #[derive(Clone, Copy)]
 enum Side {
-    /// There is none.
+    /// There is no pool.
     Alone,
     Threads,
     Tasks,
@@ -72,7 +73,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The p50 and the p99 by which the heart beat late, in microseconds, and how many jobs were done in a second.
+/// Returns the p50 and the p99 of the heartbeat's lateness, in microseconds, and the number of jobs done in a second.
 fn measure(side: Side) -> Result<[f64; 3], Failure> {
     let runtime = Runtime::new();
     let pool = make(&runtime, side)?;
@@ -111,7 +112,7 @@ fn job(done: &AtomicU64) {
     done.fetch_add(1, Ordering::Relaxed);
 }
 
-/// By how much each beat was late, in microseconds, the earliest first.
+/// Returns the lateness of each beat, in microseconds, in ascending order.
 async fn beats() -> Vec<f64> {
     let mut late = Vec::with_capacity(BEATS);
     for _ in 0..BEATS {
@@ -123,7 +124,7 @@ async fn beats() -> Vec<f64> {
     late
 }
 
-/// What is at this part of the figures.
+/// Returns the quantile `part` of the sorted figures.
 fn at(figures: &[f64], part: f64) -> f64 {
     figures[((figures.len() - 1) as f64 * part) as usize]
 }

@@ -1,18 +1,18 @@
-//! The guide shows how the example `service` differs from the same service on tokio, and shows all of that.
+//! The guide shows all differences between the example `service` and the same service on tokio, and nothing else.
 
 use std::fs;
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/from-tokio.md");
 const SERVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/service");
 
-/// The lines of the guide's block of differences.
+/// Returns the lines of the guide's block of differences.
 fn shown() -> Vec<String> {
     let guide = fs::read_to_string(GUIDE).unwrap();
     let mut lines = guide.lines().skip_while(|line| *line != "```diff").skip(1);
     lines.by_ref().take_while(|line| *line != "```").map(str::to_owned).collect()
 }
 
-/// A program without its first comment, its imports and its tests.
+/// Returns a program without its first comment, its imports and its tests.
 fn body(name: &str) -> Vec<String> {
     let text = fs::read_to_string(format!("{SERVICE}/{name}.rs")).unwrap();
     let lines: Vec<_> = text.lines().collect();
@@ -21,7 +21,7 @@ fn body(name: &str) -> Vec<String> {
     program.filter(|line| !line.is_empty()).map(|line| (*line).to_owned()).collect()
 }
 
-/// What is left of the block without the lines that only the other program has.
+/// Returns one program of the block: all lines but those of the other program, which begin with `other`.
 fn without(other: char) -> Vec<String> {
     let lines = shown().into_iter().filter(|line| !line.starts_with(other));
     lines

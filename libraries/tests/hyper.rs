@@ -1,6 +1,6 @@
-//! A server for tower services, axum's routers among them: its connections and requests are tasks of the runtime.
+//! A server for tower services, among them axum's routers. Its connections and requests are tasks of the runtime.
 //!
-//! Clients and servers talk over loopback.
+//! Clients and servers communicate over loopback.
 
 #[path = "../../crates/runtime/tests/common/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -37,21 +37,21 @@ use tower::{ServiceBuilder, ServiceExt, service_fn};
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// What some servers ask for their connections.
+/// The policy that some servers request for their connections.
 const ASKED: Policy = Policy::Batch(Nice::ZERO);
 
 fn builder(workers: usize) -> Builder {
     Runtime::builder().workers(workers).enable_tokio()
 }
 
-/// A server, and how it is ended.
+/// A server, and the channel that ends it.
 struct Server {
     address: SocketAddr,
     end: oneshot::Sender<()>,
     task: JoinHandle<io::Result<()>>,
 }
 
-/// Starts a server of `app`, of which each connection is a task of `task`'s.
+/// Starts a server of `app`, which makes the task of each connection with `task`.
 async fn start(app: Router, task: runyard::TaskBuilder) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -90,7 +90,7 @@ fn request(path: &str) -> hyper::Request<Empty<Bytes>> {
     request.body(Empty::new()).unwrap()
 }
 
-/// Asks for a path, when the last answer has come.
+/// Waits until the connection is free, and requests a path.
 async fn ask1(client: &mut Http1, path: &str) -> String {
     client.ready().await.unwrap();
     text(client.send_request(request(path)).await.unwrap()).await
@@ -107,13 +107,13 @@ async fn text(response: Response<Incoming>) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// In which task it is called, and with which policy.
+/// Returns the id and the policy of the task that handles the request.
 async fn who() -> String {
     let task = Task::current();
     format!("{:?} {:?}", task.id(), task.policy())
 }
 
-/// A handler that says that it has begun, and waits before it answers. It is called once.
+/// Returns a handler that reports its begin, and then waits before it answers. It handles one request only.
 fn waiting(begins: oneshot::Sender<()>, waits: oneshot::Receiver<()>) -> MethodRouter {
     let once = Arc::new(Mutex::new(Some((begins, waits))));
     get(async move || {
@@ -124,7 +124,7 @@ fn waiting(begins: oneshot::Sender<()>, waits: oneshot::Receiver<()>) -> MethodR
     })
 }
 
-/// What it says last in tasks of [`ASKED`].
+/// Whether the answer of [`who`] has the policy [`ASKED`].
 fn is_as_asked(answer: &str) -> bool {
     answer.ends_with(&format!("{ASKED:?}"))
 }
@@ -171,7 +171,7 @@ fn each_request_of_an_http2_connection_is_a_task_that_inherits() {
     });
 }
 
-/// The slow handler computes, in one poll, until the fast one was called. There is one CPU.
+/// There is one CPU. The slow handler computes in one poll until the fast handler has run.
 #[test]
 fn a_handler_that_computes_is_preempted() {
     let runtime = builder(1).build();
@@ -204,7 +204,7 @@ fn a_handler_that_computes_is_preempted() {
     });
 }
 
-/// Who is being answered gets the answer, who idles is closed, and nobody else is accepted.
+/// A request in progress is answered, an idle connection is closed, and no other connection is accepted.
 #[test]
 fn a_server_ends_when_the_last_answer_is_given() {
     builder(2).build().block_on(async {
@@ -218,7 +218,7 @@ fn a_server_ends_when_the_last_answer_is_given() {
         let answer = spawn(async move { ask1(&mut busy, "/wait").await });
         begun.await.unwrap();
         end.send(()).unwrap();
-        // The server has closed the idle connection.
+        // The loop ends when the server has closed the idle connection.
         while idle.ready().await.is_ok() {
             runyard::yield_now().await;
         }
@@ -240,7 +240,7 @@ fn a_server_without_connections_ends_at_once() {
     });
 }
 
-/// Who is being answered gets the answer, and who idles is closed.
+/// A request in progress is answered, and an idle connection is closed.
 #[test]
 fn a_server_that_is_dropped_answers_what_it_has_begun() {
     builder(2).build().block_on(async {
@@ -283,7 +283,7 @@ fn garbage_and_panics_end_one_connection() {
     });
 }
 
-/// A listener that is refused everything twice: by an error of one connection, and by the system.
+/// A listener whose first two accepts fail: with an error of one connection, and with an error of the system.
 struct Refused {
     listener: TcpListener,
     times: Arc<AtomicUsize>,
@@ -346,7 +346,7 @@ fn any_tower_service_is_served() {
     });
 }
 
-/// Layers of tower's that need tokio's timers, and tasks of tokio's.
+/// Layers of tower's need tokio's timers and spawn tasks on tokio.
 #[test]
 fn a_timeout_and_a_buffer_of_towers_work() {
     builder(2).build().block_on(async {
@@ -370,7 +370,7 @@ fn a_timeout_and_a_buffer_of_towers_work() {
         }
         drop(client);
         server.end().await;
-        // And in a task, without a server.
+        // The timeout also works in a task without a server.
         let once = ServiceBuilder::new()
             .timeout(ms(1))
             .service(service_fn(|(): ()| pending::<Result<(), Infallible>>()));
@@ -435,7 +435,7 @@ fn a_timer_of_hypers_is_moved() {
         Timer.reset(&mut sleep, began + ms(2));
         sleep.await;
         assert!(began.elapsed() >= ms(2));
-        // One of another timer's.
+        // `Timer` also resets a sleep that another timer has made.
         let other = hyper_util::rt::TokioTimer::new();
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _guard = tokio.enter();
@@ -455,7 +455,7 @@ fn an_executor_starts_tasks_as_it_was_told() {
     assert_eq!(receive.recv().unwrap(), ASKED);
 }
 
-/// Tasks are stopped at random instants, in hyper, tower and axum as well.
+/// Tasks are preempted at random instants, also within hyper, tower and axum.
 #[test]
 fn a_server_goes_on_where_tasks_are_stopped_anywhere() {
     let runtime = builder(2).siege(4).build();

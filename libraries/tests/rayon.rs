@@ -1,4 +1,4 @@
-//! rayon's pools of which each thread is a task, and its own threads where a task starts them.
+//! Pools of rayon's whose threads are tasks, and rayon's own threads that a task starts.
 
 #[path = "../../crates/runtime/tests/trust/child.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -21,13 +21,13 @@ use std::thread;
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// A pool in this runtime.
+/// Makes a pool in this runtime.
 fn pool_in(runtime: &Runtime, threads: usize, task: TaskBuilder) -> ThreadPool {
     let _guard = runtime.enter();
     pool(threads, task).unwrap()
 }
 
-/// The live tasks with this name and a number, in their order.
+/// Returns the live tasks that are called `name-N`, in the order of their names.
 fn tasks(handle: &Handle, name: &str) -> Vec<TaskSnapshot> {
     let mut tasks = handle.snapshot().tasks;
     let name = format!("{name}-");
@@ -120,7 +120,7 @@ fn a_pool_that_is_dropped_does_its_work_and_ends_its_tasks() {
     until(|| tasks(runtime.handle(), "rayon").is_empty());
 }
 
-/// There is one CPU.
+/// There is one CPU. The threads of the pool have a higher priority than the other task.
 #[test]
 fn threads_without_work_leave_their_cpu_to_everybody() {
     ends(|| {
@@ -137,7 +137,7 @@ fn threads_without_work_leave_their_cpu_to_everybody() {
     });
 }
 
-/// There is one CPU, and a job that computes until a more important task has run.
+/// There is one CPU. A job computes until a task of a higher priority has run.
 #[test]
 fn a_more_important_task_preempts_a_job() {
     ends(|| {
@@ -214,7 +214,7 @@ fn a_runtime_that_has_ended_or_takes_no_such_tasks_refuses_a_pool() {
     assert_eq!(pool(2, Task::builder()).unwrap_err().to_string(), "the runtime has ended");
 }
 
-/// Its task would wait for the only CPU.
+/// The task of the pool's thread would have to wait for the only CPU, which another task uses.
 #[test]
 fn a_thread_that_has_not_begun_as_the_runtime_ends_works_all_the_same() {
     ends(|| {
@@ -236,7 +236,8 @@ fn a_thread_that_has_not_begun_as_the_runtime_ends_works_all_the_same() {
     });
 }
 
-/// What the kernel says of the calling thread: its CPUs, its nice value, its policy, and the signals that it blocks.
+/// Returns the kernel's attributes of the calling thread: its CPUs, its blocked and ignored signals, its nice value and
+/// its policy.
 fn of_this_thread() -> Vec<String> {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let lines = status.lines().filter(|line| {
@@ -245,7 +246,7 @@ fn of_this_thread() -> Vec<String> {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let fields: Vec<_> = fields.split_whitespace().collect();
-    // The nice value and the policy: the first field here is the third one of proc(5).
+    // The nice value and the policy are fields 19 and 41 of proc(5). The first field here is the third one there.
     lines.chain([fields[19 - 3], fields[41 - 3]]).map(str::to_owned).collect()
 }
 
@@ -263,7 +264,7 @@ fn the_global_pool_that_a_task_starts_has_all_cpus() {
     let (sum, there) = runtime.block_on(task).unwrap();
     assert_eq!(sum, 500_500);
     assert_eq!(there, vec![elsewhere.clone(); threads]);
-    // A pool of its own, in a task with one long poll that is stopped now and then.
+    // The second part makes a pool in a task with one long poll, which is preempted from time to time.
     let starts = || {
         let pool = rayon::ThreadPoolBuilder::new().build().unwrap();
         pool.broadcast(|_| of_this_thread())

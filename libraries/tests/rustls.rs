@@ -1,5 +1,5 @@
-//! HTTPS by rustls: a listener for `serve` that speaks TLS. Its handshakes are tasks of the runtime as well, so that a client
-//! that takes its time holds up nobody.
+//! HTTPS by rustls: a listener for `serve` that speaks TLS. Its handshakes are tasks of the runtime as well. So a slow
+//! client delays no other client.
 
 #[path = "../../crates/runtime/tests/common/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -33,7 +33,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// After how long a client is let go that has not shaken hands.
+/// The longest that a client may take for its handshake. Then the listener drops the connection.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
 const HTTP1: &[u8] = b"http/1.1";
@@ -42,7 +42,7 @@ const HTTP2: &[u8] = b"h2";
 type Stream = server::TlsStream<TcpStream>;
 type Secure = client::TlsStream<TcpStream>;
 
-/// Connections that have shaken hands.
+/// A listener whose connections have done their handshake.
 struct Tls {
     listener: TcpListener,
     acceptor: TlsAcceptor,
@@ -67,7 +67,7 @@ impl Listener for Tls {
                     self.handshakes.spawn(async { handshake.await.ok()?.ok() });
                 }
                 Some(shaken) = self.handshakes.join_next() => {
-                    // A handshake that failed is the fault of its client.
+                    // A failed handshake is an error of its client. The listener ignores it.
                     if let Ok(Some(stream)) = shaken {
                         return Ok(TokioIo::new(stream));
                     }
@@ -77,7 +77,7 @@ impl Listener for Tls {
     }
 }
 
-/// What a server and its clients need that trust it and nobody else.
+/// The configurations of a server and of clients that trust only that server.
 struct Trust {
     server: ServerConfig,
     client: ClientConfig,
@@ -98,7 +98,7 @@ fn trust() -> Trust {
     Trust { server, client }
 }
 
-/// A server, and how it is ended.
+/// A server, and the channel that ends it.
 struct Server {
     address: SocketAddr,
     client: ClientConfig,
@@ -122,7 +122,7 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Shakes hands as a client that speaks these protocols.
+    /// Does the handshake of a client that speaks these protocols.
     async fn shake(&self, stream: TcpStream, protocols: &[&[u8]]) -> io::Result<Secure> {
         let mut config = self.client.clone();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
@@ -141,14 +141,14 @@ fn request() -> hyper::Request<Empty<Bytes>> {
     request.body(Empty::new()).unwrap()
 }
 
-/// What the server answers over HTTP/1.
+/// Returns the server's answer over HTTP/1.
 async fn ask1(stream: Secure) -> String {
     let (mut client, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     spawn(connection);
     text(client.send_request(request()).await.unwrap()).await
 }
 
-/// And over HTTP/2.
+/// Returns the server's answer over HTTP/2.
 async fn ask2(stream: Secure) -> String {
     let handshake = http2::handshake(Executor::new(), TokioIo::new(stream));
     let (mut client, connection) = handshake.await.unwrap();
@@ -179,7 +179,7 @@ fn the_protocol_is_agreed_on_in_the_handshake() {
     });
 }
 
-/// Who is silent, and who does not speak TLS or no protocol of the server's, holds up nobody.
+/// A client delays no other client if it sends nothing, does not speak TLS, or speaks no protocol of the server's.
 #[test]
 fn who_does_not_shake_hands_holds_up_nobody() {
     ends(|| {
@@ -193,11 +193,11 @@ fn who_does_not_shake_hands_holds_up_nobody() {
             let _ = plain.read_to_end(&mut answer).await;
             assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
             assert!(server.shake(server.connect().await, &[b"gopher"]).await.is_err());
-            // Nobody else connects after that.
+            // No other client connects from here on. So this handshake must finish without a further accept.
             let stream = server.shake(late, &[HTTP1]).await.unwrap();
             assert_eq!(ask1(stream).await, "HTTP/1.1");
             server.end().await;
-            // The end of the server is the end of the handshakes that it waits for.
+            // The end of the server also ends the handshakes that have not finished.
             assert!(matches!(silent.read(&mut [0]).await, Ok(0) | Err(_)));
         });
     });

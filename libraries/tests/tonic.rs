@@ -1,7 +1,7 @@
-//! gRPC by tonic, both sides over loopback. A tonic service is a tower service, which `serve` serves; the client takes an
-//! executor. So every task is one of the runtime, and nothing escapes.
+//! gRPC by tonic, with both sides over loopback. A tonic service is a tower service, which `serve` serves. The client
+//! takes an executor. So every task is a task of the runtime, and no task escapes to tokio.
 //!
-//! The service is written as tonic's generated code has it, without that generator.
+//! The service is written like tonic's generated code, without the generator.
 
 #[path = "../../crates/runtime/tests/common/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -32,7 +32,7 @@ use tonic_prost::ProstCodec;
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// What the server asks for its connections.
+/// The policy that the server requests for its connections.
 const SERVERS: Policy = Policy::Batch(Nice::ZERO);
 
 const WHO: &str = "/test.Numbers/Who";
@@ -51,12 +51,12 @@ struct Text {
     value: String,
 }
 
-/// A service of three methods.
+/// A service with three methods.
 #[derive(Clone, Default)]
 struct Numbers {
-    /// The method `Slow` computes.
+    /// Whether the method `Slow` has begun to compute.
     begun: Arc<AtomicBool>,
-    /// It is to answer.
+    /// Whether `Who` has been called, so that `Slow` returns.
     called: Arc<AtomicBool>,
 }
 
@@ -87,7 +87,7 @@ impl Service<http::Request<Body>> for Numbers {
     }
 }
 
-/// The server's side of a method that takes `T` and answers `U`.
+/// Returns the server's side of a method that takes `T` and returns `U`.
 fn server<T, U>() -> tonic::server::Grpc<ProstCodec<U, T>>
 where
     T: prost::Message + Default + 'static,
@@ -96,7 +96,7 @@ where
     tonic::server::Grpc::new(ProstCodec::default())
 }
 
-/// Says in which task it is called.
+/// A method that returns the policy of its task.
 struct Who(Numbers);
 
 impl UnaryService<Number> for Who {
@@ -109,7 +109,7 @@ impl UnaryService<Number> for Who {
     }
 }
 
-/// Computes in one poll until somebody has called [`Who`].
+/// A method that computes in one poll until [`Who`] has been called.
 struct Slow(Numbers);
 
 impl UnaryService<Number> for Slow {
@@ -128,7 +128,7 @@ impl UnaryService<Number> for Slow {
     }
 }
 
-/// Counts to a number.
+/// A method that counts to a number.
 struct Count;
 
 impl ServerStreamingService<Number> for Count {
@@ -202,7 +202,7 @@ fn streams_and_errors_come_through() {
     });
 }
 
-/// Both calls are on one connection, and there is one CPU.
+/// There is one CPU, and both calls are on one connection.
 #[test]
 fn a_method_that_computes_is_preempted() {
     let runtime = a_runtime(1);
@@ -223,7 +223,7 @@ fn a_method_that_computes_is_preempted() {
     });
 }
 
-/// The most tasks of tokio's that were there while a client asked.
+/// Returns the largest number of tasks of tokio's while a client sends requests.
 fn escaped(executor: Option<Executor>) -> usize {
     let runtime = a_runtime(1);
     let tokio = runtime.handle().tokio().unwrap().clone();
@@ -247,6 +247,6 @@ fn escaped(executor: Option<Executor>) -> usize {
 #[test]
 fn a_client_escapes_unless_it_has_the_executor() {
     assert_eq!(escaped(Some(Executor::new())), 0);
-    // The worker of its buffer and its connection, which live as long as the client.
+    // These tasks are the worker of the client's buffer, and its connection. They live as long as the client.
     assert!(escaped(None) >= 2);
 }

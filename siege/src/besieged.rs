@@ -1,5 +1,5 @@
-//! The process that is besieged: acts of some seconds, in each of which some programs play their rounds at
-//! once in one runtime. A second runtime, when the first has ended, has no driver of tokio's.
+//! The besieged process. It runs in acts of some seconds. In each act some programs run their rounds at once in one
+//! runtime. When that runtime has ended, a second runtime without a driver of tokio's runs the programs that need none.
 
 use crate::Options;
 use crate::draws::Draws;
@@ -17,25 +17,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many programs play at once: enough to meet in all pairs in a few minutes, few enough for each to end
-/// many rounds in an act.
+/// The number of programs that run at once. All pairs of programs run together within a few minutes, and each program
+/// finishes many rounds in an act.
 const CAST: usize = 10;
 
 const ACT: Duration = Duration::from_secs(5);
 
-/// After how long a poll is a stall: many are, so that stacks are copied all the time, wherever their threads are.
+/// The length of a poll from which it is a stall. It is short, so that the runtime copies stacks all the time, wherever
+/// their threads are.
 const STALL: Duration = Duration::from_millis(2);
 
-/// Of so many stalls one is shown in full, which takes some milliseconds.
+/// One of this many stalls is formatted in full, which takes some milliseconds.
 const SHOWN: usize = 64;
 
-/// Whose draws are the order of the programs.
+/// The number of the generator that draws the order of the programs. No program has it.
 const DIRECTOR: u64 = u64::MAX;
 
-/// Of so many parts of the time one is without a driver, for programs that need none.
+/// One of this many parts of the time is for a runtime without a driver, and for the programs that need none.
 const PARTS: u32 = 4;
 
-/// Plays for as long as is asked. Wrong results end it, by the supervisor.
+/// Runs the programs for the requested time. After a wrong result the supervisor ends the process.
 #[must_use]
 pub fn run(options: &Options) -> ExitCode {
     let scene = Arc::new(scene(options.seed).expect("standard output and error are there"));
@@ -64,7 +65,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
     if !is_right {
         scene.say(said::FAILED);
-        // Tasks of the program may wait for ever: the supervisor ends the process.
+        // Tasks of the program may wait for ever, so this process does not end by itself. The supervisor ends it.
         loop {
             std::thread::park();
         }
@@ -73,19 +74,19 @@ pub fn run(options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Plays these programs in a runtime of their own. Whether all results were right.
+/// Runs these programs in a runtime of their own. Returns whether all results were right.
 fn besiege(scene: &Arc<Scene>, builder: Builder, asked: &[usize], span: Duration) -> bool {
     let runtime = Arc::new(builder.build());
     watchdog::start(scene, &runtime);
     let is_right = runtime.block_on(direct(scene, asked, span));
     if !is_right {
-        // Its tasks may wait for ever, and its end for them.
+        // The runtime's tasks may wait for ever, and dropping the runtime would wait for them.
         mem::forget(runtime);
     }
     is_right
 }
 
-/// Looks up the functions of some stalls.
+/// Formats some of the stalls, which looks up the functions of their stacks.
 fn look_at_stall(report: &StallReport) {
     static STALLS: AtomicUsize = AtomicUsize::new(0);
     if STALLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SHOWN) {
@@ -93,7 +94,7 @@ fn look_at_stall(report: &StallReport) {
     }
 }
 
-/// Keeps where the supervisor listens, and lets standard output go to nowhere.
+/// Keeps standard output as the channel to the supervisor, and redirects the programs' standard output to `/dev/null`.
 fn scene(seed: u64) -> std::io::Result<Scene> {
     let line = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     let error = File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
@@ -102,7 +103,7 @@ fn scene(seed: u64) -> std::io::Result<Scene> {
     Ok(Scene { progress, line, error, seed })
 }
 
-/// Says nothing of panics on purpose.
+/// Suppresses the messages of panics that programs make on purpose.
 fn quieten() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -112,7 +113,7 @@ fn quieten() {
     }));
 }
 
-/// Plays act after act. Whether all results were right.
+/// Runs one act after the other. Returns whether all results were right.
 async fn direct(scene: &Arc<Scene>, asked: &[usize], span: Duration) -> bool {
     let mut draws = Draws::new(scene.seed, DIRECTOR);
     let end = Instant::now() + span;
@@ -134,7 +135,7 @@ async fn direct(scene: &Arc<Scene>, asked: &[usize], span: Duration) -> bool {
     true
 }
 
-/// Plays an act, and counts its rounds; nothing if a result was wrong.
+/// Runs one act, and returns the number of its rounds. Returns `None` if a result was wrong.
 async fn play_all(scene: &Arc<Scene>, cast: Vec<usize>, until: Instant) -> Option<u64> {
     let begin = |nth| (nth, spawn(play(scene.clone(), nth, until)));
     let playing: Vec<(usize, JoinHandle<u64>)> = cast.into_iter().map(begin).collect();
@@ -153,7 +154,7 @@ async fn play_all(scene: &Arc<Scene>, cast: Vec<usize>, until: Instant) -> Optio
     Some(sum)
 }
 
-/// Plays rounds of one program, each with draws of its own.
+/// Runs rounds of one program, each with a generator of its own, and returns their number.
 async fn play(scene: Arc<Scene>, nth: usize, until: Instant) -> u64 {
     let progress = &scene.progress[nth];
     progress.plays.store(true, Ordering::SeqCst);

@@ -1,9 +1,10 @@
-//! The siege: programs that use other people's code inside tasks, on a runtime that stops them at random
-//! instants, and changes their attributes and CPUs meanwhile.
+//! The siege: programs that use other people's code inside tasks. The runtime preempts the tasks at random instants,
+//! and changes their attributes and CPUs meanwhile.
 //!
-//! There is a binary for each allocator. Each is two processes: the besieged one, which runs the
-//! [programs](programs), and a [supervisor], which shares no lock with it. What hangs is ended with a picture
-//! of the runtime and all stacks; what fails says by which seed. `cargo xtask siege` runs all of them.
+//! There is a binary for each allocator. Each binary is two processes: the besieged one, which runs the
+//! [programs](programs), and a [supervisor], which shares no lock with it. If a program hangs, the siege prints the
+//! state of the runtime and all stacks, and ends. If a program has a wrong result, the siege prints the seed that
+//! repeats it. `cargo xtask siege` runs all binaries.
 
 pub mod besieged;
 pub mod draws;
@@ -15,27 +16,27 @@ use clap::Parser;
 use runyard::experiments::Switched;
 use std::process::ExitCode;
 
-/// What to run.
+/// The options of a siege.
 #[derive(Parser, Clone, Debug)]
 pub struct Options {
-    /// For how long
+    /// Length of the run in seconds
     #[arg(long, default_value_t = 60, value_name = "N")]
     pub seconds: u64,
-    /// Fixes what is drawn: which programs run together, their rounds, and when tasks are stopped
+    /// Seed of all draws: the programs that run together, their rounds, and the instants of preemptions
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// A feature of the runtime: `NAME` switches it on, `NO_NAME` off
+    /// Feature of the runtime: `NAME` switches it on, `NO_NAME` off
     #[arg(long, value_name = "NAME")]
     pub feature: Vec<Switched>,
-    /// Only these programs, all at once
+    /// Programs to run, at most ten at once; without any, all programs
     #[arg(value_name = "PROGRAM")]
     pub only: Vec<String>,
-    /// This is the process that the supervisor started
+    /// Run as the process that the supervisor starts
     #[arg(long, hide = true)]
     pub besieged: bool,
 }
 
-/// The whole of each binary, but for its allocator.
+/// Runs the whole binary. The binaries differ only in their allocators.
 #[must_use]
 pub fn main() -> ExitCode {
     let options = Options::parse();

@@ -1,4 +1,4 @@
-//! The programs: small uses of other people's code inside tasks, each of which checks its results.
+//! The programs. Each uses other people's code inside tasks in a small way, and checks its results.
 
 mod channels;
 mod compute;
@@ -22,24 +22,24 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// Longer than the watchdog waits, which says more of what hangs.
+/// The timeout of the libraries. It is longer than the watchdog's deadline, as the watchdog reports more about a hang.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The work of a round. It panics if a result is wrong.
 pub type Round = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A program: what it is called, and what a round of it does.
+/// A program: its name, its needs, and its rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// Its name on the command line.
     pub name: &'static str,
     /// Whether it needs a driver of tokio's.
     pub needs_driver: bool,
-    /// A round lasts some milliseconds on a quiet machine.
+    /// Makes a round, which takes some milliseconds on an idle machine.
     pub round: fn(Draws) -> Round,
 }
 
-/// Declares a program by the async function that is a round of it.
+/// Declares a program by the async function of its round.
 macro_rules! program {
     ($family:ident :: $round:ident) => {
         Program { needs_driver: false, ..program!($family::$round, with a driver) }
@@ -53,7 +53,7 @@ macro_rules! program {
     };
 }
 
-/// All of them.
+/// All programs.
 pub const PROGRAMS: &[Program] = &[
     program!(futures::shared),
     program!(futures::unordered),
@@ -93,7 +93,7 @@ pub const PROGRAMS: &[Program] = &[
     program!(threads::libraries),
 ];
 
-/// Waits for all of these tasks; a panic of one is a panic here.
+/// Waits for all of these tasks, and returns their results. It panics if one of them has panicked.
 async fn all<T>(tasks: impl IntoIterator<Item = runyard::JoinHandle<T>>) -> Vec<T> {
     let mut results = Vec::new();
     for task in tasks {

@@ -1,7 +1,7 @@
-//! The process that looks on: it ends the besieged one if that hangs, with the stacks of all its threads.
+//! The supervisor. If the besieged process hangs, it prints the stacks of all its threads and ends it.
 //!
-//! The besieged process says once a second that it is there. It may hang so that it cannot say anything any
-//! more; then silence says it.
+//! The besieged process reports once a second that it runs. A hang may also stop these reports. So the supervisor takes
+//! their absence as a hang as well.
 
 use crate::Options;
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,22 +11,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What the besieged process says of itself on its standard output, a line each.
+/// The reports of the besieged process on its standard output, one a line.
 pub mod said {
-    /// It runs.
+    /// The process runs.
     pub const ALIVE: &str = "alive";
-    /// A program had a wrong result; it has said which.
+    /// A program had a wrong result. The process has printed the program's name.
     pub const FAILED: &str = "failed";
-    /// A program hangs; it has said which.
+    /// A program hangs. The process has printed the program's name.
     pub const HANGS: &str = "hangs";
-    /// All is over, and was right.
+    /// All programs have ended, and their results were right.
     pub const DONE: &str = "done";
 }
 
-/// The longest that the besieged process may say nothing: its watchdog needs a CPU for a moment only.
+/// The longest time between two reports. The watchdog needs only little CPU time for a report.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Runs the besieged process to its end, or ends it.
+/// Runs the besieged process until it ends, or ends it.
 #[must_use]
 pub fn run(options: &Options) -> ExitCode {
     let mut child = start();
@@ -57,7 +57,7 @@ fn start() -> Child {
     command.spawn().expect("the besieged process starts")
 }
 
-/// What the child says, read by a thread so that it can be waited for with a limit.
+/// Reads the child's reports on a thread, so that the wait for a report can have a limit.
 fn lines_of(child: &mut Child) -> Receiver<String> {
     let (to, from) = channel();
     let said = BufReader::new(child.stdout.take().expect("it is a pipe"));
@@ -65,7 +65,7 @@ fn lines_of(child: &mut Child) -> Receiver<String> {
     from
 }
 
-/// Listens until the end. What it was.
+/// Receives the reports until the last one. Returns the verdict.
 fn listen(lines: &Receiver<String>, child: u32) -> &'static str {
     loop {
         match lines.recv_timeout(SILENCE).as_deref() {
@@ -86,7 +86,7 @@ fn listen(lines: &Receiver<String>, child: u32) -> &'static str {
     }
 }
 
-/// The stacks of all threads, by a debugger; where there is none the process ends with a core.
+/// Prints the stacks of all threads by a debugger. Without a debugger it ends the process with a core.
 fn show_stacks(child: u32) {
     threads_of(child);
     let mut debugger = Command::new("gdb");
@@ -107,7 +107,8 @@ fn show_stacks(child: u32) {
     }
 }
 
-/// What the kernel says of each thread: its name, state, CPU times, and where it waits.
+/// Prints the kernel's state of each thread: its name, its state, its CPU times, its signal masks and CPUs, and the
+/// function in which it waits.
 fn threads_of(child: u32) {
     let tasks = std::fs::read_dir(format!("/proc/{child}/task"));
     for task in tasks.into_iter().flatten().flatten() {

@@ -1,5 +1,5 @@
-//! The thread that sees who hangs. It allocates nothing and takes no lock, since a task that is stopped may
-//! hold any.
+//! The watchdog, a thread that finds a program that hangs. It allocates nothing and takes no lock, since a preempted
+//! task may hold any lock.
 
 use crate::programs::PROGRAMS;
 use crate::supervisor::said;
@@ -12,37 +12,37 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest that a round may last. Rounds of some milliseconds last up to some seconds where the siege
-/// takes most of a small machine, and threads that are no workers wait for the turn of whoever is stopped
-/// with their lock.
+/// The longest that a round may last. A round of some milliseconds takes up to some seconds if the siege uses most of a
+/// small machine. In addition, a thread that is not a worker may wait for a lock of a preempted task until that task's
+/// next turn.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How far a program is.
+/// The progress of a program.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Rounds that are over.
+    /// The number of rounds that have ended.
     pub rounds: AtomicU64,
-    /// Whether a round goes on.
+    /// Whether a round is in progress.
     pub plays: AtomicBool,
 }
 
-/// How far all are, by their places in the list of programs.
+/// The state that the besieged process shares with its watchdog.
 #[derive(Debug)]
 pub struct Scene {
-    /// One for each program.
+    /// The progress of each program, in the order of the list of programs.
     pub progress: Vec<Progress>,
-    /// Where the supervisor listens.
+    /// The pipe to the supervisor.
     pub line: File,
-    /// The process's standard error, past the lock that programs take for it.
+    /// The process's standard error, without the lock that programs take for it.
     pub error: File,
     /// The seed of this siege.
     pub seed: u64,
 }
 
 impl Scene {
-    /// Says a line to the supervisor.
+    /// Sends a line to the supervisor.
     pub fn say(&self, what: &str) {
         let mut line = Line::default();
         let _ = writeln!(line, "{what}");
@@ -50,7 +50,7 @@ impl Scene {
     }
 }
 
-/// Text of limited length, in place.
+/// A text of limited length, stored in place.
 struct Line {
     bytes: [u8; 512],
     length: usize,
@@ -77,7 +77,7 @@ impl fmt::Write for Line {
     }
 }
 
-/// Writes without a buffer or a lock.
+/// A file that is written without a buffer or a lock.
 struct Unbuffered<'a>(&'a File);
 
 impl fmt::Write for Unbuffered<'_> {
@@ -86,14 +86,15 @@ impl fmt::Write for Unbuffered<'_> {
     }
 }
 
-/// What was seen of a program last, and since when.
+/// The number of rounds that a program had at the last check, and the time since which it has not changed.
 #[derive(Clone, Copy)]
 struct Seen {
     rounds: u64,
     since: Instant,
 }
 
-/// Starts the thread, which looks until somebody drops the runtime. If that hangs, its silence says so.
+/// Starts the thread, which checks the programs until the runtime is dropped. If the thread itself hangs, the
+/// supervisor notices the missing reports.
 pub fn start(scene: &Arc<Scene>, runtime: &Arc<Runtime>) {
     let (scene, runtime) = (scene.clone(), Arc::downgrade(runtime));
     let watch = move || {
@@ -111,7 +112,7 @@ pub fn start(scene: &Arc<Scene>, runtime: &Arc<Runtime>) {
     thread::Builder::new().name("watchdog".to_owned()).spawn(watch).expect("a thread can be made");
 }
 
-/// The program that hangs, if one does.
+/// Returns a program that hangs, if there is one.
 fn look(scene: &Scene, seen: &mut [Seen]) -> Option<usize> {
     let now = Instant::now();
     for (progress, seen) in scene.progress.iter().zip(&mut *seen) {
@@ -123,7 +124,7 @@ fn look(scene: &Scene, seen: &mut [Seen]) -> Option<usize> {
     seen.iter().position(|seen| now.duration_since(seen.since) > DEADLINE)
 }
 
-/// The picture of what hangs.
+/// Prints the program that hangs, the progress of the others, and the state of the runtime.
 fn tell(scene: &Scene, runtime: &Weak<Runtime>, seen: &[Seen], hangs: usize) {
     let mut out = Unbuffered(&scene.error);
     let (name, seed) = (PROGRAMS[hangs].name, scene.seed);

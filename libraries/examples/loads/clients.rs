@@ -1,5 +1,5 @@
-//! Clients of the service, in another process than that. Each is a thread with a connection; those that saturate it are `wrk`'s,
-//! but over HTTP/2.
+//! The clients of the service, which run in another process. Each is a thread with a connection. `wrk` saturates the
+//! service over HTTP/1 and TLS, and the clients of `http2` over HTTP/2.
 
 #[cfg(feature = "rustls")]
 use crate::tls;
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How many requests for the quick route are due in a second, and over how many connections.
+/// The number of requests for the quick route that are due in a second, and the number of connections for them.
 const RATE: u32 = 300;
 const CONNECTIONS: u32 = 16;
 
-/// How many clients always wait for a slow request.
+/// The number of clients that request the slow route continuously.
 const SLOW_CLIENTS: usize = 4;
 
 /// The protocol that a service and its clients speak.
@@ -26,7 +26,7 @@ pub enum Wire {
     /// HTTP/1 over TLS.
     #[cfg(feature = "rustls")]
     Tls,
-    /// With prior knowledge, in the clear.
+    /// HTTP/2 with prior knowledge, without TLS.
     Http2,
 }
 
@@ -53,17 +53,17 @@ impl Wire {
     }
 }
 
-/// A service, as its clients know it.
+/// The address, protocol and certificate of a service, as its clients need them.
 pub struct Service {
     pub address: SocketAddr,
     pub wire: Wire,
-    /// That of the service, if it has one.
+    /// The certificate of the service. It is empty without TLS.
     pub certificate: Vec<u8>,
 }
 
-/// A connection, over which one request follows the other.
+/// A connection with one request at a time.
 pub trait Client: Send {
-    /// The body of the answer.
+    /// Sends a request, and returns the body of the response.
     fn ask(&mut self, path: &str) -> Result<String, Failure>;
 }
 
@@ -111,14 +111,14 @@ impl<S: Read + Write + Send> Client for Http1<S> {
     }
 }
 
-/// How long a quick request takes, in microseconds.
+/// The quantiles of the time that a quick request takes, in microseconds.
 pub struct Quick {
     pub p50: f64,
     pub p99: f64,
 }
 
-/// Asks for the quick route as often as it is due, however late the answers are. A request that is not answered in time
-/// counts with what it has waited.
+/// Requests the quick route at a fixed rate, however late the responses are. A request whose turn comes only after the
+/// end of `span` is not sent, and counts with its wait so far.
 pub fn open_loop(service: &Service, span: Duration) -> Result<Quick, Failure> {
     let every = Duration::from_secs(1) / RATE;
     let connections = hold(service, CONNECTIONS as usize)?;
@@ -150,7 +150,7 @@ pub fn open_loop(service: &Service, span: Duration) -> Result<Quick, Failure> {
     Ok(Quick { p50: at(0.5), p99: at(0.99) })
 }
 
-/// Clients that always wait for a slow request.
+/// The clients that request the slow route continuously.
 pub struct Background {
     answers: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -162,7 +162,7 @@ impl Background {
         for _ in 0..SLOW_CLIENTS {
             let mut client = service.connect()?;
             let (answers, stop) = (answers.clone(), stop.clone());
-            // It ends with the service.
+            // The thread ends with the service at the latest.
             thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) && client.ask("/slow").is_ok() {
                     answers.fetch_add(1, Ordering::Relaxed);
@@ -172,12 +172,12 @@ impl Background {
         Ok(Background { answers, stop })
     }
 
-    /// How many were answered, and when that was counted.
+    /// Returns the number of responses so far, and the time of the count.
     pub fn answered(&self) -> (usize, Instant) {
         (self.answers.load(Ordering::Relaxed), Instant::now())
     }
 
-    /// How many were answered in a second since then.
+    /// Returns the number of responses in a second since an earlier count.
     pub fn rate_since(&self, (before, then): (usize, Instant)) -> f64 {
         let (now, instant) = self.answered();
         (now - before) as f64 / (instant - then).as_secs_f64()
@@ -190,7 +190,7 @@ impl Drop for Background {
     }
 }
 
-/// How many quick requests are answered in a second, at the most.
+/// Returns the highest number of quick requests that the service answers in a second.
 pub fn saturate(service: &Service, connections: usize, span: Duration) -> Result<f64, Failure> {
     let scheme = match service.wire {
         Wire::Http1 => "http",
@@ -205,10 +205,10 @@ pub fn saturate(service: &Service, connections: usize, span: Duration) -> Result
     let done = done.map_err(|error| format!("wrk does not start: {error}"))?;
     let said = String::from_utf8(done.stdout)?;
     let rate = said.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
-    Ok(rate.ok_or_else(|| format!("wrk says no rate: {said}"))?.trim().parse()?)
+    Ok(rate.ok_or_else(|| format!("wrk printed no rate: {said}"))?.trim().parse()?)
 }
 
-/// So many connections, each of which has asked once.
+/// Opens `connections` connections, and sends one quick request over each of them.
 pub fn hold(service: &Service, connections: usize) -> Result<Vec<Box<dyn Client>>, Failure> {
     let mut held = Vec::new();
     for _ in 0..connections {

@@ -1,4 +1,4 @@
-//! Clients that speak HTTP/2 with prior knowledge: hyper's, on tokio's current-thread runtime.
+//! The clients that speak HTTP/2 with prior knowledge. They use hyper's client on tokio's current-thread runtime.
 
 use crate::Failure;
 use crate::clients::Client;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-/// How many threads saturate the service: as many as `wrk` has if nobody says how many.
+/// The number of threads that saturate the service. It equals the default of `wrk`.
 const THREADS: usize = 2;
 
-/// A connection, over which one request follows the other.
+/// A connection with one request at a time.
 struct Connection {
     address: SocketAddr,
     send: SendRequest<Empty<Bytes>>,
@@ -28,7 +28,7 @@ impl Connection {
         let stream = TcpStream::connect(service).await?;
         stream.set_nodelay(true)?;
         let (send, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-        // It ends with its runtime.
+        // The task ends with its runtime.
         tokio::spawn(connection);
         Ok(Connection { address: service, send })
     }
@@ -47,7 +47,7 @@ fn a_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_io().build()
 }
 
-/// A connection that is driven while an answer is waited for.
+/// A connection that its runtime drives only while a request waits for its response.
 pub struct Blocking {
     runtime: Runtime,
     connection: Connection,
@@ -68,7 +68,8 @@ impl Client for Blocking {
     }
 }
 
-/// How many quick requests are answered in a second, at the most, if each connection has one at a time.
+/// Returns the highest number of quick requests that the service answers in a second, with one request at a time on
+/// each connection.
 pub fn saturate(service: SocketAddr, connections: usize, span: Duration) -> Result<f64, Failure> {
     let end = Instant::now() + span;
     let threads: Vec<_> = (0..THREADS)
@@ -81,7 +82,7 @@ pub fn saturate(service: SocketAddr, connections: usize, span: Duration) -> Resu
     Ok(answers as f64 / span.as_secs_f64())
 }
 
-/// How many answers come until `end`.
+/// Returns the number of responses that arrive until `end`.
 fn ask_until(end: Instant, service: SocketAddr, connections: usize) -> Result<u64, Failure> {
     a_runtime()?.block_on(async {
         let clients: Vec<_> = (0..connections)

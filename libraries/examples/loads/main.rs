@@ -1,4 +1,5 @@
-//! An axum service beside slow requests, under load from another process: on tokio as careful teams run it, and on this runtime.
+//! An axum service beside slow requests, under load from another process. It runs on tokio, in the ways that careful
+//! teams use, and on this runtime.
 //!
 //! ```text
 //! cargo build --release -p runyard-libraries --example loads
@@ -9,11 +10,13 @@
 //! $LOADS table < loads.txt
 //! ```
 //!
-//! The quick route answers with a little JSON. The slow one takes 50 ms of CPU time. Each side is a process of its own, and
-//! sides take turns within each round. An open loop asks for the quick route 300 times a second over 16 connections: each
-//! request counts from when it was due, answered or not. Then `wrk` asks as often as it is answered. One round of `beside` takes a minute.
+//! The quick route answers with a little JSON. The slow route takes 50 ms of CPU time. Each side is a process of its
+//! own, and the sides take turns within each round. An open loop requests the quick route 300 times a second over 16
+//! connections. Each request counts from the time at which it was due, whether or not it was answered. Then `wrk` sends
+//! a request as soon as the previous one is answered. One round of `beside` takes a minute.
 //!
-//! TLS needs the feature `rustls`. `wrk` does not speak HTTP/2: there hyper's client asks, with two threads as `wrk` has.
+//! TLS needs the feature `rustls`. `wrk` does not speak HTTP/2. So hyper's client sends the requests over HTTP/2, from
+//! two threads as `wrk` does.
 
 mod clients;
 mod http2;
@@ -33,7 +36,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-/// Nobody is to be stopped with the allocator's lock. All sides have it.
+/// With this allocator, the runtime preempts no task that holds the allocator's lock. All sides use it.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
@@ -41,15 +44,15 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 const USAGE: &str = "usage: loads beside ROUNDS | alone ROUNDS [http1 | tls | http2] | idle ROUNDS | table | serve SIDE WIRE";
 
-/// For how long each load is measured, and how long it has to get going.
+/// The length of each measurement, and of the warm-up before it.
 const SPAN: Duration = Duration::from_secs(4);
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// How many connections are idle, and for how long.
+/// The number of idle connections, and the time for which they are idle.
 const IDLE: usize = 1_000;
 const IDLE_SPAN: Duration = Duration::from_secs(8);
 
-/// How many connections saturate the quick route alone, and beside the slow one.
+/// The number of connections that saturate the quick route alone, and beside the slow route.
 const MANY: usize = 64;
 const FEW: usize = 16;
 
@@ -72,7 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures every side once a round. Each figure is a line of the output: its load, its side, its name, and itself.
+/// Measures every side once a round. Each line of the output is one figure: its load, its side, its name and its value.
 fn run(what: &str, rounds: &str, wire: &str) -> Result<(), Failure> {
     let (rounds, wire): (usize, _) = (rounds.parse()?, Wire::named(wire)?);
     let load = match wire {
@@ -86,7 +89,7 @@ fn run(what: &str, rounds: &str, wire: &str) -> Result<(), Failure> {
         _ => return Err(USAGE.into()),
     };
     for round in 0..rounds {
-        // Nobody always comes after the same side.
+        // Each round begins with another side, so no side always runs first.
         for nth in 0..sides.len() {
             let side = sides[(nth + round) % sides.len()];
             for (name, figure) in measure(&Server::start(side, wire)?)? {
@@ -97,7 +100,7 @@ fn run(what: &str, rounds: &str, wire: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Figures with their names.
+/// Pairs of a name and a figure.
 type Figures = Vec<(&'static str, f64)>;
 
 type Measure = fn(&Server) -> Result<Figures, Failure>;
@@ -127,7 +130,7 @@ fn alone(server: &Server) -> Result<Figures, Failure> {
     Ok(vec![("p50 us", p50), ("p99 us", p99), ("saturated/s", saturated)])
 }
 
-/// How much of a CPU the process takes, in per cent.
+/// Returns the share of a CPU that the process uses, in per cent.
 fn idle(server: &Server) -> Result<Figures, Failure> {
     let connections = hold(&server.service, IDLE)?;
     thread::sleep(WARM_UP);
@@ -138,7 +141,7 @@ fn idle(server: &Server) -> Result<Figures, Failure> {
     Ok(vec![("CPU %", 100.0 * used.as_secs_f64() / IDLE_SPAN.as_secs_f64())])
 }
 
-/// A process that is a side. It ends when this is dropped, and when this process ends.
+/// The process of one side. It ends when this value is dropped, and when the measuring process ends.
 struct Server {
     process: Child,
     service: Service,
@@ -153,17 +156,17 @@ impl Server {
             .stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let mut line = String::new();
-        let output = process.stdout.take().ok_or("the side has an output")?;
+        let output = process.stdout.take().ok_or("the side has no output")?;
         BufReader::new(output).read_line(&mut line)?;
         let (address, certificate) =
-            line.trim_end_matches('\n').split_once(' ').ok_or("the side says where")?;
+            line.trim_end_matches('\n').split_once(' ').ok_or("the side printed no address")?;
         let byte = |nth| u8::from_str_radix(&certificate[nth..nth + 2], 16);
         let certificate = (0..certificate.len()).step_by(2).map(byte).collect::<Result<_, _>>()?;
         let service = Service { address: address.parse()?, wire, certificate };
         Ok(Server { process, service })
     }
 
-    /// The CPU time of all its threads that still live.
+    /// Returns the CPU time of all live threads of the process.
     fn cpu_time(&self) -> Result<Duration, Failure> {
         let mut used = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
@@ -176,7 +179,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! The service on each side.
+//! The service of each side.
 
 use crate::Failure;
 use crate::clients::{Service, Wire};
@@ -25,11 +25,11 @@ use tokio::task::spawn_blocking;
 #[cfg(feature = "rustls")]
 use tokio_rustls::rustls::ServerConfig;
 
-/// How much CPU time a slow request takes.
+/// The CPU time that a slow request takes.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// So many steps as a slow request takes. They are measured once: a handler that read the clock of its CPU time would have the
-/// kernel look at its slice each time.
+/// The number of steps in a slow request. It is measured once: a handler that read the clock of its CPU time would make
+/// the kernel check the thread's slice at each reading.
 static STEPS: LazyLock<u64> = LazyLock::new(|| {
     const BEFORE_A_LOOK: u64 = 50_000;
     let mut steps = 0;
@@ -41,22 +41,22 @@ static STEPS: LazyLock<u64> = LazyLock::new(|| {
     steps
 });
 
-/// Where the slow handler computes.
+/// The runtime of a service, and the place where its slow handler computes.
 #[derive(Clone, Copy, Debug)]
 pub enum Side {
-    /// On tokio, where it is.
+    /// The slow handler computes in place, on tokio.
     Tokio,
-    /// On a thread of tokio's for blocking functions.
+    /// The slow handler computes on a thread of tokio's for blocking functions.
     TokioBlocking,
-    /// On a pool of rayon's, of which the threads have nice 19.
+    /// The slow handler computes on a pool of rayon's, whose threads have nice 19.
     TokioRayon,
-    /// On this runtime, where it is.
+    /// The slow handler computes in place, on this runtime.
     Runyard,
-    /// In a task at nice 19.
+    /// The slow handler computes in a task at nice 19.
     RunyardNice,
-    /// In a task of SCHED_IDLE.
+    /// The slow handler computes in a SCHED_IDLE task.
     RunyardIdle,
-    /// In a task group that may use half of the machine.
+    /// The slow handler computes in a task group that may use half of the machine.
     RunyardLimited,
 }
 
@@ -84,15 +84,15 @@ impl Side {
     }
 }
 
-/// Where a service listens, and how it speaks there.
+/// The listener of a service, and its protocol.
 pub enum Entrance {
-    /// In the clear, HTTP/1 or HTTP/2 as each client likes.
+    /// Connections without TLS. Each client chooses HTTP/1 or HTTP/2.
     Plain(net::TcpListener),
     #[cfg(feature = "rustls")]
     Tls(net::TcpListener, Arc<ServerConfig>),
 }
 
-/// An entrance at any port, and what its clients are to know of it.
+/// Opens an entrance at a free port. Returns it with the data that its clients need.
 pub fn open(wire: Wire) -> Result<(Entrance, Service), Failure> {
     let listener = net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
@@ -151,7 +151,7 @@ fn on_tokio(
     runtime.block_on(async {
         match entrance {
             Entrance::Plain(listener) => {
-                // As the other side has it.
+                // `runyard::serve` sets TCP_NODELAY on its connections as well.
                 let listener =
                     TcpListener::from_std(listener)?.tap_io(|stream| _ = stream.set_nodelay(true));
                 axum::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
@@ -200,7 +200,7 @@ async fn quick() -> Json<[u32; 3]> {
     Json([1, 2, 3])
 }
 
-/// Computes without an await, as code that nobody wrote for a server.
+/// Computes without an await, like code that was not written for a server.
 async fn slow() -> &'static str {
     compute()
 }
@@ -211,19 +211,19 @@ async fn slow_blocking() -> Result<&'static str, StatusCode> {
 
 async fn slow_in_pool(State(pool): State<Arc<ThreadPool>>) -> Result<&'static str, StatusCode> {
     let (send, receive) = oneshot::channel();
-    // The client may have gone.
+    // The send fails if the client has disconnected.
     pool.spawn(move || _ = send.send(compute()));
     receive.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// A pool with a thread for each CPU.
+/// Makes a pool with a thread for each CPU.
 fn demoted_pool() -> Result<Arc<ThreadPool>, Failure> {
-    // Of the calling thread, as Linux has it.
-    let demote = |_| setpriority_process(None, 19).expect("everybody may ask for less");
+    // On Linux the nice value that this call sets is the calling thread's.
+    let demote = |_| setpriority_process(None, 19).expect("every thread may ask for less");
     Ok(Arc::new(ThreadPoolBuilder::new().start_handler(demote).build()?))
 }
 
-/// Answers in a task of its own.
+/// Runs the handler in a task of its own.
 async fn in_task(State(task): State<TaskBuilder>, request: Request, next: Next) -> Response {
     let answer = task.spawn(next.run(request)).await;
     answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
@@ -240,7 +240,7 @@ fn take(steps: u64) {
     }
 }
 
-/// The CPU time that the calling thread has used.
+/// Returns the CPU time that the calling thread has used.
 fn cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)

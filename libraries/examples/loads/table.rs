@@ -1,15 +1,15 @@
-//! Medians over the rounds, and their ranges.
+//! The medians over the rounds, and their ranges.
 
 use crate::Failure;
 use std::io::BufRead;
 
-/// The figures of one name, of one side under one load.
+/// All figures with the same load, side and name.
 struct Row {
     key: String,
     figures: Vec<f64>,
 }
 
-/// Reads the lines of any number of runs. Prints each figure in the order in which it came first.
+/// Reads the lines of any number of runs. Prints the figures in the order in which their names first appear.
 pub fn print(lines: impl BufRead) -> Result<(), Failure> {
     let mut rows: Vec<Row> = Vec::new();
     for (nth, line) in lines.lines().enumerate() {

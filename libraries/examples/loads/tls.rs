@@ -14,7 +14,7 @@ use tokio_rustls::{TlsAcceptor, server};
 
 const NAME: &str = "localhost";
 
-/// The configuration of a service, and the certificate that its clients are to trust.
+/// Returns the configuration of a service, and the certificate that its clients must trust.
 pub fn service() -> Result<(Arc<ServerConfig>, Vec<u8>), Failure> {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -25,7 +25,7 @@ pub fn service() -> Result<(Arc<ServerConfig>, Vec<u8>), Failure> {
     Ok((Arc::new(config), certificate.to_vec()))
 }
 
-/// A client's side of a connection. It shakes hands with the first request.
+/// Returns the client's side of a connection. The first request does the handshake.
 pub fn secure(
     stream: net::TcpStream,
     certificate: &[u8],
@@ -37,7 +37,8 @@ pub fn secure(
     Ok(StreamOwned::new(client, stream))
 }
 
-/// Shakes hands with one client after the other, on each side. That is over soon, and no part of what is measured.
+/// A listener that does one TLS handshake after the other. Both runtimes use it. The handshakes end early and are not
+/// measured.
 pub struct Listener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
@@ -52,7 +53,7 @@ impl Listener {
         loop {
             let (stream, from) = self.tcp.accept().await?;
             stream.set_nodelay(true)?;
-            // `wrk` first connects to see whether somebody listens, and goes.
+            // `wrk` first connects without a handshake, to see whether the service listens, and disconnects.
             if let Ok(stream) = self.acceptor.accept(stream).await {
                 return Ok((stream, from));
             }
@@ -68,7 +69,7 @@ impl axum::serve::Listener for Listener {
         loop {
             match self.next().await {
                 Ok(accepted) => return accepted,
-                Err(error) => eprintln!("loads: no connection: {error}"),
+                Err(error) => eprintln!("loads: accept failed: {error}"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Clients of the service, which measure it. They are plain threads of the same process.
+//! The clients of the service, which measure it. They are plain threads of the same process.
 
 use crate::orders::Failure;
 use std::env;
@@ -9,27 +9,27 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Between two orders.
+/// The time between two orders.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// How many clients ask for reports, of tenants that pay and of those on trial.
+/// The number of clients that request reports for a paying tenant. As many request them for a tenant on trial.
 const REPORTERS: usize = 2;
 
 const SECONDS: f64 = 3.0;
 
-/// What the clients have seen.
+/// The measurements of the clients.
 pub struct Measured {
-    /// How long orders took, from when they were due, the shortest first.
+    /// The times that orders took, counted from when they were due, in ascending order.
     pub orders: Vec<Duration>,
-    /// How late the heart beat, the earliest first.
+    /// The lateness of each heartbeat, in ascending order.
     pub beats: Vec<Duration>,
-    /// How many reports were answered.
+    /// The number of reports for paying tenants.
     pub nr_paid: usize,
-    /// And of them to tenants on trial.
+    /// The number of reports for tenants on trial.
     pub nr_trial: usize,
 }
 
-/// What clients do, and who is told what they have seen.
+/// The length of the run, and the function that receives the measurements.
 pub struct Load {
     span: Duration,
     tell: Box<dyn FnOnce(&Measured) + Send>,
@@ -40,13 +40,14 @@ impl Load {
         Load { span, tell: Box::new(tell) }
     }
 
-    /// For as many seconds as the program is asked for. Prints a table.
+    /// Makes a load that lasts for the seconds of the first argument and prints a table.
     pub fn from_arguments() -> Result<Load, Failure> {
         let seconds = env::args().nth(1).map_or(Ok(SECONDS), |text| text.parse())?;
         Ok(Load::new(Duration::try_from_secs_f64(seconds)?, print))
     }
 
-    /// Starts the clients. Returns where the heart tells its beats, and a future that is ready when the clients have gone.
+    /// Starts the clients. Returns the channel for the heartbeat's measurements, and a future that is ready when the
+    /// clients have ended.
     pub fn start(self, service: SocketAddr) -> (Sender<Duration>, impl Future<Output = ()> + Send) {
         let (beat, beats) = channel();
         let (end, ends) = oneshot::channel::<()>();
@@ -67,7 +68,10 @@ fn print(measured: &Measured) {
         let nth = |part| waited[((waited.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
         println!("{name:<9} {:8.2}  {:8.2}   {:8.2}", nth(0.5), nth(0.99), nth(1.0));
     }
-    println!("reports: {} to who pays, {} to who is on trial", measured.nr_paid, measured.nr_trial);
+    println!(
+        "reports: {} for paying tenants, {} for trial tenants",
+        measured.nr_paid, measured.nr_trial
+    );
 }
 
 fn run(service: SocketAddr, span: Duration, beats: &Receiver<Duration>) -> Measured {
@@ -110,7 +114,7 @@ fn reports(service: SocketAddr, tenant: &'static str, until: Instant) -> usize {
     answers
 }
 
-/// A connection, over which one request follows the other.
+/// A connection with one request at a time.
 pub struct Client {
     stream: BufReader<TcpStream>,
     tenant: &'static str,
@@ -123,7 +127,7 @@ impl Client {
         Client { stream: BufReader::new(stream), tenant }
     }
 
-    /// The body of the answer.
+    /// Sends a request, and returns the body of the response.
     pub fn ask(&mut self, method: &str, path: &str, body: &str) -> String {
         let (tenant, length) = (self.tenant, body.len());
         let request = format!(

@@ -1,4 +1,4 @@
-//! What the service does, on tokio and on Runyard alike.
+//! The handlers of the service, which are the same on tokio and on Runyard.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,25 +15,25 @@ use std::{env, fs, io, process};
 
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// An order: its number, and what is to be paid.
+/// The number of an order, and its price in cents.
 type Order = (i64, i64);
 
-/// For how long a query may wait for a connection or for the database.
+/// The longest that a query may wait for a connection or for the database.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many of the latest orders are listed.
+/// The number of latest orders that a list has.
 const LISTED: i64 = 10;
 
-/// Of how many orders a report is.
+/// The number of orders in a report.
 const REPORTED: i64 = 1_000;
 
-/// How many steps it takes to tax an order: a report computes for several milliseconds.
+/// The number of steps that the tax of one order takes. A report computes for several milliseconds.
 const STEPS: u32 = 20_000;
 
-/// Between two beats of the heart.
+/// The time between two heartbeats.
 pub const BEAT: Duration = Duration::from_millis(5);
 
-/// The latest orders.
+/// Returns the latest orders.
 pub async fn list(
     State(pool): State<SqlitePool>,
 ) -> Result<Json<Vec<Order>>, (StatusCode, String)> {
@@ -41,7 +41,7 @@ pub async fn list(
     orders.fetch_all(&pool).await.map(Json).map_err(|error| refused(&error))
 }
 
-/// A new order. Answers with its number.
+/// Adds an order, and returns its number.
 pub async fn add(
     State(pool): State<SqlitePool>,
     Json(cents): Json<i64>,
@@ -50,7 +50,7 @@ pub async fn add(
     insert.map(|done| Json(done.last_insert_rowid())).map_err(|error| refused(&error))
 }
 
-/// The tax of the first orders. It computes without an await, as code that nobody wrote for a server.
+/// Returns the tax of the first orders. It computes without an await, like code that was not written for a server.
 pub async fn report(State(pool): State<SqlitePool>) -> Result<Json<i64>, (StatusCode, String)> {
     let orders = query_as("SELECT id, cents FROM orders ORDER BY id LIMIT ?").bind(REPORTED);
     let orders: Vec<Order> = orders.fetch_all(&pool).await.map_err(|error| refused(&error))?;
@@ -68,7 +68,8 @@ fn refused(error: &sqlx::Error) -> (StatusCode, String) {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-/// Beats, and tells how late each beat was, until nobody listens. It needs no database: it would wait for that as others do.
+/// Sends the lateness of each beat, until the receiver is dropped. It does not use the database, for which it would
+/// have to wait as the requests do.
 pub async fn heartbeat(beats: Sender<Duration>) {
     let mut due = Instant::now() + BEAT;
     loop {
@@ -80,7 +81,7 @@ pub async fn heartbeat(beats: Sender<Duration>) {
     }
 }
 
-/// A database in a temporary folder, which goes with it.
+/// A database in a temporary folder. The folder is removed when this value is dropped.
 pub struct Database(PathBuf);
 
 impl Database {
@@ -92,7 +93,7 @@ impl Database {
         Ok(Database(folder))
     }
 
-    /// Opens it, with the orders that a report is of.
+    /// Opens the database, and fills it with the orders of a report.
     pub async fn open(&self) -> sqlx::Result<SqlitePool> {
         let options = SqliteConnectOptions::new()
             .filename(self.0.join("orders.db"))

@@ -1,7 +1,7 @@
-//! A service by axum and sqlx on Runyard. [`tokio.rs`](tokio.rs) is the same service before it was ported; the guide
-//! `docs/guides/from-tokio.md` shows how the two differ.
+//! A service by axum and sqlx on Runyard. [`tokio.rs`](tokio.rs) is the same service before it was ported. The guide
+//! `docs/guides/from-tokio.md` shows their differences.
 //!
-//! It measures itself for some seconds, by clients in the same process, and ends.
+//! The service measures itself for some seconds, by clients in the same process, and ends.
 
 mod load;
 mod orders;
@@ -17,7 +17,7 @@ use runyard::{Allocator, Group, Handle, Limit, Task, TaskBuilder};
 use sqlx::SqlitePool;
 use tokio::net::TcpListener;
 
-/// Nobody is to be stopped with the allocator's lock.
+/// With this allocator, the runtime preempts no task that holds the allocator's lock.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
@@ -47,13 +47,13 @@ fn app(pool: SqlitePool, trial: Group) -> Router {
         .with_state(pool)
 }
 
-/// Answers in a task of its own.
+/// Runs the handler in a task of its own.
 async fn in_task(State(task): State<TaskBuilder>, request: Request, next: Next) -> Response {
     let answer = task.spawn(next.run(request)).await;
     answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-/// Tenants on trial share what their group may use.
+/// Runs the requests of tenants on trial in a group, which limits their CPU time.
 async fn by_tenant(State(trial): State<Group>, request: Request, next: Next) -> Response {
     if request.headers().get("tenant").is_some_and(|tenant| tenant == "trial") {
         return in_task(State(Task::builder().group(&trial)), request, next).await;

@@ -23,7 +23,7 @@ fn on_trial(runtime: &Runtime) -> Group {
     runtime.group("trial").limit(Limit::percent_of_machine(20.0)).create().unwrap()
 }
 
-/// A service that goes on until the runtime ends.
+/// Starts a service that serves until the runtime ends.
 fn start(runtime: &Runtime, trial: Group, database: &Database) -> SocketAddr {
     runtime.block_on(async {
         let pool = database.open().await.unwrap();
@@ -44,7 +44,7 @@ fn answers_are_what_the_handlers_return() {
         let mut client = Client::connect(address, tenant);
         assert_eq!(client.ask("POST", "/orders", "700"), id.to_string());
         assert!(client.ask("GET", "/orders", "").starts_with(&format!("[[{id},700],[")));
-        // A fifth of 100, 200, .. 100,000.
+        // A report is a fifth of the sum of 100, 200, .. 100,000.
         assert_eq!(client.ask("GET", "/report", ""), "10010000");
     }
 }
@@ -78,7 +78,7 @@ fn a_tenant_on_trial_is_throttled_and_who_pays_is_not_counted() {
     });
 }
 
-/// In which group a request is answered, and by which policy.
+/// Returns the group and the policy of the task that handles the request.
 async fn who() -> String {
     let task = Task::current();
     format!("{:?} {:?}", task.group().map(|group| group.path()), task.policy())
@@ -110,7 +110,7 @@ fn requests_have_the_group_of_their_tenant_and_the_policy_of_their_route() {
         .unwrap();
 }
 
-/// A demoted request computes until another one was answered. There is one CPU.
+/// There is one CPU. A demoted request computes until another request has been answered.
 #[test]
 fn a_demoted_request_lets_others_go_first() {
     let runtime = runtime(1);

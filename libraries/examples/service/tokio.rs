@@ -1,7 +1,7 @@
-//! A service by axum and sqlx on tokio. [`runyard.rs`](runyard.rs) is the same service after it was ported; the guide
-//! `docs/guides/from-tokio.md` shows how the two differ.
+//! A service by axum and sqlx on tokio. [`runyard.rs`](runyard.rs) is the same service after it was ported. The guide
+//! `docs/guides/from-tokio.md` shows their differences.
 //!
-//! It measures itself for some seconds, by clients in the same process, and ends.
+//! The service measures itself for some seconds, by clients in the same process, and ends.
 
 mod load;
 mod orders;

@@ -1,4 +1,5 @@
-//! sqlx on tasks of the runtime: its pools, its databases, and what each of them does outside of the runtime's tasks.
+//! sqlx on tasks of the runtime: its pools, its databases, and the work that each of them does outside the runtime's
+//! tasks.
 
 #[path = "../../../crates/runtime/tests/common/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -16,17 +17,17 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// For how long anything may wait here that is to happen.
+/// The longest wait for a database or a connection. It bounds a test that fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often the heartbeat must have beaten until a slow query is let go.
+/// The number of heartbeats during which a slow query must wait.
 const BEATS: u64 = 20;
 
 fn a_runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).enable_tokio().build()
 }
 
-/// Starts a real-time task that counts, once a millisecond, as long as the runtime lives.
+/// Starts a real-time task that counts once a millisecond, until the runtime ends.
 fn heartbeat() -> Arc<AtomicU64> {
     let beats = Arc::new(AtomicU64::new(0));
     let counts = beats.clone();

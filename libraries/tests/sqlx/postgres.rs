@@ -1,4 +1,4 @@
-//! Postgres, by its protocol over a socket of the file system. Each test has a server of its own, which it starts.
+//! Postgres, by its protocol over a Unix socket. Each test starts a server of its own.
 
 mod server;
 
@@ -27,7 +27,7 @@ fn tasks_share_a_pool() {
             let pool = pool.clone();
             tasks.spawn(async move {
                 let mut connection = pool.acquire().await.unwrap();
-                // One that is dropped, and one that is committed.
+                // The first transaction is dropped, and the second one is committed.
                 for commits in [false, true] {
                     let mut transaction = connection.begin().await.unwrap();
                     for value in 0..10_i64 {
@@ -50,7 +50,7 @@ fn tasks_share_a_pool() {
     });
 }
 
-/// A query waits for a lock that is let go when the heartbeat has beaten often enough. There is one CPU.
+/// There is one CPU. A query waits for a lock, which the test releases after [`BEATS`] heartbeats.
 #[test]
 fn a_heartbeat_goes_on_beside_a_slow_query() {
     let server = Server::start("slow");
@@ -60,7 +60,7 @@ fn a_heartbeat_goes_on_beside_a_slow_query() {
         let tokio = runtime.handle().tokio().unwrap().clone();
         runtime.block_on(async {
             let pool = pool(options, 2).await;
-            // The upkeep of the pool, which is a task of tokio's as long as the pool is open.
+            // The upkeep of the pool is a task of tokio's while the pool is open.
             until(|| tokio.metrics().num_alive_tasks() == 1);
             let mut holds = pool.acquire().await.unwrap();
             query("SELECT pg_advisory_lock(1)").execute(&mut *holds).await.unwrap();

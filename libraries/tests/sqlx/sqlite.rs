@@ -1,4 +1,4 @@
-//! SQLite: each connection has a kernel thread of its own, which runs its queries. The tasks that ask wait meanwhile.
+//! SQLite: each connection has a kernel thread of its own, which runs its queries. The requesting tasks wait meanwhile.
 
 use crate::common::{ends, until};
 use crate::{BEATS, PATIENCE, a_runtime, heartbeat};
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{env, fs, process, thread};
 
-/// Counts without an end.
+/// A query that counts without an end.
 const ENDLESS: &str =
     "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
 
-/// A folder for a database, which goes with it.
+/// The folder of a database. It is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -92,7 +92,7 @@ fn a_transaction_that_is_dropped_is_rolled_back() {
     });
 }
 
-/// A query that has no end is stopped by SQLite when the heartbeat has beaten often enough. There is one CPU.
+/// There is one CPU. SQLite interrupts a query without an end after [`BEATS`] heartbeats.
 #[test]
 fn a_heartbeat_goes_on_beside_a_slow_query() {
     ends(|| {
@@ -109,14 +109,15 @@ fn a_heartbeat_goes_on_beside_a_slow_query() {
     });
 }
 
-/// Lets the connection's queries go on until there were so many beats more.
+/// Makes SQLite interrupt the connection's queries after [`BEATS`] further heartbeats.
 async fn stops_after(connection: &mut SqliteConnection, beats: Arc<AtomicU64>) {
     let last = beats.load(Ordering::SeqCst) + BEATS;
     let mut handle = connection.lock_handle().await.unwrap();
     handle.set_progress_handler(1_000, move || beats.load(Ordering::SeqCst) < last);
 }
 
-/// The thread is no worker's, and may run on each CPU of the process, though a task of one CPU started it.
+/// The thread is not a worker. It may run on every CPU of the process, although a task that is bound to one CPU started
+/// it.
 #[test]
 fn queries_run_on_a_thread_of_the_connection() {
     let seen = Arc::new(Mutex::new(None));
@@ -141,7 +142,7 @@ fn queries_run_on_a_thread_of_the_connection() {
     assert_eq!(cpus, thread::available_parallelism().unwrap());
 }
 
-/// A pool looks after its connections in a task of tokio's, as long as it is open.
+/// A pool maintains its connections in a task of tokio's while the pool is open.
 #[test]
 fn the_upkeep_of_a_pool_escapes() {
     let folder = Folder::new("upkeep");

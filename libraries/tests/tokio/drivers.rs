@@ -1,4 +1,4 @@
-//! What holds with each driver.
+//! The behaviour that is the same with each driver.
 
 use super::with_each_driver;
 use crate::common::{ends, ms, spin, until};
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
-/// Echoes on each connection, in a task for each.
+/// Echoes the bytes of each connection, in a task for each connection.
 async fn echo(listener: TcpListener) -> io::Result<()> {
     loop {
         let (mut stream, _) = listener.accept().await?;
@@ -24,7 +24,7 @@ async fn echo(listener: TcpListener) -> io::Result<()> {
     }
 }
 
-/// Sends so many bytes, each after the echo of the last one.
+/// Sends `bytes` bytes. Each byte follows the echo of the previous one.
 async fn ask(mut stream: TcpStream, bytes: u8) {
     for sent in 0..bytes {
         stream.write_all(&[sent]).await.unwrap();
@@ -79,8 +79,8 @@ fn tasks_read_files_by_tokio() {
     });
 }
 
-/// A task that computes is preempted for one that tokio wakes: with one worker, the first is in one poll until the second
-/// has been woken ten times.
+/// A task that tokio wakes preempts a task that computes. There is one worker, and the computing task stays in one poll
+/// until the other task has been woken ten times.
 #[test]
 fn who_is_woken_by_tokio_preempts() {
     with_each_driver(|builder| {
@@ -109,7 +109,7 @@ fn who_is_woken_by_tokio_preempts() {
     });
 }
 
-/// More threads run tasks at a time than there are slots: those that were spares know the driver too.
+/// More threads run tasks at a time than there are slots, so spare threads take part. They know the driver too.
 #[test]
 fn every_thread_knows_the_driver() {
     const THREADS: usize = 12;
@@ -142,7 +142,7 @@ fn block_on_knows_the_driver_and_forgets_it() {
         let driver = handle.tokio().unwrap().id();
         runtime.block_on(async {
             assert_eq!(Handle::current().id(), driver);
-            // Within another one, and after it.
+            // The driver is also current within a nested `block_on`, and after it.
             handle.block_on(async { assert_eq!(Handle::current().id(), driver) });
             assert_eq!(Handle::current().id(), driver);
         });
@@ -157,7 +157,7 @@ fn hooks_know_the_driver() {
         let count = |known: &Arc<AtomicUsize>| {
             let known = known.clone();
             move || {
-                // As a library that says goodbye over the network.
+                // A hook may wait for tokio, like a library that closes its network connections.
                 Handle::current().block_on(tokio::time::sleep(ms(1)));
                 known.fetch_add(1, Ordering::SeqCst);
             }
@@ -171,7 +171,8 @@ fn hooks_know_the_driver() {
     });
 }
 
-/// A guard that is forgotten leaves its thread one level deeper, which tokio's guards check as they are dropped.
+/// A task forgets a guard of tokio's, so its thread stays one level deeper in tokio's stack of contexts. Tokio's guards
+/// check that level when they are dropped.
 #[test]
 fn a_task_that_forgets_a_guard_harms_nobody() {
     with_each_driver(|builder| {
@@ -185,7 +186,7 @@ fn a_task_that_forgets_a_guard_harms_nobody() {
     });
 }
 
-/// Everything of tokio's that waits is dropped with its task.
+/// Each timer or socket of tokio's for which a task waits is dropped with the task.
 #[test]
 fn a_runtime_ends_while_tasks_wait_for_tokio() {
     with_each_driver(|builder| {
@@ -221,7 +222,7 @@ fn a_runtime_lives_within_a_task_of_tokio() {
     });
 }
 
-/// Tasks are stopped at random instants, with tokio's locks too.
+/// Tasks are preempted at random instants, also while they hold tokio's locks.
 #[test]
 fn tokio_goes_on_where_tasks_are_stopped_anywhere() {
     with_each_driver(|builder: Builder| {

@@ -1,11 +1,11 @@
-//! What holds if somebody else has the tokio runtime.
+//! The behaviour with a tokio runtime that the program owns.
 
 use super::a_tokio_runtime;
 use crate::common::ms;
 use runyard::{Runtime, spawn};
 use tokio::net::TcpListener;
 
-/// Its timers panic, its sockets return errors, and nobody waits for ever.
+/// Timers of the ended tokio runtime panic and its sockets return errors, so no task waits for ever.
 #[test]
 fn a_tokio_runtime_that_ends_first_hangs_nobody() {
     let tokio = a_tokio_runtime();
@@ -25,7 +25,7 @@ fn a_tokio_runtime_that_ends_first_hangs_nobody() {
     });
 }
 
-/// Tasks that tokio starts are tokio's, and results come across.
+/// A task that tokio starts runs on tokio, and tasks of this runtime receive its result.
 #[test]
 fn a_task_of_tokio_is_awaited() {
     let tokio = a_tokio_runtime();

@@ -1,6 +1,6 @@
-//! Tasks use what needs a tokio runtime: tokio's timers, sockets and files, and libraries on these.
+//! Tasks use code that needs a tokio runtime: tokio's timers, sockets and files, and libraries that use them.
 //!
-//! What must hold whoever drives is tested with each driver.
+//! Behaviour that does not depend on the driver is tested with each driver.
 
 #[path = "../../../crates/runtime/tests/trust/child.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -20,12 +20,12 @@ use tokio::runtime;
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// A tokio runtime that somebody else has, which drives on a thread of its own.
+/// Returns a tokio runtime that drives on a thread of its own.
 fn a_tokio_runtime() -> runtime::Runtime {
     runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// Calls `test` with the builder of a runtime for each driver that there is.
+/// Calls `test` with the builder of a runtime, once for each kind of driver.
 fn with_each_driver(test: impl Fn(Builder)) {
     let tokio = a_tokio_runtime();
     test(Runtime::builder().tokio(tokio.handle().clone()));

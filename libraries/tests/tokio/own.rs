@@ -1,4 +1,4 @@
-//! What holds if the runtime has a driver of its own.
+//! The behaviour with the runtime's own driver.
 
 use crate::child;
 use crate::common::{ends, ms, until};
@@ -9,10 +9,11 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// A part of what the runtime says of tasks that tokio started.
+/// A part of the runtime's warning about tasks that tokio started.
 const SAID: &str = "something called tokio::spawn";
 
-/// How often a process of its own said that, which runs the test `name`.
+/// Runs the test `name` in a process of its own, and returns the number of warnings there. In that process it runs
+/// `body`, and returns nothing.
 fn times_said(name: &str, body: impl FnOnce()) -> Option<usize> {
     let end = child::run(Duration::from_secs(60), &[], name, body)?;
     assert!(end.status.is_some_and(|status| status.success()), "{}", end.said);
@@ -29,7 +30,7 @@ fn what_escapes_is_said_once() {
         let runtime = a_runtime();
         runtime.block_on(async {
             for _ in 0..3 {
-                // As a library does that knows tokio only.
+                // A library that knows only tokio spawns in this way.
                 let escapes = async { tokio::spawn(tokio::time::sleep(ms(1))).await };
                 spawn(escapes).await.unwrap().unwrap();
             }
@@ -45,7 +46,7 @@ fn what_does_not_escape_is_not_said() {
     let said = times_said("own::what_does_not_escape_is_not_said", || {
         a_runtime().block_on(async {
             spawn(tokio::time::sleep(ms(1))).await.unwrap();
-            // On a thread for blocking functions.
+            // tokio reads files on a thread for blocking functions.
             spawn(tokio::fs::read("/proc/self/status")).await.unwrap().unwrap();
         });
     });
@@ -62,7 +63,7 @@ fn what_escapes_is_counted() {
     until(|| tokio.metrics().num_alive_tasks() == 0);
 }
 
-/// A task on the driver's thread belongs to the runtime for which that drives.
+/// A task on the driver's thread belongs to the runtime of that driver.
 #[test]
 fn a_task_that_escaped_spawns() {
     let runtime = a_runtime();
@@ -77,14 +78,14 @@ fn a_task_that_escaped_spawns() {
     assert_ne!(here, there);
 }
 
-/// The driver serves whoever waits while the runtime ends, and is gone when that is over.
+/// The driver serves the tasks that wait while the runtime ends. It ends after them.
 #[test]
 fn the_driver_ends_last() {
     let served = Arc::new(AtomicBool::new(false));
     let serves = served.clone();
     let runtime = a_runtime();
     let tokio = runtime.handle().tokio().unwrap().clone();
-    // In the middle of a poll, which the end of the runtime waits for.
+    // The function waits for tokio in the middle of a poll, and the end of the runtime waits for that poll.
     let (begins, begun) = std::sync::mpsc::channel();
     runtime.spawn_blocking(move || {
         begins.send(()).unwrap();
@@ -97,7 +98,7 @@ fn the_driver_ends_last() {
     assert!(tokio.block_on(tokio.spawn(async {})).is_err());
 }
 
-/// Its own end must not wait for the thread on which it was asked for.
+/// The end of a runtime must not wait for the thread that requested it.
 #[test]
 fn a_runtime_ends_on_the_thread_of_its_driver() {
     for how in [drop, Runtime::shutdown_background, |it: Runtime| it.shutdown_timeout(ms(60_000))] {
@@ -124,8 +125,8 @@ fn runtimes_have_a_driver_each() {
     }
 }
 
-/// Code that polls by itself may bring a waker that panics. The driver cannot go on after that, which is said, and the
-/// runtime ends all the same.
+/// Code in a task may poll a timer of tokio's with a waker that panics. The driver cannot go on after that. The runtime
+/// reports the panic, and still ends.
 #[test]
 fn a_waker_that_panics_in_the_driver_hangs_no_end() {
     struct Panics;
@@ -145,7 +146,7 @@ fn a_waker_that_panics_in_the_driver_hangs_no_end() {
             assert!(sleeps.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             std::future::pending::<()>().await;
         });
-        // The tokio runtime has ended.
+        // The loop ends when the tokio runtime has ended.
         until(|| runtime.block_on(async { tokio.spawn(async {}).await.is_err() }));
         assert!(!polls.is_finished());
     });

@@ -1,4 +1,4 @@
-//! What holds as workers that are out of work drive the runtime's own driver.
+//! The behaviour while idle workers drive the runtime's own driver.
 
 use crate::common::{Flag, ends, ms, spin, until};
 use runyard::{Runtime, spawn, time, yield_now};
@@ -10,13 +10,14 @@ use std::thread;
 
 const THREAD: &str = "runyard-driver";
 
-/// A runtime with that many workers; none if tasks are not preempted here. Then only the thread drives.
+/// Returns a runtime with that many workers, or `None` if the runtime cannot preempt tasks here. Then only the driver's
+/// thread drives.
 fn a_runtime(workers: usize) -> Option<Runtime> {
     let runtime = Runtime::builder().workers(workers).enable_tokio().build();
     runtime.preempts().then_some(runtime)
 }
 
-/// A foreign waker that does something.
+/// A foreign waker that calls a function.
 struct Does<F: Fn()>(F);
 
 impl<F: Fn() + Send + Sync + 'static> Wake for Does<F> {
@@ -25,7 +26,8 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Does<F> {
     }
 }
 
-/// A waker of a timer of tokio's that is due in a millisecond; while the result lives.
+/// Starts a timer of tokio's that expires in a millisecond and then calls `does`. Dropping the result cancels the
+/// timer.
 fn in_a_while(runtime: &Runtime, does: impl Fn() + Send + Sync + 'static) -> impl Sized {
     let _entered = runtime.handle().tokio().unwrap().enter();
     let mut sleeps = Box::pin(tokio::time::sleep(ms(1)));
@@ -34,14 +36,14 @@ fn in_a_while(runtime: &Runtime, does: impl Fn() + Send + Sync + 'static) -> imp
     sleeps
 }
 
-/// The name of the thread that wakes whoever waits for a timer of tokio's.
+/// Returns the name of the thread that serves tokio's timers.
 fn who_drives(runtime: &Runtime) -> String {
     fn says(send: &Sender<String>) {
         let _ = send.send(thread::current().name().unwrap_or_default().to_owned());
     }
     let (send, receive) = channel();
     let _sleeps = in_a_while(runtime, move || says(&send));
-    receive.recv_timeout(ms(60_000)).expect("somebody drives")
+    receive.recv_timeout(ms(60_000)).expect("a thread drives")
 }
 
 fn until_a_worker_drives(runtime: &Runtime) {
@@ -57,7 +59,8 @@ fn a_worker_that_is_out_of_work_drives() {
     }
 }
 
-/// It computes in one poll until a timer of tokio's is served, which the worker itself would have done.
+/// A task computes in one poll until a timer of tokio's is served. Without the task, the only worker would have served
+/// it.
 #[test]
 fn the_thread_drives_while_all_workers_are_busy() {
     let Some(runtime) = a_runtime(1) else { return };
@@ -80,7 +83,7 @@ fn the_thread_drives_while_all_workers_are_busy() {
     });
 }
 
-/// As the one before, with a worker beside it that sleeps: that one is woken to drive.
+/// One worker is busy and another one sleeps. The sleeping worker is woken to drive.
 #[test]
 fn another_worker_drives_while_one_is_busy() {
     let Some(runtime) = a_runtime(2) else { return };
@@ -107,7 +110,7 @@ fn a_worker_that_drives_is_rung() {
     ends(move || {
         until_a_worker_drives(&runtime);
         for _ in 0..50 {
-            // It sleeps by then.
+            // After that time the worker sleeps in the driver.
             thread::sleep(ms(1));
             runtime.block_on(runtime.spawn(async {})).unwrap();
         }
@@ -153,7 +156,7 @@ fn a_runtime_ends_while_a_worker_drives() {
     }
 }
 
-/// A worker would run tasks of tokio's, if it drove beside them.
+/// A worker that drove beside tasks of tokio's would run these tasks. So only the driver's thread drives.
 #[test]
 fn only_the_thread_drives_beside_tasks_that_escaped() {
     let Some(runtime) = a_runtime(2) else { return };
@@ -178,7 +181,7 @@ fn only_the_thread_drives_beside_tasks_that_escaped() {
     });
 }
 
-/// Keeps all workers busy with short polls, while the result lives.
+/// Keeps all workers busy with short polls, until the result is dropped.
 fn short_polls(runtime: &Runtime, workers: usize) -> impl Sized {
     struct Ends(Flag);
     impl Drop for Ends {
@@ -199,7 +202,7 @@ fn short_polls(runtime: &Runtime, workers: usize) -> impl Sized {
     Ends(ends)
 }
 
-/// Workers that are never out of work drive in passing, and the thread leaves the driver to them.
+/// Workers that always have work drive between two polls, and the driver's thread leaves the driver to them.
 #[test]
 fn busy_workers_drive_while_polls_are_short() {
     for workers in [1, 2] {
@@ -213,8 +216,8 @@ fn busy_workers_drive_while_polls_are_short() {
     }
 }
 
-/// A waker that waits in the driver for a task of the only worker, or computes until that has run: the worker loses its
-/// slot, whether it was out of work or drove in passing.
+/// A waker in the driver waits for a task of the only worker, or computes until that task has run. The worker loses its
+/// slot, whether it was idle or drove between two polls.
 #[test]
 fn a_waker_that_keeps_the_driver_keeps_no_slot() {
     for (is_busy, computes) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -240,7 +243,8 @@ fn a_waker_that_keeps_the_driver_keeps_no_slot() {
     }
 }
 
-/// Workers come and go while both kinds of work are there, and tasks are stopped at random instants.
+/// Workers go idle and get work again, with both kinds of timers and with computing tasks. Tasks are preempted at
+/// random instants.
 #[test]
 fn nobody_is_forgotten_as_the_driver_changes_hands() {
     for seed in [3, 4] {

@@ -1,4 +1,4 @@
-//! The siege with the runtime's allocator, in which nobody is stopped.
+//! The siege with the runtime's allocator, in which no task is preempted.
 
 #[global_allocator]
 static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();

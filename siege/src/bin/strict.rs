@@ -1,4 +1,4 @@
-//! The siege with the system's allocator, which ends the process where a worker calls it in the runtime's own code.
+//! The siege with the system's allocator. It ends the process if a worker calls it in the runtime's own code.
 
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;

@@ -1,14 +1,14 @@
-//! Channels: what is sent arrives once, in order, from each sender.
+//! Channels. Each message arrives once, and the messages of each sender arrive in order.
 
 use super::all;
 use crate::draws::Draws;
 use runyard::{spawn, yield_now};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-/// A message: who sent it, and its number there.
+/// A message: the number of its sender, and its own number at that sender.
 type Message = (u64, u64);
 
-/// Whether each of `senders` sent its numbers in order, `many` of them.
+/// Checks that each of `senders` senders sent the numbers below `many` in order.
 fn assert_in_order(got: &[Message], (senders, many): (u64, u64)) {
     for sender in 0..senders {
         let numbers = got.iter().filter(|message| message.0 == sender).map(|message| message.1);
@@ -17,7 +17,7 @@ fn assert_in_order(got: &[Message], (senders, many): (u64, u64)) {
     assert_eq!(got.len() as u64, senders * many, "nothing else arrives");
 }
 
-/// Bounded, of tokio.
+/// Sends over a bounded channel of tokio's.
 pub async fn tokio_mpsc(mut draws: Draws) {
     let (senders, many) = (draws.within(1, 5), draws.within(1, 300));
     let (to, mut from) = mpsc::channel(draws.within(1, 16) as usize);
@@ -25,7 +25,7 @@ pub async fn tokio_mpsc(mut draws: Draws) {
         let to = to.clone();
         spawn(async move {
             for nth in 0..many {
-                to.send((sender, nth)).await.expect("somebody receives");
+                to.send((sender, nth)).await.expect("a task receives");
             }
         })
     };
@@ -42,7 +42,7 @@ pub async fn tokio_mpsc(mut draws: Draws) {
     assert_in_order(&received.await.expect("it receives"), (senders, many));
 }
 
-/// To all receivers, of tokio.
+/// Sends over a broadcast channel of tokio's. Each receiver gets all messages.
 pub async fn tokio_broadcast(mut draws: Draws) {
     let (receivers, many) = (draws.within(1, 6), draws.within(1, 200));
     let (to, _) = broadcast::channel(256);
@@ -58,31 +58,31 @@ pub async fn tokio_broadcast(mut draws: Draws) {
     };
     let receiving: Vec<_> = (0..receivers).map(receive).collect();
     for number in 0..many {
-        to.send(number).expect("somebody receives");
+        to.send(number).expect("a task receives");
         if number % 16 == 0 {
             yield_now().await;
         }
     }
     drop(to);
     for got in all(receiving).await {
-        assert!(got.into_iter().eq(0..many), "everybody receives everything");
+        assert!(got.into_iter().eq(0..many), "each task receives every number");
     }
 }
 
-/// One answer each, of tokio.
+/// Sends one answer over each of many oneshot channels of tokio's.
 pub async fn tokio_oneshot(mut draws: Draws) {
     let many = draws.within(1, 64);
     let ask = |number: u64| {
         let (to, from) = oneshot::channel();
-        spawn(async move { to.send(number * number).expect("somebody asked") });
-        spawn(async move { (number, from.await.expect("somebody answers")) })
+        spawn(async move { to.send(number * number).expect("a task asked") });
+        spawn(async move { (number, from.await.expect("a task answers")) })
     };
     for (number, answer) in all((0..many).map(ask).collect::<Vec<_>>()).await {
         assert_eq!(answer, number * number);
     }
 }
 
-/// Of async-channel, with several receivers.
+/// Sends over a channel of async-channel's with several receivers.
 pub async fn async_channels(mut draws: Draws) {
     let (senders, many, receivers) = (draws.within(1, 5), draws.within(1, 300), draws.within(1, 4));
     let (to, from) = async_channel::bounded(draws.within(1, 16) as usize);
@@ -90,7 +90,7 @@ pub async fn async_channels(mut draws: Draws) {
         let to = to.clone();
         spawn(async move {
             for nth in 0..many {
-                to.send((sender, nth)).await.expect("somebody receives");
+                to.send((sender, nth)).await.expect("a task receives");
             }
         })
     };
@@ -113,7 +113,7 @@ pub async fn async_channels(mut draws: Draws) {
     assert_in_order(&got, (senders, many));
 }
 
-/// Of flume: sent by tasks that block in the kernel, received by one that awaits.
+/// Sends over a channel of flume's. Half of the sends block in the kernel, and the receiver awaits.
 pub async fn flume_channels(mut draws: Draws) {
     let (senders, many) = (draws.within(1, 4), draws.within(1, 200));
     let (to, from) = flume::bounded(draws.within(1, 16) as usize);
@@ -122,8 +122,8 @@ pub async fn flume_channels(mut draws: Draws) {
         spawn(async move {
             for nth in 0..many {
                 match nth % 2 {
-                    0 => to.send((sender, nth)).expect("somebody receives"),
-                    _ => to.send_async((sender, nth)).await.expect("somebody receives"),
+                    0 => to.send((sender, nth)).expect("a task receives"),
+                    _ => to.send_async((sender, nth)).await.expect("a task receives"),
                 }
             }
         })

@@ -1,4 +1,4 @@
-//! Code that computes and allocates: regex with its pool of caches, serde_json, and flate2.
+//! Code that computes and allocates: regex with its pool of caches, serde_json and flate2.
 
 use super::all;
 use crate::draws::Draws;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::OnceLock;
 
-/// One pattern for all tasks, and one of each.
+/// Searches texts with a pattern that all tasks share, and with a pattern of each task.
 pub async fn patterns(mut draws: Draws) {
     static WORDS: OnceLock<Regex> = OnceLock::new();
     let words = WORDS.get_or_init(|| Regex::new(r"\b([a-z]+)-(\d+)\b").expect("a pattern"));
@@ -50,7 +50,7 @@ impl Record {
     }
 }
 
-/// What was written is read again.
+/// Writes records as JSON, and reads them again.
 pub async fn json(mut draws: Draws) {
     let tasks = draws.within(1, 6);
     let turn = |_| {
@@ -67,7 +67,7 @@ pub async fn json(mut draws: Draws) {
     all((0..tasks).map(turn).collect::<Vec<_>>()).await;
 }
 
-/// What was compressed is expanded again.
+/// Compresses bytes, and decompresses them again.
 pub async fn compression(mut draws: Draws) {
     let tasks = draws.within(1, 4);
     let turn = |_| {

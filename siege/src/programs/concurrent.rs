@@ -1,4 +1,4 @@
-//! crossbeam: channels that block, memory that is freed when nobody looks any more, and deques to steal from.
+//! crossbeam: channels that block, memory that is freed when no thread uses it any more, and deques for work stealing.
 
 use super::all;
 use crate::draws::Draws;
@@ -10,7 +10,7 @@ use runyard::{spawn, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Both ends block in the kernel.
+/// Sends over a channel. Senders and receiver block in the kernel.
 pub async fn channel(mut draws: Draws) {
     let (senders, many) = (draws.within(1, 4), draws.within(1, 300));
     let (to, from) = crossbeam::channel::bounded(draws.below(16) as usize);
@@ -27,7 +27,7 @@ pub async fn channel(mut draws: Draws) {
     assert!(got.into_iter().eq(0..senders * many), "each message arrives once");
 }
 
-/// A map without locks and a queue, whose memory is freed by epochs.
+/// Uses a map and a queue without locks. Epochs free their memory.
 pub async fn epochs(mut draws: Draws) {
     let (tasks, many) = (draws.within(2, 6), draws.within(1, 300));
     let (map, queue) = (Arc::new(SkipMap::new()), Arc::new(SegQueue::new()));
@@ -41,7 +41,7 @@ pub async fn epochs(mut draws: Draws) {
                 let taken: u64 = queue.pop().expect("as many are put in as are taken out");
                 sum += taken;
                 let guard = epoch::pin();
-                let entry = map.remove(&number).expect("nobody else removes it");
+                let entry = map.remove(&number).expect("no other task removes it");
                 assert!(entry.value().iter().all(|&part| part == number), "a value is whole");
                 guard.flush();
             }
@@ -53,7 +53,7 @@ pub async fn epochs(mut draws: Draws) {
     assert!(map.is_empty());
 }
 
-/// Work that is stolen is done once.
+/// Takes and steals numbers from a deque. Each number is taken once.
 pub async fn deques(mut draws: Draws) {
     let (thieves, many) = (draws.within(1, 6), draws.within(1, 2_000));
     let (own, done) = (Worker::new_fifo(), Arc::new(AtomicU64::new(0)));

@@ -1,4 +1,4 @@
-//! sqlx with SQLite: a pool of connections, each with a thread of its own, on one file.
+//! sqlx with SQLite: a pool of connections to one file. Each connection has a thread of its own.
 
 use super::{PATIENCE, all};
 use crate::draws::Draws;
@@ -8,7 +8,7 @@ use sqlx::{query, query_scalar};
 use std::path::PathBuf;
 use std::{env, fs, process};
 
-/// A file that goes with it.
+/// The file of a database. It is removed when this value is dropped.
 struct File(PathBuf);
 
 impl File {
@@ -33,7 +33,7 @@ async fn pool(file: &File, connections: u32) -> SqlitePool {
     options.connect_with(database).await.expect("a database")
 }
 
-/// Rows that were committed are there, and none of a transaction that was dropped.
+/// Commits some transactions and drops the others. Exactly the committed rows are in the table afterwards.
 pub async fn pooled(mut draws: Draws) {
     let (tasks, many, connections) = (draws.within(1, 5), draws.within(1, 20), draws.within(1, 4));
     let file = File::new();

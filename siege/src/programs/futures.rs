@@ -1,5 +1,5 @@
-//! futures-util: futures that share one result, and sets of futures; both call wakers with locks of their
-//! own nearby.
+//! futures-util: futures that share one result, and sets of futures. Both take locks of their own where they call
+//! wakers.
 
 use super::all;
 use crate::draws::Draws;
@@ -8,7 +8,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use runyard::{spawn, time, yield_now};
 use std::time::Duration;
 
-/// One result, awaited by many tasks.
+/// Awaits one result in many tasks.
 pub async fn shared(mut draws: Draws) {
     let (tasks, value, pause) = (draws.within(2, 24), draws.number(), draws.below(800));
     let result = async move {
@@ -23,7 +23,7 @@ pub async fn shared(mut draws: Draws) {
     assert_eq!(got.len() as u64, tasks);
 }
 
-/// A set of tasks, timers and yields, each of which comes out once.
+/// Collects a set of futures: tasks, timers and yields. Each future is ready once.
 pub async fn unordered(mut draws: Draws) {
     let many = draws.within(4, 64);
     let set: FuturesUnordered<_> = (0..many)

@@ -1,4 +1,4 @@
-//! Locks and notifications: counts under a lock are exact, and nobody who waits is forgotten.
+//! Locks and notifications. Counts under a lock are exact, and every waiting task is woken.
 
 use super::all;
 use crate::draws::Draws;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Mutex, Notify};
 
-/// Of tokio, held over awaits.
+/// Counts under a mutex of tokio's, which tasks hold over awaits.
 pub async fn tokio_mutex(mut draws: Draws) {
     let (tasks, many) = (draws.within(2, 8), draws.within(1, 100));
     let count = Arc::new(Mutex::new(0));
@@ -30,7 +30,7 @@ pub async fn tokio_mutex(mut draws: Draws) {
     assert_eq!(*count.lock().await, tasks * many, "a count under a lock is exact");
 }
 
-/// Of tokio: each permit lets one go on.
+/// Passes permits between two tasks by `Notify` of tokio's. Each permit wakes one task.
 pub async fn tokio_notify(mut draws: Draws) {
     let many = draws.within(1, 200);
     let (ping, pong) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -49,7 +49,7 @@ pub async fn tokio_notify(mut draws: Draws) {
     assert_eq!(other.await.expect("it answers"), many);
 }
 
-/// Of event-listener: half of them wait in the kernel.
+/// Waits for an event of event-listener's. Half of the tasks wait in the kernel.
 pub async fn events(mut draws: Draws) {
     let (tasks, last) = (draws.within(2, 8), draws.within(1, 60));
     let (event, turn) = (Arc::new(Event::new()), Arc::new(AtomicU64::new(0)));
@@ -77,7 +77,7 @@ pub async fn events(mut draws: Draws) {
     all(waiting).await;
 }
 
-/// Of parking_lot: a mutex, a lock of readers and writers, and a condition.
+/// Uses the mutex, the reader-writer lock and the condition variable of parking_lot's.
 pub async fn parking(mut draws: Draws) {
     let (tasks, many) = (draws.within(2, 8), draws.within(1, 400));
     let count = Arc::new((parking_lot::Mutex::new(0), parking_lot::Condvar::new()));
@@ -112,7 +112,7 @@ pub async fn parking(mut draws: Draws) {
     assert_eq!(pair.read().0, pair.read().1);
 }
 
-/// Of dashmap: counts by key.
+/// Counts by key in a map of dashmap's.
 pub async fn dash(mut draws: Draws) {
     let (tasks, many, keys) = (draws.within(2, 8), draws.within(1, 600), draws.within(1, 64));
     let map = Arc::new(DashMap::new());

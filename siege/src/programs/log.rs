@@ -1,5 +1,4 @@
-//! tracing: a subscriber that locks standard output for each line. The siege's standard output is
-//! `/dev/null`.
+//! tracing: a subscriber that locks standard output for each line. The siege's standard output is `/dev/null`.
 
 use super::all;
 use crate::draws::Draws;
@@ -12,10 +11,10 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What the layer saw: the sums of all fields `number`.
+/// The sum of all fields `number` that the layer has received.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// Adds up the numbers of this program's events.
+/// A layer that adds up the numbers of this program's events.
 struct Sum;
 
 impl<S: tracing::Subscriber> Layer<S> for Sum {
@@ -34,10 +33,10 @@ impl Visit for Sum {
     fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
 
-/// Lines within spans; every number is seen once.
+/// Logs lines within spans. The layer receives every number once.
 pub async fn lines(mut draws: Draws) {
     static ONCE: Once = Once::new();
-    // Libraries tell much more at lower levels.
+    // Libraries log many more events at lower levels.
     let subscriber = || tracing_subscriber::registry().with(LevelFilter::INFO).with(fmt::layer());
     ONCE.call_once(|| subscriber().with(Sum).init());
     let (tasks, many) = (draws.within(1, 6), draws.within(1, 60));

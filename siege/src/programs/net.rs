@@ -12,27 +12,27 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// Accepts so many connections, and gives back what each of them says.
+/// Accepts `connections` connections, and sends their data back.
 async fn give_back(listener: TcpListener, connections: u64) {
     let mut giving = Vec::new();
     for _ in 0..connections {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         giving.push(spawn(async move {
             let (mut from, mut to) = stream.split();
-            copy(&mut from, &mut to).await.expect("nobody resets it")
+            copy(&mut from, &mut to).await.expect("the client does not reset it")
         }));
     }
     all(giving).await;
 }
 
-/// Says something and hears it again, so many times. A read that was given up has taken nothing.
+/// Sends data and receives its echo, `many` times. Some reads time out before; such a read has consumed no data.
 async fn talk(address: SocketAddr, mut draws: Draws, many: u64) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     for _ in 0..many {
         if draws.below(4) == 0 {
             let pause = Duration::from_micros(draws.below(2_000));
             let nothing = timeout(pause, stream.read(&mut [0; 8])).await;
-            assert!(nothing.is_err(), "nobody has said anything");
+            assert!(nothing.is_err(), "nothing was sent");
         }
         let length = draws.within(1, 4_000);
         let said = draws.bytes(length);
@@ -46,7 +46,7 @@ async fn talk(address: SocketAddr, mut draws: Draws, many: u64) {
     assert_eq!(stream.read(&mut [0; 8]).await.expect("it is open"), 0, "nothing is left");
 }
 
-/// Over TCP.
+/// Echoes data over TCP.
 pub async fn echo(mut draws: Draws) {
     let (clients, many) = (draws.within(1, 6), draws.within(1, 16));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
@@ -57,7 +57,7 @@ pub async fn echo(mut draws: Draws) {
     gives.await.expect("it gives back");
 }
 
-/// Nothing of a timer comes early, and nothing is forgotten.
+/// Waits for timers. No timer expires early, and each of them expires.
 pub async fn timers(mut draws: Draws) {
     let tasks = draws.within(1, 12);
     let wait = |_| {
@@ -84,7 +84,7 @@ pub async fn timers(mut draws: Draws) {
     all((0..tasks).map(wait).collect::<Vec<_>>()).await;
 }
 
-/// Files that were written are read again, on tokio's threads.
+/// Writes files and reads them again, on tokio's threads.
 pub async fn files(mut draws: Draws) {
     let tasks = draws.within(1, 5);
     let turn = |nth: u64| {

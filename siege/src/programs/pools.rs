@@ -1,4 +1,4 @@
-//! rayon: threads that are no workers wait for tasks, and tasks for them.
+//! rayon: threads that are not workers wait for tasks, and tasks wait for such threads.
 
 use super::all;
 use crate::draws::Draws;
@@ -7,7 +7,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use runyard::spawn;
 use std::sync::Arc;
 
-/// The pool of the process, which the first task makes.
+/// Computes in the process's pool, which the first task makes.
 pub async fn global_pool(mut draws: Draws) {
     let (tasks, many) = (draws.within(1, 5), draws.within(1, 20_000));
     let sum =
@@ -18,7 +18,7 @@ pub async fn global_pool(mut draws: Draws) {
     }
 }
 
-/// A pool that a task makes and drops, with a lock between its threads and the tasks.
+/// Computes in a pool that the round makes and drops. Its threads and the tasks share a lock.
 pub async fn own_pool(mut draws: Draws) {
     let (tasks, many, threads) = (draws.within(1, 4), draws.within(1, 400), draws.within(1, 4));
     let pool: ThreadPool =
@@ -27,11 +27,11 @@ pub async fn own_pool(mut draws: Draws) {
     let work = |_| {
         let (pool, count) = (pool.clone(), count.clone());
         spawn(async move {
-            let add = |_| *count.lock().expect("nobody panics") += 1;
+            let add = |_| *count.lock().expect("no task panics") += 1;
             pool.install(|| (0..many).into_par_iter().for_each(add));
             (0..many).for_each(add);
         })
     };
     all((0..tasks).map(work).collect::<Vec<_>>()).await;
-    assert_eq!(*count.lock().expect("nobody panics"), 2 * tasks * many);
+    assert_eq!(*count.lock().expect("no task panics"), 2 * tasks * many);
 }

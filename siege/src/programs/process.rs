@@ -1,4 +1,4 @@
-//! What the C library and the kernel do for a task: children, and names of hosts.
+//! Work of the C library and the kernel for a task: child processes, and names of hosts.
 
 use super::all;
 use crate::draws::Draws;
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::ToSocketAddrs;
 use std::process::{Command, Stdio};
 
-/// A child that gives back what it is told.
+/// Starts children that copy their input to their output.
 pub async fn children(mut draws: Draws) {
     let tasks = draws.within(1, 4);
     let turn = |_| {
@@ -19,7 +19,7 @@ pub async fn children(mut draws: Draws) {
                 .stdout(Stdio::piped())
                 .spawn()
                 .expect("there is a program `cat`");
-            // Less than a pipe has room for, so nobody waits for the other.
+            // The text fits into a pipe, so neither process waits for the other.
             child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
             let mut said = String::new();
             child.stdout.take().expect("a pipe").read_to_string(&mut said).expect("it writes");
@@ -30,7 +30,7 @@ pub async fn children(mut draws: Draws) {
     all((0..tasks).map(turn).collect::<Vec<_>>()).await;
 }
 
-/// `getaddrinfo`, which needs no network for this name.
+/// Calls `getaddrinfo`, which needs no network for this name.
 pub async fn names(mut draws: Draws) {
     let tasks = draws.within(1, 6);
     let turn = |_| {

@@ -1,4 +1,4 @@
-//! rusqlite with its own SQLite, in memory: C code with locks for the whole process.
+//! rusqlite with its own SQLite, in memory. SQLite is C code with locks for the whole process.
 
 use super::all;
 use crate::draws::Draws;
@@ -27,7 +27,7 @@ fn sum(database: &Connection) -> u64 {
     database.query_one(query, (), |row| row.get::<_, i64>(0)).expect("a sum") as u64
 }
 
-/// One for each task.
+/// Uses one database for each task.
 pub async fn own_database(mut draws: Draws) {
     let (tasks, many) = (draws.within(1, 4), draws.within(1, 200));
     let work = |_| {
@@ -42,17 +42,17 @@ pub async fn own_database(mut draws: Draws) {
     }
 }
 
-/// One for all, under a lock of the standard library.
+/// Uses one database for all tasks, under a lock of the standard library.
 pub async fn shared_database(mut draws: Draws) {
     let (tasks, many) = (draws.within(1, 5), draws.within(1, 100));
     let database = Arc::new(Mutex::new(open()));
     let work = |nth: u64| {
         let database = database.clone();
         spawn(async move {
-            add(&mut database.lock().expect("nobody panics"), nth * many, (nth + 1) * many);
+            add(&mut database.lock().expect("no task panics"), nth * many, (nth + 1) * many);
         })
     };
     all((0..tasks).map(work).collect::<Vec<_>>()).await;
-    let database = database.lock().expect("nobody panics");
+    let database = database.lock().expect("no task panics");
     assert_eq!(sum(&database), (0..tasks * many).sum::<u64>());
 }

@@ -1,4 +1,4 @@
-//! Threads with destructors, panics with backtraces, and libraries that come and go.
+//! Threads with destructors, panics with backtraces, and shared libraries that are loaded and unloaded.
 
 use super::all;
 use crate::draws::Draws;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Counts itself when its thread ends.
+/// A thread-local value that adds its numbers to a sum when its thread ends.
 struct Counted(Arc<AtomicU64>, Vec<u64>);
 
 impl Drop for Counted {
@@ -23,7 +23,7 @@ thread_local! {
     static COUNTED: RefCell<Option<Counted>> = const { RefCell::new(None) };
 }
 
-/// Threads that tasks make: each runs the destructors of its thread locals before it is joined.
+/// Starts threads in tasks. Each thread runs the destructors of its thread-local values before it is joined.
 pub async fn destructors(mut draws: Draws) {
     let (tasks, threads) = (draws.within(1, 4), draws.within(1, 6));
     let ended = Arc::new(AtomicU64::new(0));
@@ -48,16 +48,16 @@ pub async fn destructors(mut draws: Draws) {
     assert_eq!(ended.load(Ordering::SeqCst), tasks * each, "each destructor ran once");
 }
 
-/// What a panic on purpose says.
+/// The beginning of the message of each panic on purpose.
 const ON_PURPOSE: &str = "a panic of the siege, number ";
 
-/// Whether a panic is one of [`panics`], which nobody needs to hear of.
+/// Whether a panic is one of [`panics`], so that it needs no message.
 #[must_use]
 pub fn is_on_purpose(payload: &dyn std::any::Any) -> bool {
     payload.downcast_ref::<String>().is_some_and(|said| said.starts_with(ON_PURPOSE))
 }
 
-/// Panics that are caught, here and by the runtime, and backtraces.
+/// Panics, and catches the panics here and in the runtime. It also captures backtraces.
 pub async fn panics(mut draws: Draws) {
     let (tasks, many) = (draws.within(1, 4), draws.within(1, 4));
     let turn = |nth: u64| {
@@ -76,7 +76,7 @@ pub async fn panics(mut draws: Draws) {
     assert!(ends.is_err_and(|error| error.is_panic()), "a task that panicked");
 }
 
-/// The loader, with its lock.
+/// Loads shared libraries. The loader has a lock.
 pub async fn libraries(mut draws: Draws) {
     let (tasks, many) = (draws.within(1, 4), draws.within(1, 12));
     let turn = |nth: u64| {

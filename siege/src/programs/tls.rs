@@ -1,4 +1,4 @@
-//! rustls: a handshake, and some data there and back, over memory and over sockets of tokio's.
+//! rustls: a handshake and some data in both directions, over memory and over sockets of tokio's.
 
 use super::all;
 use crate::draws::Draws;
@@ -16,7 +16,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 type Configs = (Arc<ClientConfig>, Arc<ServerConfig>);
 
-/// Both sides, with a certificate that the client knows, and one memory of sessions each.
+/// Returns the configurations of both sides. The client trusts the server's certificate, and all connections of a side
+/// share its cache of sessions.
 fn configs() -> Configs {
     static CONFIGS: OnceLock<Configs> = OnceLock::new();
     CONFIGS.get_or_init(make_configs).clone()
@@ -38,7 +39,7 @@ fn make_configs() -> Configs {
     (Arc::new(client.with_root_certificates(roots).with_no_client_auth()), Arc::new(server))
 }
 
-/// Carries what `from` has to send.
+/// Moves the pending data of `from` to `to`.
 fn carry(from: &mut Connection, to: &mut Connection) {
     let mut wire = Vec::new();
     while from.wants_write() {
@@ -70,7 +71,7 @@ fn talk((client, server): Configs, bytes: &[u8]) {
     assert!(got == bytes, "what was sent back arrives");
 }
 
-/// Handshakes of several tasks.
+/// Does handshakes over memory in several tasks.
 pub async fn handshake(mut draws: Draws) {
     let tasks = draws.within(1, 4);
     let turn = |_| {
@@ -83,7 +84,7 @@ pub async fn handshake(mut draws: Draws) {
     all((0..tasks).map(turn).collect::<Vec<_>>()).await;
 }
 
-/// Accepts so many connections, and gives back all that each of them says.
+/// Accepts `connections` connections, and sends all data of each of them back.
 async fn give_back(listener: TcpListener, connections: u64) {
     let mut giving = Vec::new();
     for _ in 0..connections {
@@ -112,7 +113,7 @@ async fn ask(address: SocketAddr, bytes: &[u8]) {
     assert!(got == bytes, "what was sent comes back");
 }
 
-/// By tokio-rustls over TCP.
+/// Does handshakes and sends data over TCP, by tokio-rustls.
 pub async fn streams(mut draws: Draws) {
     let clients = draws.within(1, 4);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");

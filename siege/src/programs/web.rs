@@ -1,4 +1,4 @@
-//! A router of axum's with layers of tower's, served over loopback, and asked by hyper and by reqwest.
+//! A router of axum's with layers of tower's. It is served over loopback, and requested by hyper and by reqwest.
 
 use super::{PATIENCE, all};
 use crate::draws::Draws;
@@ -22,7 +22,7 @@ use tower::buffer::BufferLayer;
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, ServiceBuilder};
 
-/// A server, and how it is ended.
+/// A server, and the channel that ends it.
 struct Server {
     address: SocketAddr,
     end: oneshot::Sender<()>,
@@ -30,7 +30,8 @@ struct Server {
 }
 
 impl Server {
-    /// Doubles numbers, and has a route that never answers, of which a layer says so after `late`.
+    /// Starts a server with two routes. One doubles numbers. The other one never answers, and a layer answers for it
+    /// after `late`.
     async fn start(late: Duration) -> Server {
         let too_late = async |error: BoxError| {
             assert!(error.is::<Elapsed>(), "{error}");
@@ -52,7 +53,7 @@ impl Server {
         Server { address, end, task: spawn(server.into_future()) }
     }
 
-    /// Waits for the last connection.
+    /// Ends the server, and waits for its last connection.
     async fn end(self) {
         self.end.send(()).expect("it serves");
         self.task.await.expect("it serves").expect("nothing ends it but the signal");
@@ -95,7 +96,7 @@ impl Client {
     }
 }
 
-/// Each client has a connection. Over HTTP/2 each answer is a task.
+/// Sends requests by hyper, with a connection for each client. Over HTTP/2 each answer is a task.
 pub async fn asked_by_hyper(mut draws: Draws) {
     let (clients, many) = (draws.within(1, 5), draws.within(1, 12));
     let server = Server::start(Duration::from_millis(draws.within(1, 6))).await;
@@ -122,7 +123,7 @@ pub async fn asked_by_hyper(mut draws: Draws) {
     server.end().await;
 }
 
-/// One client for all tasks. Its connections are tasks of tokio's.
+/// Sends requests by reqwest, with one client for all tasks. Its connections are tasks of tokio's.
 pub async fn asked_by_reqwest(mut draws: Draws) {
     let (tasks, many) = (draws.within(1, 5), draws.within(1, 12));
     let server = Server::start(Duration::from_millis(draws.within(1, 6))).await;

@@ -1,4 +1,4 @@
-//! A server with a database of its own, in a temporary folder, for as long as a test lasts.
+//! A server with a database of its own in a temporary folder, which exists during one test.
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use sqlx::postgres::PgConnectOptions;
@@ -12,10 +12,10 @@ use crate::common::until;
 
 const USER: &str = "tester";
 
-/// `nobody` and its group. Postgres refuses to run as root, so root starts it as these.
+/// The ids of the user `nobody` and of its group. Postgres refuses to run as root, so root starts it as `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Where Debian has the programs of its versions.
+/// The folder in which Debian installs each version of Postgres.
 const OF_DEBIAN: &str = "/usr/lib/postgresql";
 
 pub struct Server {
@@ -24,7 +24,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes a database, and starts a server that listens on a socket in its folder only.
+    /// Makes a database, and starts a server that listens only on a socket in the folder of the database.
     pub fn start(name: &str) -> Server {
         let folder = env::temp_dir().join(format!("runyard-postgres-{name}-{}", process::id()));
         fs::create_dir(&folder).unwrap();
@@ -50,7 +50,7 @@ impl Server {
         options.socket(&self.folder).username(USER).database("postgres")
     }
 
-    /// The last line of this file says so.
+    /// Whether the server accepts connections. The last line of `postmaster.pid` is its state.
     fn is_ready(&self) -> bool {
         let said = fs::read_to_string(self.folder.join("postmaster.pid")).unwrap_or_default();
         said.lines().last().is_some_and(|line| line.trim() == "ready")
@@ -59,14 +59,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Ends without waiting for clients, and leaves nothing behind.
+        // SIGINT ends the server without waiting for its clients. The folder is removed afterwards.
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// A program of Postgres' for the database in `folder`.
+/// Returns the command for one of Postgres' programs, for the database in `folder`.
 fn program(name: &str, folder: &Path) -> Command {
     let path =
         find(name).unwrap_or_else(|| panic!("{name} is missing: install PostgreSQL's server"));
