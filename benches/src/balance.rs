@@ -96,7 +96,7 @@ fn pulls(cpus: u32, mover: Mover) -> Runner {
             }
             let bound = full.block(at);
             let expected = (mover == Mover::Moves).then_some(full.mover);
-            assert_eq!(full.seats[at].runs(), expected, "CPU {at} fetches what it can");
+            assert_eq!(full.seats[at].runs(), expected, "CPU {at} pulls the mover if it can");
             let id = bound.id;
             full.wake(bound);
             full.switch_to(at, id);

@@ -78,7 +78,7 @@ impl Cycle {
         let blocked = self.curr;
         self.asleep.push(blocked);
         self.curr = self.cpu.switch(Why::Blocked);
-        assert_ne!(self.curr, blocked, "who sleeps does not run");
+        assert_ne!(self.curr, blocked, "a sleeping task does not run");
         preempted
     }
 

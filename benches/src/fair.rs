@@ -136,7 +136,7 @@ fn searches(cpus: u32) -> Runner {
             world.wake(asleep.take().expect("it blocked again"));
             world.seats[0].switch_to(&world.machine, world.clock.now, TaskId(0));
             asleep = Some(world.seats[0].block(&world.machine, world.clock.after(STINT)));
-            assert_eq!(world.seats[first.index()].runs(), None, "nobody may leave");
+            assert_eq!(world.seats[first.index()].runs(), None, "no task may leave");
         }
     })
 }

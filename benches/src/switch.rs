@@ -235,7 +235,7 @@ impl Host for Engine {
 
     fn switch(&mut self, now: Time, prev: Prev<()>) -> Next<()> {
         let Switch { next, released } = self.0.schedule(now, prev);
-        debug_assert!(released.is_none(), "nobody leaves");
+        debug_assert!(released.is_none(), "no task leaves");
         next
     }
 }
@@ -249,7 +249,7 @@ impl Host for OneOfMany {
 
     fn switch(&mut self, now: Time, prev: Prev<Payload>) -> Next<Payload> {
         let Switch { next, released } = self.0.schedule(now, HERE, prev, &mut Quiet);
-        debug_assert!(released.is_none(), "nobody leaves");
+        debug_assert!(released.is_none(), "no task leaves");
         next
     }
 }
