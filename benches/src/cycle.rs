@@ -1,5 +1,5 @@
 //! A workload like hackbench on one CPU: tasks that wait for each other's messages. The running task runs for a while
-//! and blocks. Before every fourth block it wakes four tasks, each of which may preempt it.
+//! and blocks. Before every fourth block four tasks are woken, each of which may preempt the running one.
 //!
 //! A fifth of the wake-ups preempt while no task is latency-sensitive, and a quarter if one task in eight is.
 
@@ -162,7 +162,7 @@ impl Cpu {
             let id = task.id.0 as usize;
             self.tasks[id] = Some(task);
         }
-        switch.next.expect("somebody waits").0.index() as u32
+        switch.next.expect("a task is queued").0.index() as u32
     }
 }
 

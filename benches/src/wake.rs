@@ -1,5 +1,5 @@
 //! A round trip of a waking task: it wakes, gets its CPU, runs and blocks again. This is the cost of an event for the
-//! task that waits for it. The CPU is idle, or has other tasks to run, which means two more switches.
+//! task that waits for it. The CPU is idle, or runs another task that the waking task preempts.
 
 use crate::rig::{Clock, Quiet, Seat, attr, eevdf, fifo, machine_with, nested, task};
 use crate::{Operation, Runner};

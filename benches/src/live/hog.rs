@@ -104,14 +104,14 @@ impl<H: Host> Pair<H> {
         let (round_trips, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let answering = host.spawn_from_outside(async move {
             while let Some(()) = pinged.recv().await {
-                pong.send(()).await.expect("somebody waits");
+                pong.send(()).await.expect("the receiver waits");
             }
         });
         let (counter, over) = (round_trips.clone(), stop.clone());
         let asking = host.spawn_from_outside(async move {
             while !over.load(Ordering::Relaxed) {
-                ping.send(()).await.expect("somebody answers");
-                ponged.recv().await.expect("somebody answers");
+                ping.send(()).await.expect("the other task receives");
+                ponged.recv().await.expect("the other task answers");
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         });

@@ -29,7 +29,7 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
     let late = [
         ("probe", "periods", &measured.lateness),
         ("beside short polls", "beats", &measured.short_polls),
-        ("beside one who", "periods", &measured.neighbours),
+        ("beside a neighbour that", "periods", &measured.neighbours),
         ("preemption", "times", &measured.preemption),
     ];
     for (what, times, rows) in late.into_iter().filter(|(.., rows)| !rows.is_empty()) {

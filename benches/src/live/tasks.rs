@@ -164,7 +164,7 @@ fn yield_many<H: Host>(host: &H, tasks: usize, yields: usize) -> usize {
             for _ in 0..yields {
                 H::yield_now().await;
             }
-            done.send(yields).expect("somebody waits");
+            done.send(yields).expect("the receiver waits");
         }));
     }
     (0..tasks).map(|_| all_done.recv().expect("every task sends")).sum()
@@ -180,7 +180,7 @@ struct Countdown {
 impl Countdown {
     fn one_done(&self) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.done.send(()).expect("somebody waits");
+            self.done.send(()).expect("the receiver waits");
         }
     }
 }
@@ -206,9 +206,9 @@ async fn ping<H: Host>(countdown: Countdown) {
     let (pong, ponged) = oneshot::channel();
     drop(H::spawn(async move {
         pinged.await.expect("it is pinged");
-        pong.send(()).expect("somebody waits");
+        pong.send(()).expect("the receiver waits");
     }));
-    ping.send(()).expect("somebody waits");
+    ping.send(()).expect("the receiver waits");
     ponged.await.expect("it is answered");
     countdown.one_done();
 }
@@ -224,7 +224,7 @@ fn chained_spawn<H: Host>(host: &H, length: usize) -> usize {
 /// Starts the successor of task `nth` of `length`.
 fn link<H: Host>(done: SyncSender<usize>, nth: usize, length: usize) {
     if nth == length {
-        done.send(nth).expect("somebody waits");
+        done.send(nth).expect("the receiver waits");
     } else {
         drop(H::spawn(async move { link::<H>(done, nth + 1, length) }));
     }
@@ -282,12 +282,12 @@ fn round_trips<H: Host>(host: &H, times: usize) -> usize {
     let (pong, mut ponged) = mpsc::channel(1);
     let answering = host.spawn_from_outside(async move {
         while let Some(()) = pinged.recv().await {
-            pong.send(()).await.expect("somebody waits");
+            pong.send(()).await.expect("the receiver waits");
         }
     });
     let asking = host.spawn_from_outside(async move {
         for nth in 0..times {
-            ping.send(()).await.expect("somebody answers");
+            ping.send(()).await.expect("the other task receives");
             if ponged.recv().await.is_none() {
                 return nth;
             }
