@@ -21,8 +21,8 @@ use tokio::sync::mpsc;
 
 /// Length of a poll beside the heartbeat: that of a request that computes a little.
 const POLL: Duration = Duration::from_micros(100);
-/// Smaller and larger number of tasks. The smaller is a few times that of workers. With the larger, a round of all tasks
-/// takes 50 ms on two CPUs.
+/// Smaller and larger number of tasks. The smaller is a few times that of workers. With the larger, a round of all
+/// tasks takes 50 ms on two CPUs.
 const FEW: usize = 64;
 const MANY: usize = 1_000;
 /// Divisor of the time limit. A waker ends when it would have sent all of its messages in a time that is this many
