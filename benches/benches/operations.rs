@@ -1,16 +1,16 @@
-//! Every operation of the benches in time, by criterion.
+//! Measures the time of every operation of the benches with criterion.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use runyard_benches::operations;
 use std::time::{Duration, Instant};
 
-/// What each operation takes in all is about a second: set-up, this, and the samples.
+/// Warm-up time of an operation. Set-up, warm-up and samples together take about a second.
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// For all samples of an operation.
+/// Measurement time for all samples of an operation.
 const MEASUREMENT: Duration = Duration::from_millis(600);
 
-/// The least that criterion takes; there are many operations, and medians are compared.
+/// Criterion's minimum number of samples. It suffices because medians are compared, and there are many operations.
 const SAMPLES: usize = 10;
 
 fn measure(criterion: &mut Criterion) {

@@ -1,10 +1,10 @@
-//! What it costs that a real-time task goes to another CPU: pushed away by one that has something
-//! more important, or pulled by one that comes to do something less important.
+//! The cost of migrating a real-time task. A push moves the task away when a more important task takes its CPU; a pull
+//! fetches it when the CPU is about to run a less important task.
 //!
-//! The machine is full but for what the task needs, and the task has to be found, or a place for
-//! it, at the far end. One *mover* goes round. The same happens with a mover that cannot leave
-//! (`stays`); what an operation costs beyond that is the price of one task moved, its switch on the
-//! CPU where it comes to run included.
+//! Every other CPU of the machine is busy, and the task or its destination is at the far end of the machine. One
+//! *mover* migrates from CPU to CPU. The `stays` variants repeat the operation with a mover that is bound to its CPU.
+//! The difference between `moves` and `stays` is the cost of one migration, including the mover's switch on the
+//! destination CPU.
 
 use crate::rig::{Clock, Payload, Quiet, Seat, attr, fifo, machine, task};
 use crate::{Operation, Runner};
@@ -14,27 +14,27 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
 use runyard_smp::machine::{Machine, TaskOf};
 
-/// Sizes of the machine.
+/// Machine sizes, in CPUs.
 const CPUS: [u32; 4] = [2, 16, 256, 1_024];
 
-/// The priority of the task that moves.
+/// Priority of the mover.
 const MOVER_PRIO: i64 = 40;
 
-/// The priority of the tasks that are bound to a CPU each and keep the mover from it.
+/// Priority of the bound tasks, one for each CPU, that keep the mover off their CPU.
 const BOUND_PRIO: i64 = 50;
 
-/// Between any two things that happen.
+/// Virtual time between two events.
 const MOMENT: Nanos = Nanos::from_micros(1);
 
-/// Whether the mover may go to other CPUs.
+/// Whether the mover can migrate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mover {
     Moves,
     Stays,
 }
 
-/// A machine in which every CPU runs a task that is bound to it; a task has the number of its CPU,
-/// and the mover the number after the last.
+/// A machine in which every CPU runs a bound task. A bound task's id is the number of its CPU; the mover's id is the
+/// next number.
 struct Full {
     machine: Machine<Payload>,
     seats: Vec<Seat>,
@@ -55,8 +55,8 @@ pub(crate) fn operations() -> Vec<Operation> {
     operations
 }
 
-/// The first and the last CPU have nothing to do but what is measured: the one on which the mover
-/// runs wakes up its bound task, which sends the mover to the other, and blocks again.
+/// Prepares pushes. The bound tasks of the first and the last CPU are blocked. The CPU that runs the mover wakes its
+/// bound task, which pushes the mover to the other CPU and blocks again.
 fn pushes(cpus: u32, mover: Mover) -> Runner {
     let mut full = Full::new(cpus);
     let (mut at, mut other) = (0, cpus as usize - 1);
@@ -82,8 +82,8 @@ fn pushes(cpus: u32, mover: Mover) -> Runner {
     })
 }
 
-/// The mover waits on one CPU; the bound task of the next blocks, which fetches the mover, and
-/// wakes up again, so that the mover waits there.
+/// Prepares pulls. The mover waits on one CPU. The bound task of the next CPU blocks, so that this CPU pulls the mover.
+/// The bound task then wakes again, so the mover waits there.
 fn pulls(cpus: u32, mover: Mover) -> Runner {
     let mut full = Full::new(cpus);
     full.wake(full.new_mover(mover));
@@ -96,7 +96,7 @@ fn pulls(cpus: u32, mover: Mover) -> Runner {
             }
             let bound = full.block(at);
             let expected = (mover == Mover::Moves).then_some(full.mover);
-            assert_eq!(full.seats[at].runs(), expected, "CPU {at} fetches what it can");
+            assert_eq!(full.seats[at].runs(), expected, "CPU {at} pulls the mover if it can");
             let id = bound.id;
             full.wake(bound);
             full.switch_to(at, id);
@@ -117,7 +117,7 @@ impl Full {
         full
     }
 
-    /// A task that waits on the first CPU or runs there.
+    /// Returns the mover, last on the first CPU.
     fn new_mover(&self, mover: Mover) -> TaskOf<Payload> {
         let first = CpuId(0);
         let affinity = match mover {

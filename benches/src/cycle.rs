@@ -1,7 +1,7 @@
-//! A workload like hackbench's on one CPU: tasks that wait for each other's messages. Who has the CPU
-//! runs and blocks; every fourth time it wakes up four before, by each of which it is preempted or not.
+//! A workload like hackbench on one CPU: tasks that wait for each other's messages. The running task runs for a while
+//! and blocks. Before every fourth block four tasks are woken, each of which may preempt the running one.
 //!
-//! A fifth of the wake-ups preempt while nobody is sensitive, a quarter if one task in eight is.
+//! A fifth of the wake-ups preempt while no task is latency-sensitive, and a quarter if one task in eight is.
 
 use crate::Runner;
 use crate::rig::{Clock, Sensitive, attr, config, nice_0};
@@ -13,20 +13,20 @@ use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use std::sync::Arc;
 
-/// The CPU on which everything happens.
+/// The CPU of all tasks.
 const HERE: CpuId = CpuId(0);
 
-/// For how long a task runs, at the most, before the next one wakes up or it blocks itself: half of
-/// the wake-up granularity. With less fewer wake-ups preempt, with more the second order decides less.
+/// Upper bound of the time that a task runs before the next wake-up or block: half of the wake-up granularity. With a
+/// shorter bound fewer wake-ups preempt. With a longer one the second heap of the queue decides less often.
 const STINT: Nanos = Nanos::from_micros(500);
 
-/// As many wake up together as block one after the other.
+/// Number of tasks that wake together, which is also the number that block between two bursts.
 const BURST: u32 = 4;
 
-/// Turns of each task after which what new tasks paid for is forgotten.
+/// Turns of each task after which the placement of new tasks no longer has an effect.
 const TURNS_TO_SETTLE: u32 = 16;
 
-/// Why somebody else runs.
+/// The reason for a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Preempted,
@@ -37,13 +37,14 @@ struct Cycle {
     cpu: Cpu,
     curr: u32,
     asleep: Vec<u32>,
-    /// With so many the next turn begins with wake-ups.
+    /// Number of sleeping tasks at which the next turn begins with wake-ups.
     most_asleep: usize,
     clock: Clock,
 }
 
 impl Cycle {
-    /// So many tasks are queued at the least, who runs included, and as many sleep at the most.
+    /// Creates a cycle with at least `queued` queued tasks, including the running one, and at most `queued` sleeping
+    /// tasks.
     fn new(queued: u32, features: Features, sensitive: Sensitive) -> Cycle {
         let mut cpu = Cpu::new(queued, features, sensitive);
         for task in 0..2 * queued {
@@ -65,7 +66,7 @@ impl Cycle {
         cycle
     }
 
-    /// One task blocks, and over four turns as many wake up; how many wake-ups preempted.
+    /// Blocks one task, and every fourth turn wakes four first. Returns the number of wake-ups that preempted.
     fn turn(&mut self) -> u32 {
         let mut preempted = 0;
         if self.asleep.len() >= self.most_asleep {
@@ -77,11 +78,11 @@ impl Cycle {
         let blocked = self.curr;
         self.asleep.push(blocked);
         self.curr = self.cpu.switch(Why::Blocked);
-        assert_ne!(self.curr, blocked, "who sleeps does not run");
+        assert_ne!(self.curr, blocked, "a sleeping task does not run");
         preempted
     }
 
-    /// The running task wakes up another; whether that preempts it.
+    /// Wakes a random sleeping task and returns whether it preempts the running one.
     fn wake_one(&mut self) -> bool {
         self.stint();
         let nth = self.clock.below(Nanos(self.asleep.len() as u64)).0 as usize;
@@ -98,7 +99,7 @@ impl Cycle {
     }
 }
 
-/// What is measured: turns, after those at the beginning.
+/// Prepares the measured turns, after those in which the new tasks settle.
 pub(crate) fn turns(queued: u32, features: Features, sensitive: Sensitive) -> Runner {
     let mut cycle = Cycle::new(queued, features, sensitive);
     for _ in 0..TURNS_TO_SETTLE * queued {
@@ -111,7 +112,7 @@ pub(crate) fn turns(queued: u32, features: Features, sensitive: Sensitive) -> Ru
     })
 }
 
-/// A run queue with its tasks, which are numbered from 0. Those that sleep are in `tasks`.
+/// A run queue and its tasks, numbered from 0. `tasks` holds the sleeping ones.
 struct Cpu {
     rq: RunQueue<(), ()>,
     tasks: Vec<Option<Box<Task<()>>>>,
@@ -119,7 +120,7 @@ struct Cpu {
 }
 
 impl Cpu {
-    /// With room for so many queued tasks and as many that sleep.
+    /// Creates a CPU with `2 * queued` sleeping tasks.
     fn new(queued: u32, features: Features, sensitive: Sensitive) -> Cpu {
         let task = |id| {
             let plain = attr(nice_0(id), CpuSet::only(HERE));
@@ -134,12 +135,12 @@ impl Cpu {
         }
     }
 
-    /// The running task, if there is one, ran so long.
+    /// Advances the clock by `span`, in which the running task, if any, runs.
     fn run(&mut self, span: Nanos) {
         self.now = self.now + span;
     }
 
-    /// A task wakes up, or comes for the first time; whether it preempts the running task.
+    /// Wakes a task, or enqueues it for the first time, and returns whether it preempts the running task.
     fn wake(&mut self, task: u32) -> bool {
         let woken = self.tasks[task as usize].take().expect("it sleeps");
         let was_idle = self.rq.curr().is_none();
@@ -149,7 +150,7 @@ impl Cpu {
         }
     }
 
-    /// The running task, if there is one, was preempted or blocks; the task that runs now.
+    /// Switches away from the running task, if any, and returns the next task.
     fn switch(&mut self, why: Why) -> u32 {
         let prev = match (self.rq.curr(), why) {
             (None, _) => Prev::Idle,
@@ -161,7 +162,7 @@ impl Cpu {
             let id = task.id.0 as usize;
             self.tasks[id] = Some(task);
         }
-        switch.next.expect("somebody waits").0.index() as u32
+        switch.next.expect("a task is queued").0.index() as u32
     }
 }
 
@@ -169,7 +170,7 @@ impl Cpu {
 mod tests {
     use super::*;
 
-    /// Each task has some tens of turns.
+    /// Number of turns; each task has some tens of them.
     const TURNS: u32 = 20_000;
 
     #[test]

@@ -1,11 +1,11 @@
-//! What the balance of fair tasks costs: on top of wake-ups, and for each look at the machine.
+//! The cost of balancing fair tasks: the addition to a wake-up, and the cost of each scan of the machine.
 //!
-//! `wake-up/balanced` and `wake-up/not-balanced` are the same with and without `LOAD_BALANCE`: a task
-//! wakes up on an idle CPU, runs and blocks, which is when its CPU looks for others' work; and the
-//! busy CPUs tick meanwhile, which is when they balance. `wake-up/.../in-vain` are these where a task
-//! waits on each busy CPU that cannot leave it: nobody can be helped, and everybody tries. `pass` is a pass of a busy CPU over the
-//! whole machine, `search` what a CPU about to idle does where everybody has somebody waiting and
-//! nobody may leave.
+//! * `wake-up/balanced` and `wake-up/not-balanced` are the same operation with and without `LOAD_BALANCE`. A task wakes
+//!   on an idle CPU, runs and blocks, after which its CPU searches for tasks of others. The busy CPUs tick meanwhile
+//!   and balance at their ticks.
+//! * `wake-up/.../in-vain` adds a bound waiting task on each busy CPU. Every balance attempt then fails.
+//! * `pass` is one balance pass of a busy CPU over the whole machine.
+//! * `search` is the search of a CPU that becomes idle while every other CPU has a waiting task that is bound.
 
 use crate::rig::{Clock, Payload, Quiet, Seat, attr, machine, task};
 use crate::{Operation, Runner};
@@ -17,17 +17,17 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_smp::machine::{Machine, TaskOf};
 
-/// The machine of the wake-ups, half of which is busy.
+/// Number of CPUs of the machine for wake-ups; half of them are busy.
 const CPUS: u32 = 16;
 const BUSY: u32 = CPUS / 2;
 
-/// Sizes of the machines that are looked at.
+/// Sizes of the scanned machines, in CPUs.
 const SIZES: [u32; 4] = [16, 64, 256, 1_024];
 
-/// How long a woken task runs; then one of the busy CPUs has its tick for each that wakes up.
+/// Run time of a woken task. With it, one busy CPU has its tick for each wake-up.
 const STINT: Nanos = Nanos(1_000_000 / BUSY as u64);
 
-/// Longer than a busy CPU waits between two passes of a node.
+/// A span longer than the balance interval of a busy CPU in a node.
 const PAUSE: Nanos = Nanos::from_millis(300);
 
 pub(crate) fn operations() -> Vec<Operation> {
@@ -45,7 +45,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     wakeups.into_iter().chain(passes).chain(searches).collect()
 }
 
-/// A machine, its CPUs, and its tasks, of which those that run have the numbers of their CPUs.
+/// A machine with its CPUs and tasks. A running task's id is the number of its CPU.
 struct World {
     machine: Machine<Payload>,
     seats: Vec<Seat>,
@@ -53,7 +53,7 @@ struct World {
 }
 
 impl World {
-    /// The first `busy` CPUs run a task each that stays there.
+    /// Creates a world in which each of the first `busy` CPUs runs a bound task.
     fn new(cpus: u32, busy: u32, features: Features) -> World {
         let machine = machine(cpus, features);
         let seats = (0..cpus as usize).map(|at| Seat::idle(CpuId::at(at))).collect();
@@ -73,7 +73,7 @@ impl World {
         self.machine.wake(self.clock.now, task, None, &mut Quiet);
     }
 
-    /// Serves the ticks that are due on `cpu`.
+    /// Serves the due ticks of `cpu`.
     fn tick(&self, cpu: CpuId) {
         while self.machine.expire(self.clock.now, cpu, Walk::Busy, &mut Quiet).is_some() {}
     }
@@ -84,7 +84,7 @@ fn bound(id: u32, on: CpuId) -> TaskOf<Payload> {
     task(id, attr(normal, CpuSet::only(on)), on)
 }
 
-/// On the first `crowded` CPUs a second task waits that is bound there.
+/// Prepares wake-ups. On each of the first `crowded` CPUs a second, bound task waits.
 fn wake_ups(features: Features, crowded: u32) -> Runner {
     let mut world = World::new(CPUS, BUSY, features);
     for id in 0..crowded {
@@ -131,12 +131,12 @@ fn searches(cpus: u32) -> Runner {
     let mut asleep = Some(world.seats[0].block(&world.machine, Time(1)));
     Box::new(move |times| {
         for _ in 0..times {
-            // Long enough that the CPU looks for work when it idles, if it did not in vain lately.
+            // After this span an idle CPU searches again, unless a recent search failed.
             world.clock.after(Nanos::from_millis(2));
             world.wake(asleep.take().expect("it blocked again"));
             world.seats[0].switch_to(&world.machine, world.clock.now, TaskId(0));
             asleep = Some(world.seats[0].block(&world.machine, world.clock.after(STINT)));
-            assert_eq!(world.seats[first.index()].runs(), None, "nobody may leave");
+            assert_eq!(world.seats[first.index()].runs(), None, "no task may leave");
         }
     })
 }

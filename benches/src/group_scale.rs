@@ -1,8 +1,8 @@
-//! What many limited task groups cost a large machine: 1,024 simulated CPUs, and as many tasks whatever the
+//! The cost of many limited task groups on a large machine: 1,024 simulated CPUs, with the same number of tasks for any
 //! number of groups.
 //!
-//! Ten periodic tasks for each CPU are dealt out to the groups. Each group has a limit, with room for all
-//! that its tasks want or for half of it, or none; without groups all of them are in the root.
+//! Ten periodic tasks for each CPU are distributed over the groups. Each group has no limit, a limit above the demand
+//! of its tasks, or a limit of half that demand. Without groups all tasks are in the root.
 
 use crate::Operation;
 use crate::throughput::{RUN_US, Simulation, periodic, with};
@@ -16,25 +16,25 @@ use runyard_workload::Scenario;
 use runyard_workload::scenario::TaskGroup;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The machine, and its tasks.
+/// Numbers of CPUs of the machine and of its tasks.
 const CPUS: u32 = 1_024;
 const TASKS: u32 = 10 * CPUS;
 
-/// Numbers of groups.
+/// The measured numbers of groups.
 pub const SIZES: [u32; 4] = [0, 100, 1_000, 10_000];
 
-/// A task wants a time of [`RUN_US`] in each period, so that a CPU is busy for five eighths of the time;
-/// us.
+/// Period of a task in us. A task needs a time of [`RUN_US`] in each period, so a CPU is busy for five eighths of the
+/// time.
 const PERIOD_US: u64 = 2_000;
 
-/// What the groups may use.
+/// The limit of each group relative to its demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Room {
-    /// They have no limit.
+    /// No limit
     Unlimited,
-    /// Half as much again as they want.
+    /// One and a half times the demand
     Plenty,
-    /// Half of what they want: each is throttled in each period.
+    /// Half of the demand: each group is throttled in each period
     Half,
 }
 
@@ -47,15 +47,15 @@ pub(crate) fn operations() -> Vec<Operation> {
             })
         })
     };
-    // That half is not enough is seen after more wake-ups than callgrind can be asked for.
+    // `Room::Half` is left out: throttling shows only after more wake-ups than callgrind can simulate.
     let rooms = [(Room::Unlimited, "unlimited"), (Room::Plenty, "plenty")];
     let all = rooms.into_iter().flat_map(|(room, word)| SIZES.map(|groups| (room, word, groups)));
-    // Without groups nobody has a limit.
+    // Without groups there is no limit.
     all.filter(|&(room, _, groups)| groups > 0 || room == Room::Unlimited).map(operation).collect()
 }
 
-/// Nanoseconds of CPU time for each of so many wake-ups on a machine with so many groups, after the first
-/// as many.
+/// Returns the nanoseconds of CPU time for each of `wakeups` wake-ups with `groups` groups, after the same number of
+/// unmeasured wake-ups.
 #[must_use]
 pub fn measure(groups: u32, room: Room, features: &[Switched], wakeups: u64) -> f64 {
     let mut simulation = Simulation::of(with(scenario(groups, room), features));
@@ -65,16 +65,17 @@ pub fn measure(groups: u32, room: Room, features: &[Switched], wakeups: u64) -> 
     (cpu_time() - begun).0 as f64 / ran.wakeups as f64
 }
 
-/// Of this process.
+/// Returns the CPU time of this process.
 fn cpu_time() -> Nanos {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The most memory that this process had at once, in KiB.
+/// Returns the peak resident memory of this process in KiB.
 ///
 /// # Panics
-/// If the kernel does not say.
+///
+/// Panics if the kernel does not report it.
 #[must_use]
 pub fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells of us");
@@ -91,7 +92,7 @@ fn scenario(groups: u32, room: Room) -> Scenario {
     scenario
 }
 
-/// Each group has the next task, in turn.
+/// Distributes the tasks over the groups in round-robin order.
 fn deal_out(scenario: &mut Scenario, groups: u32, room: Room) {
     let periodic = scenario.tasks.remove(0);
     for nth in 0..groups {
@@ -105,7 +106,7 @@ fn deal_out(scenario: &mut Scenario, groups: u32, room: Room) {
     }
 }
 
-/// Of a group with so many tasks.
+/// Returns the limit of a group of `tasks` tasks.
 fn limit(tasks: u32, room: Room) -> Option<Limit> {
     let wants = RUN_US[1] * u64::from(tasks) * (Limit::PERIOD.0 / 1_000) / PERIOD_US;
     let runtime = match room {

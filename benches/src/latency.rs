@@ -1,7 +1,9 @@
-//! What latency nice costs the engine: the second heap of a fair queue, which is empty while nobody is
-//! sensitive. `latency/hackbench` is a turn of [`crate::cycle`]; `latency/yield` and `latency/tick`
-//! are switches, as of [`crate::switch`]. Each with `LATENCY_NICE` off; with it on and nobody, every
-//! eighth task or everybody at -20.
+//! The engine's cost of latency nice: the second heap of a fair queue, which is empty while no task is
+//! latency-sensitive.
+//!
+//! `latency/hackbench` is a turn of [`crate::cycle`]. `latency/yield` and `latency/tick` are switches as in
+//! [`crate::switch`]. Each is measured with `LATENCY_NICE` off, and with it on and no task, every eighth task or every
+//! task at latency nice -20.
 
 use crate::Operation;
 use crate::cycle;
@@ -11,7 +13,7 @@ use runyard_engine::attr::{Nice, Policy};
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::time::Nanos;
 
-/// Tasks in the queue, the running one included.
+/// Number of tasks in the queue, including the running one.
 const QUEUED: u32 = 64;
 
 pub(crate) fn operations() -> Vec<Operation> {
@@ -26,7 +28,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         operations.push(Operation::new(name, move || cycle::turns(QUEUED, features, sensitive)));
         for (cause_word, cause) in causes {
             if sensitive != Sensitive::Nobody && matches!(cause, Cause::Yield) {
-                // Who goes first by its offset is ahead of the others, and may go on though it yields.
+                // A latency-sensitive task may be picked again after it yields, so such a yield is not always a switch.
                 continue;
             }
             let tasks = Tasks { policy, number: QUEUED, sensitive };

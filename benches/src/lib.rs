@@ -1,16 +1,16 @@
-//! What the operations of the scheduler cost. Each is defined once here and measured twice: in time
-//! by criterion (`cargo bench -p runyard-benches`), in instructions by callgrind (`cargo xtask
-//! instructions`). `docs/figures/performance.md` has the figures.
+//! The costs of the scheduler's operations. Each operation is defined once here and measured twice: its time by
+//! criterion (`cargo bench -p runyard-benches`), its instructions by callgrind (`cargo xtask instructions`).
+//! `docs/figures/performance.md` has the figures.
 //!
-//! An operation is a name and a way to prepare it. What is prepared performs the operation so many
-//! times and leaves everything as it was: as many tasks queued, as many timers armed. So the cost
-//! of one is the same in the first thousand and the last, and set-up is in neither figure.
+//! An operation is a name and a function that prepares it. The prepared runner performs the operation a given number of
+//! times and restores the state: the same number of queued tasks and armed timers. So the cost of one operation is
+//! constant over a run, and neither figure includes set-up.
 //!
-//! Operations assert what they came for: a switch that chose the same task again, or a push that
-//! did not move anybody, would measure something else.
+//! Operations assert their effect. A switch that picks the same task again, or a push that moves no task, would measure
+//! another operation.
 //!
-//! [`live`] and [`open_loop`] are apart: whole workloads on threads of this machine, beside the same
-//! on a peer.
+//! [`live`] and [`open_loop`] are different: they run whole workloads on threads of this machine, beside the same
+//! workloads on a peer.
 
 mod balance;
 mod cycle;
@@ -28,10 +28,10 @@ mod wake;
 
 use std::fmt;
 
-/// Performs an operation so many times.
+/// A function that performs an operation the given number of times.
 pub type Runner = Box<dyn FnMut(u64)>;
 
-/// Something that is measured.
+/// A measured operation.
 pub struct Operation {
     name: String,
     prepare: Box<dyn Fn() -> Runner>,
@@ -42,13 +42,13 @@ impl Operation {
         Operation { name, prepare: Box::new(prepare) }
     }
 
-    /// What it is called, from the general to the particular: `switch/engine/yield/64`.
+    /// Returns the name, from the general to the particular: `switch/engine/yield/64`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sets everything up. The result may be called again and again.
+    /// Prepares the operation. The returned runner may be called repeatedly.
     #[must_use]
     pub fn prepare(&self) -> Runner {
         (self.prepare)()
@@ -61,7 +61,7 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// Every operation.
+/// Returns every operation.
 #[must_use]
 pub fn operations() -> Vec<Operation> {
     [
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What is prepared only for what it asserts.
+    /// Number of iterations that suffices for the assertions of an operation.
     const FEW: u64 = 100;
 
     #[test]

@@ -1,13 +1,13 @@
-//! What hard limits cost: on top of a switch, and each time a group is throttled.
+//! The cost of hard limits: the addition to a switch, and the cost of each throttling.
 //!
-//! `limits/yield` and `limits/tick` are switches between tasks of task groups, as of [`crate::switch`]:
-//! with `HARD_LIMITS` off, with it on where no group has a limit, and where all have one that they do not
-//! reach. In one group all of the time that was drawn stays with it; of several, another one has the CPU
-//! after each turn.
+//! `limits/yield` and `limits/tick` are switches between tasks of task groups, as in [`crate::switch`]. They are
+//! measured with `HARD_LIMITS` off, with it on and no limit, and with a limit on each group that it does not reach.
+//! With one group, the time that the CPU drew stays with that group. With several, each turn gives the CPU to another
+//! group.
 //!
-//! `limits/throttle` is a whole period of a group that uses its runtime and is throttled until it has
-//! some again, while nobody else wants the CPU: two interrupts and two switches at least, whatever is
-//! drawn in between. What it costs more with more tasks in the group is what throttling pays for each.
+//! `limits/throttle` is a whole period of a group that uses up its runtime and is throttled until its refill, on an
+//! otherwise idle CPU. It has at least two interrupts and two switches, plus the draws in between. Its growth with the
+//! number of tasks in the group is the cost of throttling for each task.
 
 use crate::rig::{Clock, Payload, Quiet, Seat, attr, machine_with, nice_0, task};
 use crate::switch::{self, Cause};
@@ -22,23 +22,23 @@ use runyard_engine::time::Nanos;
 use runyard_engine::timer::Walk;
 use runyard_smp::machine::Machine;
 
-/// The CPUs of the machine, and the one on which everything happens.
+/// Number of CPUs of the machine, and the CPU of all tasks.
 const CPUS: u32 = 16;
 const HERE: CpuId = CpuId(0);
 
-/// Tasks of a switch, and of how many groups they are.
+/// Number of tasks of a switch, and numbers of their groups.
 const QUEUED: u32 = 64;
 const GROUPS: [(&str, u32); 2] = [("one-group", 1), ("8-groups", 8)];
 
-/// Tasks of a group that is throttled.
+/// Numbers of tasks of a throttled group.
 const THROTTLED: [u32; 3] = [1, 10, 100];
 
-/// The period of a group that is throttled, of which it may use the half.
+/// Period of a throttled group, which may use half of it.
 const PERIOD: Nanos = Nanos::from_millis(2);
 
 pub(crate) fn operations() -> Vec<Operation> {
     let all = Features::default();
-    // More than a CPU has.
+    // A limit above the capacity of a CPU.
     let enough = limit(Nanos(2 * Limit::PERIOD.0), Limit::PERIOD);
     let forms = [
         ("off", all.without(Feature::HardLimits), None),
@@ -66,13 +66,13 @@ fn limit(runtime: Nanos, period: Nanos) -> Limit {
     Limit::new(runtime, period, Nanos::ZERO, false).expect("the kernel takes it")
 }
 
-/// A machine with so many alike groups.
+/// Returns a machine with `groups` equal groups.
 fn machine(features: Features, groups: u32, limit: Option<Limit>) -> Machine<Payload> {
     let group = GroupSpec { limit, ..GroupSpec::ROOT };
     machine_with(CPUS, features, &vec![group; groups as usize])
 }
 
-/// Of one of `groups` task groups.
+/// Returns the attributes of a task in one of `groups` groups.
 fn attr_of(id: u32, groups: u32) -> Attr {
     let group = GroupId(1 + id % groups);
     Attr { group, ..attr(nice_0(id), CpuSet::only(HERE)) }
@@ -83,7 +83,7 @@ fn switches((features, limit): (Features, Option<Limit>), groups: u32, cause: Ca
     switch::in_machine(machine(features, groups, limit), attrs, (features, cause))
 }
 
-/// A CPU whose only tasks are those of one group.
+/// A CPU whose tasks all belong to one group.
 struct World {
     machine: Machine<Payload>,
     seat: Seat,
@@ -91,7 +91,7 @@ struct World {
 }
 
 impl World {
-    /// Whatever comes next on the CPU.
+    /// Advances to the next expiry on the CPU and handles it.
     fn step(&mut self) {
         let due = self.machine.next_expiry(HERE).expect("a limit has its timers");
         self.clock.now = self.clock.now.max(due);
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Until somebody runs, or nobody does.
+    /// Advances until the CPU runs a task (`runs`) or is idle (not `runs`).
     fn until(&mut self, runs: bool) {
         while self.seat.runs().is_some() != runs {
             self.step();

@@ -1,4 +1,4 @@
-//! What the operations are made on: machines, tasks, and a clock that is told how far to go.
+//! The parts from which operations are built: machines, tasks, and a clock that advances on demand.
 
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
@@ -13,18 +13,17 @@ use runyard_smp::control::Control;
 use runyard_smp::machine::{Effects, Machine, TaskOf, Work};
 use std::sync::Arc;
 
-/// What a host of the machine needs to run a task: nothing.
+/// The host's data of a task: none.
 pub(crate) type Payload = Work<()>;
 
-/// A host that does nothing when it is asked: the operations know which CPU must switch, and a task
-/// that moves arrives at once.
+/// A host that ignores requests. The operations know the CPU that must switch, and a migrating task arrives at once.
 pub(crate) struct Quiet;
 
 impl Effects<Work<()>> for Quiet {
     fn kick(&mut self, _: CpuId) {}
 }
 
-/// Virtual time, and a source of numbers without a pattern.
+/// Virtual time, and a source of pseudo-random numbers.
 #[derive(Debug)]
 pub(crate) struct Clock {
     pub(crate) now: Time,
@@ -38,13 +37,13 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Goes on by `span`.
+    /// Advances the clock by `span`.
     pub(crate) fn after(&mut self, span: Nanos) -> Time {
         self.now = self.now + span;
         self.now
     }
 
-    /// A span below `bound`, which is not zero (xorshift).
+    /// Returns a pseudo-random span below `bound`, which is not zero (xorshift).
     pub(crate) fn below(&mut self, bound: Nanos) -> Nanos {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
@@ -53,19 +52,19 @@ impl Clock {
     }
 }
 
-/// The default policy on `cpus` CPUs of one node, but with the turns of a single CPU, which end at
-/// each tick, and without a limit on real-time tasks, which are all that some operations run.
+/// Returns the default policy on `cpus` CPUs of one node, with two changes. Turns are those of a single CPU, which end
+/// at each tick. Real-time tasks have no limit, because some operations run no other tasks.
 pub(crate) fn config(cpus: u32, features: Features) -> Config {
     let flat = |cpus| Topology::flat(cpus).expect("the machines here are small enough");
     Config { topology: flat(cpus), features, rt_runtime: None, ..Config::new(flat(1)) }
 }
 
-/// A machine without task groups.
+/// Returns a machine without task groups.
 pub(crate) fn machine(cpus: u32, features: Features) -> Machine<Work<()>> {
     machine_with(cpus, features, &[])
 }
 
-/// A machine with these task groups beside the root.
+/// Returns a machine with these task groups beside the root.
 pub(crate) fn machine_with(
     cpus: u32,
     features: Features,
@@ -75,25 +74,25 @@ pub(crate) fn machine_with(
     Machine::new(config(cpus, features), &groups).expect("the configuration is valid")
 }
 
-/// All features, and the fair class in the order of EEVDF.
+/// Returns all features, with the fair class in EEVDF order.
 pub(crate) fn eevdf() -> Features {
     let mut features = Features::default();
     features.set(Switched { feature: Feature::Eevdf, on: true });
     features
 }
 
-/// Two groups below the root and one below each of those; and in which of the lower ones a task is.
+/// Returns two groups below the root and one below each of those, and the lower group of `task`.
 pub(crate) fn nested(task: u32) -> (GroupId, [GroupSpec; 4]) {
     let below = |parent| GroupSpec { parent: GroupId(parent), ..GroupSpec::ROOT };
     (GroupId(3 + task % 2), [below(0), below(0), below(1), below(2)])
 }
 
-/// SCHED_FIFO with this priority.
+/// Returns SCHED_FIFO with this priority.
 pub(crate) fn fifo(prio: i64) -> Policy {
     Policy::Fifo(rt_prio(prio))
 }
 
-/// SCHED_RR with this priority.
+/// Returns SCHED_RR with this priority.
 pub(crate) fn rr(prio: i64) -> Policy {
     Policy::RoundRobin(rt_prio(prio))
 }
@@ -102,12 +101,12 @@ fn rt_prio(prio: i64) -> RtPrio {
     RtPrio::new(prio).expect("a priority is in 1..=99")
 }
 
-/// What is asked for a task of `policy` that may run on `affinity`.
+/// Returns the attributes of a task of `policy` on the CPUs `affinity`.
 pub(crate) fn attr(policy: Policy, affinity: CpuSet) -> Attr {
     Attr { policy, ..Attr::normal(affinity) }
 }
 
-/// A task that was on `cpu` last.
+/// Returns a task that last ran on `cpu`.
 pub(crate) fn task(id: impl Into<u64>, attr: Attr, cpu: CpuId) -> TaskOf<Work<()>> {
     let work = Work { control: Arc::new(Control::default()), work: () };
     let mut task = Task::new(TaskId(id.into()), attr, work);
@@ -115,7 +114,7 @@ pub(crate) fn task(id: impl Into<u64>, attr: Attr, cpu: CpuId) -> TaskOf<Work<()
     task
 }
 
-/// Which tasks want to wait least.
+/// The tasks that are latency-sensitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sensitive {
     Nobody,
@@ -149,7 +148,7 @@ pub(crate) fn nice_0(_: u32) -> Policy {
     Policy::Normal(Nice::default())
 }
 
-/// A CPU of a machine: what it runs is here, as with any host.
+/// A CPU of a machine with the task that it runs, which the host keeps.
 #[derive(Debug)]
 pub(crate) struct Seat {
     cpu: CpuId,
@@ -161,19 +160,19 @@ impl Seat {
         Seat { cpu, curr: None }
     }
 
-    /// Switches because something else should run.
+    /// Switches to a task other than the running one.
     pub(crate) fn switch(&mut self, machine: &Machine<Work<()>>, now: Time) {
         let prev = self.curr.take().map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
         self.curr = machine.schedule(now, self.cpu, prev, &mut Quiet).next;
     }
 
-    /// Switches because `task` should run.
+    /// Switches to `task`.
     pub(crate) fn switch_to(&mut self, machine: &Machine<Work<()>>, now: Time, task: TaskId) {
         self.switch(machine, now);
         assert_eq!(self.runs(), Some(task), "CPU {} has something to switch to", self.cpu);
     }
 
-    /// The running task blocks; it is given to the caller.
+    /// Blocks the running task and returns it.
     pub(crate) fn block(&mut self, machine: &Machine<Work<()>>, now: Time) -> TaskOf<Work<()>> {
         let (_, payload) = self.curr.take().expect("a task that blocks runs");
         let switch = machine.schedule(now, self.cpu, Prev::Blocked(payload), &mut Quiet);

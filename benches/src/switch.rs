@@ -1,9 +1,9 @@
-//! Switches between tasks of one CPU, of which all are runnable: in the engine alone, and through
-//! the machine, that is with the lock, the hints and the look at other CPUs.
+//! Switches between runnable tasks of one CPU: in the engine alone, and through the machine, which adds the lock, the
+//! hints and the scan of other CPUs.
 //!
-//! A fair task that yields is the plain case: it goes back into the queue, the least takes its
-//! place. At a tick the account, the end of the turn and balancing come on top. The machine has 16
-//! CPUs of which the others are idle and stay so, since nobody hears their kicks.
+//! A fair task that yields is the plain case: it is enqueued, and the task with the least vruntime takes its place. A
+//! tick adds accounting, the end of the turn and balancing. The machine has 16 CPUs. All but one stay idle, because
+//! their kicks have no effect.
 
 use crate::rig::{
     Clock, Payload, Quiet, Sensitive, attr, config, eevdf, fifo, machine, machine_with, nested, rr,
@@ -20,31 +20,31 @@ use runyard_engine::timer::Walk;
 use runyard_smp::machine::Machine;
 use std::sync::Arc;
 
-/// Tasks in the queue, the running one included.
+/// Numbers of tasks in the queue, including the running one.
 const QUEUED: [u32; 4] = [8, 64, 1_024, 16_384];
 
-/// Tasks where their number is not what is compared.
+/// Number of tasks where the comparison is of something else.
 const TYPICAL: u32 = 64;
 
-/// The CPUs of the machine.
+/// Number of CPUs of the machine.
 const CPUS: u32 = 16;
 
-/// The CPU on which everything happens.
+/// The CPU of all tasks.
 const HERE: CpuId = CpuId(0);
 
-/// A task that yields has run for about this long.
+/// Approximate run time of a task before it yields.
 const TURN: Nanos = Nanos::from_micros(500);
 
-/// A new fair task starts up to a whole latency period behind those that are there. After so many
-/// turns of each they have come together.
+/// Turns of each task after which vruntimes have converged. A new fair task starts up to a whole latency period behind
+/// the others.
 const TURNS_TO_SETTLE: u32 = 16;
 
-/// Why the CPU switches.
+/// The cause of a switch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cause {
-    /// The running task lets others go first.
+    /// The running task yields.
     Yield,
-    /// The tick ended its turn, which comes so much later than the one before.
+    /// The tick ends the turn of the running task, this long after the last tick.
     Tick(Nanos),
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Cause {
 trait Host: 'static {
     type Payload;
 
-    /// Whatever is due on the CPU.
+    /// Serves the due timers of the CPU.
     fn expire(&mut self, now: Time);
 
     fn switch(&mut self, now: Time, prev: Prev<Self::Payload>) -> Next<Self::Payload>;
@@ -120,7 +120,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     operations
 }
 
-/// Who is in the queue. They are bound to the CPU: else a woken one would go to an idle CPU.
+/// The tasks in the queue. They are bound to the CPU; otherwise a woken task would go to an idle CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tasks {
     pub(crate) policy: Policy,
@@ -152,7 +152,7 @@ fn one_of_many(name: String, tasks: Tasks, (features, cause): (Features, Cause))
     })
 }
 
-/// The tasks are spread over two groups of two levels.
+/// Returns the operation with its tasks spread over two groups of two levels.
 fn in_groups(name: String, tasks: Tasks, (features, cause): (Features, Cause)) -> Operation {
     Operation::new(name, move || {
         let attrs = (0..tasks.number).map(|id| Attr { group: nested(id).0, ..tasks.attr(id) });
@@ -160,7 +160,7 @@ fn in_groups(name: String, tasks: Tasks, (features, cause): (Features, Cause)) -
     })
 }
 
-/// Switches between tasks with these attributes, on the first CPU of `machine`.
+/// Prepares switches between tasks with these attributes on the first CPU of `machine`.
 pub(crate) fn in_machine(
     machine: Machine<Payload>,
     attrs: impl ExactSizeIterator<Item = Attr>,
@@ -173,8 +173,8 @@ pub(crate) fn in_machine(
     switches(OneOfMany(machine), number, why)
 }
 
-/// Each time another task gets the CPU, for another reason than that one became runnable. Under EEVDF
-/// a task that is owed a slice may go on after its turn.
+/// Prepares switches. Each gives the CPU to another task, and no wake-up causes it. Under EEVDF a task with positive
+/// lag may go on after its turn.
 fn switches<H: Host>(host: H, tasks: u32, (features, cause): (Features, Cause)) -> Runner {
     let mut switching = Switching { host, cause, clock: Clock::default(), curr: None };
     switching.curr = switching.host.switch(Time::ZERO, Prev::Idle);
@@ -235,7 +235,7 @@ impl Host for Engine {
 
     fn switch(&mut self, now: Time, prev: Prev<()>) -> Next<()> {
         let Switch { next, released } = self.0.schedule(now, prev);
-        debug_assert!(released.is_none(), "nobody leaves");
+        debug_assert!(released.is_none(), "no task leaves");
         next
     }
 }
@@ -249,7 +249,7 @@ impl Host for OneOfMany {
 
     fn switch(&mut self, now: Time, prev: Prev<Payload>) -> Next<Payload> {
         let Switch { next, released } = self.0.schedule(now, HERE, prev, &mut Quiet);
-        debug_assert!(released.is_none(), "nobody leaves");
+        debug_assert!(released.is_none(), "no task leaves");
         next
     }
 }

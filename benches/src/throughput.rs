@@ -1,8 +1,8 @@
-//! How fast the simulator is: wake-ups of virtual machines in one second of the clock on the wall.
+//! The speed of the simulator: wake-ups of virtual machines per second of wall-clock time.
 //!
-//! A wake-up is the unit because everything else follows from it: the timer interrupt before it,
-//! the switches to the task and away from it, its stretch of work. The workload is of one kind for
-//! every size of machine, so that what a wake-up costs at 1,024 CPUs can be compared with 16.
+//! The unit is a wake-up because all other work follows from it: the timer interrupt before it, the switches to and
+//! from the task, and its run. The workload is of one kind for every machine size, so that the cost of a wake-up at
+//! 1,024 CPUs can be compared with that at 16.
 
 use crate::Operation;
 use runyard_engine::event::{Event, What};
@@ -14,43 +14,43 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The sizes of machine that are compared, the first with all others.
+/// The compared machine sizes, in CPUs; the first is compared with all others.
 pub const SIZES: [usize; 5] = [16, 64, 256, 1_024, 4_096];
 
 /// Tasks for each CPU; with `PERIOD_US` and `RUN_US` they need about five eighths of it.
 pub const TASKS_PER_CPU: usize = 5;
 
-/// Each task wakes up once in so many microseconds, often enough that little happens between.
+/// Period of a task in microseconds, so short that few other events occur between wake-ups.
 const PERIOD_US: u64 = 1_000;
 
-/// A task works for a time between these, in microseconds, so that no two periods are the same.
+/// Bounds of a task's run time in microseconds. The run time varies, so that no two periods are the same.
 pub(crate) const RUN_US: [u64; 2] = [100, 150];
 
-/// Virtual time that is not measured: every task begins, queues grow to their size.
+/// Virtual time before the measurement, in which every task begins and queues grow to their size.
 const WARM_UP: Nanos = Nanos::from_millis(5);
 
-/// Longer than anything here runs; a scenario that never ends must say how long it is to go on.
+/// Duration of the scenario, longer than any measurement. A scenario without an end must have a duration.
 const DURATION_S: u64 = 1_000_000;
 
-/// Tasks of several kinds, and for how many CPUs.
+/// A scenario with tasks of several kinds, and its number of CPUs.
 const LARGE: &str = include_str!("../../scenarios/large.json");
 const LARGE_CPUS: u64 = 4_096;
 
-/// A machine that is simulated.
+/// A simulated machine.
 #[derive(Debug)]
 pub struct Simulation {
     sim: Sim<'static, Counter>,
     counts: Rc<Counts>,
 }
 
-/// What a part of a simulation came to.
+/// The counts of a part of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Throughput {
-    /// Tasks that became runnable.
+    /// Number of tasks that became runnable.
     pub wakeups: u64,
-    /// Events of any kind that the observer was told.
+    /// Number of events of any kind that the observer received.
     pub events: u64,
-    /// On the wall.
+    /// Wall-clock time.
     pub took: Duration,
 }
 
@@ -76,13 +76,13 @@ pub(crate) fn operations() -> Vec<Operation> {
 }
 
 impl Throughput {
-    /// Nanoseconds for each wake-up.
+    /// Returns the nanoseconds for each wake-up.
     #[must_use]
     pub fn nanos_each(&self) -> f64 {
         self.took.as_nanos() as f64 / self.wakeups as f64
     }
 
-    /// Events in a second.
+    /// Returns the events per second.
     #[must_use]
     pub fn event_rate(&self) -> f64 {
         self.events as f64 / self.took.as_secs_f64()
@@ -90,35 +90,38 @@ impl Throughput {
 }
 
 impl Simulation {
-    /// A machine of `cpus` CPUs on one node with [`TASKS_PER_CPU`] periodic tasks each, all of
-    /// which have begun. Its scenario stays in memory until the process ends.
+    /// Creates a machine of `cpus` CPUs on one node with [`TASKS_PER_CPU`] periodic tasks each, all of which have
+    /// begun. Its scenario stays in memory until the process ends.
     ///
     /// # Panics
-    /// If a machine cannot be so large.
+    ///
+    /// Panics if a machine cannot be so large.
     #[must_use]
     pub fn new(cpus: usize) -> Simulation {
         Simulation::switched(cpus, &[])
     }
 
-    /// As [`Simulation::new`], with these features.
+    /// Like [`Simulation::new`], with these features.
     ///
     /// # Panics
-    /// As [`Simulation::new`].
+    ///
+    /// Panics as [`Simulation::new`] does.
     #[must_use]
     pub fn switched(cpus: usize, features: &[Switched]) -> Simulation {
         Simulation::of(with(scenario(cpus), features))
     }
 
-    /// As [`Simulation::switched`], of the tasks of `scenarios/large.json`: as many of each kind for a CPU as there.
+    /// Like [`Simulation::switched`], with the tasks of `scenarios/large.json`, the same number of each kind per CPU.
     ///
     /// # Panics
-    /// As [`Simulation::new`].
+    ///
+    /// Panics as [`Simulation::new`] does.
     #[must_use]
     pub fn mixed(cpus: usize, features: &[Switched]) -> Simulation {
         Simulation::of(with(mixed(cpus), features))
     }
 
-    /// Of periodic tasks that are settled after [`WARM_UP`]. The scenario stays in memory until the
+    /// Creates a simulation of periodic tasks that settle within [`WARM_UP`]. The scenario stays in memory until the
     /// process ends.
     pub(crate) fn of(scenario: Scenario) -> Simulation {
         let counts = Rc::<Counts>::default();
@@ -131,10 +134,11 @@ impl Simulation {
         Simulation { sim, counts }
     }
 
-    /// Goes on until so many tasks have woken up.
+    /// Runs until `wakeups` tasks have woken.
     ///
     /// # Panics
-    /// If the simulation ends before.
+    ///
+    /// Panics if the simulation ends first.
     #[must_use]
     pub fn run(&mut self, wakeups: u64) -> Throughput {
         self.counts.wakeups.set(0);
@@ -156,7 +160,7 @@ impl Observer for Counter {
     }
 }
 
-/// With these features beside those that it has.
+/// Adds these features to those of the scenario.
 pub(crate) fn with(mut scenario: Scenario, features: &[Switched]) -> Scenario {
     features.iter().for_each(|&switched| scenario.features.set(switched));
     scenario
@@ -177,8 +181,8 @@ fn scenario(cpus: usize) -> Scenario {
     periodic(cpus, cpus * TASKS_PER_CPU, PERIOD_US)
 }
 
-/// So many tasks that each work for a time of [`RUN_US`] once in a period of so many microseconds. They
-/// start at random moments of the first one, or all would wake up at once for ever.
+/// Returns `tasks` tasks that each run for a time of [`RUN_US`] once in `period_us` microseconds. They start at random
+/// moments of the first period; otherwise all would wake at the same times.
 pub(crate) fn periodic(cpus: usize, tasks: usize, period_us: u64) -> Scenario {
     let [low, high] = RUN_US;
     let text = format!(

@@ -1,11 +1,11 @@
-//! Timers of one CPU, of which so many are armed all the time.
+//! The timers of one CPU, of which a fixed number is armed at any time.
 //!
-//! Most timers are timeouts, cancelled before they expire: here each is when as many others were
-//! armed after it. The rest expire: the first is taken, another armed. Each is for any moment of the
-//! next second, with slack as a mixed process has it (none, 50 us, or 10 ms), or all with the same.
+//! Most timers are timeouts that are cancelled before they expire: here each is cancelled once the same number of
+//! others was armed after it. The rest expire: the first is taken and another armed. Each expires at a random moment of
+//! the next second. Its slack is that of a mixed process (none, 50 us or 10 ms), or the same for all.
 //!
-//! The same on other queues: one of the same deadlines without soft expiries, one in a `BTreeMap`, and
-//! tokio's wheel, as far as one gets at it: a `Sleep` that is polled once, and dropped.
+//! The same operations run on other queues: one with the same deadlines and no soft expiries, a `BTreeMap`, and tokio's
+//! wheel through its public interface, a `Sleep` that is polled once and dropped.
 
 use crate::rig::Clock;
 use crate::{Operation, Runner};
@@ -18,24 +18,24 @@ use std::fmt::Debug;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-/// Timers that are armed.
+/// Numbers of armed timers.
 const ARMED: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
 
-/// A timer is armed for a moment within this span.
+/// Span within which a timer expires after it is armed.
 const HORIZON: Nanos = Nanos::from_secs(1);
 
-/// What slack timers have, in turn.
+/// The slacks that timers have in turn.
 type Slacks = &'static [Nanos];
 const MIXED: Slacks = &[Nanos::ZERO, Nanos::from_micros(50), Nanos::from_millis(10)];
 const UNIFORM: Slacks = &[Nanos::from_micros(50)];
 
 /// A queue of timers.
 trait Queue: Default + 'static {
-    /// Names a timer.
+    /// The name of an armed timer.
     type Id: Copy + Debug;
     fn arm(&mut self, window: Window) -> Self::Id;
     fn cancel(&mut self, id: Self::Id) -> bool;
-    /// When the next interrupt must come.
+    /// Returns the time of the next interrupt.
     fn first(&self) -> Time;
     /// Takes the first timer.
     fn take(&mut self, now: Time) -> bool;
@@ -61,7 +61,7 @@ impl Queue for TimerQueue {
     }
 }
 
-/// The queue as it would be if timers had hard expiries alone.
+/// A queue of timers with hard expiries alone.
 #[derive(Default)]
 struct Plain {
     timers: Slab<PlainTimer>,
@@ -134,7 +134,7 @@ impl Queue for Plain {
     }
 }
 
-/// A tree of the standard library.
+/// A queue on a tree of the standard library.
 #[derive(Default)]
 struct Tree {
     timers: BTreeMap<Deadline, Token>,
@@ -165,7 +165,7 @@ impl Queue for Tree {
     }
 }
 
-/// Armed timers, in the order in which they were armed.
+/// Armed timers in the order in which they were armed.
 struct Timers<Q: Queue> {
     queue: Q,
     ids: VecDeque<Q::Id>,
@@ -219,7 +219,8 @@ fn expiries<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
     })
 }
 
-/// An idle CPU walks as often as a timer opens on average, and each that it takes is armed again.
+/// Prepares walks of an idle CPU. It walks at the mean interval at which timers open, and arms each timer that it takes
+/// again.
 fn walks(armed: usize) -> Runner {
     let mut timers = Timers::<TimerQueue>::new(MIXED, armed);
     let between = Nanos(HORIZON.0 / armed as u64);
@@ -252,7 +253,7 @@ impl<Q: Queue> Timers<Q> {
     }
 }
 
-/// One that outlives the measurement: nothing expires.
+/// A span beyond the measurement, so that no timer expires.
 const LATER: std::time::Duration = std::time::Duration::from_secs(1_000);
 
 fn sleeps(armed: usize) -> Runner {

@@ -1,5 +1,5 @@
-//! A task wakes up, gets its CPU, runs and blocks again: what an event costs that somebody waits
-//! for. On a CPU that is idle, and on one that has others to run, which is preempted twice.
+//! A round trip of a waking task: it wakes, gets its CPU, runs and blocks again. This is the cost of an event for the
+//! task that waits for it. The CPU is idle, or runs another task that the waking task preempts.
 
 use crate::rig::{Clock, Quiet, Seat, attr, eevdf, fifo, machine_with, nested, task};
 use crate::{Operation, Runner};
@@ -9,20 +9,20 @@ use runyard_engine::features::{Feature, Features};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 
-/// Other tasks on the CPU.
+/// Numbers of other tasks on the CPU.
 const OTHERS: [u32; 2] = [0, 64];
 
-/// The CPU.
+/// The CPU of all tasks.
 const HERE: CpuId = CpuId(0);
 
-/// Who wakes up.
+/// The task that wakes.
 const SLEEPER: TaskId = TaskId(0);
 
-/// How long it runs.
+/// Run time of the waking task.
 const STINT: Nanos = Nanos::from_micros(10);
 
-/// How long it sleeps: long enough that a fair task has fallen behind whoever runs meanwhile by
-/// more than the wake-up granularity, and preempts it.
+/// Sleep of the waking task. In it a fair sleeper falls behind the running task by more than the wake-up granularity,
+/// and so preempts it.
 const SLEEP: Nanos = Nanos::from_millis(5);
 
 pub(crate) fn operations() -> Vec<Operation> {
@@ -51,8 +51,8 @@ pub(crate) fn operations() -> Vec<Operation> {
     operations.chain(more).collect()
 }
 
-/// With these features; the tasks are in a group below another, or not. Under EEVDF a
-/// woken task surely preempts one SCHED_IDLE task, so there is that one other.
+/// Prepares round trips with these features, with the tasks in the root or in a nested group. Under EEVDF a woken task
+/// is sure to preempt only a SCHED_IDLE task, so there the one other task is of that policy.
 fn round_trips(others: u32, policy: Policy, (features, grouped): (Features, bool)) -> Runner {
     let groups = nested(0).1;
     let machine = machine_with(1, features, if grouped { &groups } else { &[] });
@@ -61,7 +61,7 @@ fn round_trips(others: u32, policy: Policy, (features, grouped): (Features, bool
     let group = if grouped { nested(0).0 } else { GroupId::ROOT };
     let attr = |policy| Attr { group, ..attr(policy, CpuSet::only(HERE)) };
     let (mut here, mut clock) = (Seat::idle(HERE), Clock::default());
-    // The first round trip is that of a new task, which has no claim to preempt anybody.
+    // The first round trip is that of a new task, which may not preempt.
     let new = task(SLEEPER.0, attr(policy), HERE);
     machine.wake(Time::ZERO, new, None, &mut Quiet);
     here.switch_to(&machine, clock.now, SLEEPER);

@@ -1,4 +1,4 @@
-//! `live memory` measures each runtime in a process of its own, so this test needs the program.
+//! This test needs the program because `live memory` measures each runtime in a process of its own.
 
 use serde_json::Value;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn every_task_has_memory_and_only_groups_have_limits() {
     assert_eq!(hosts, [Some("runyard"), Some("tokio")]);
     for side in memory {
         assert_eq!(side["tasks"], 1_000_000);
-        // A task is more than two pointers, and 4 KiB would be a page of its own.
+        // A task takes more than two pointers, and less than a page of 4 KiB.
         let bytes = side["bytes_each"].as_f64().expect("it is a number");
         assert!((16.0..4_096.0).contains(&bytes), "{side}");
     }

@@ -1,23 +1,23 @@
-//! Limited task groups on a simulated machine of 1,024 CPUs: time and memory, as a table.
+//! Prints time and memory of limited task groups on a simulated machine of 1,024 CPUs, as a table.
 
 use clap::{Parser, ValueEnum as _};
 use runyard_benches::group_scale::{Room, SIZES, measure, peak_kib};
 use runyard_engine::features::Switched;
 use std::process::Command;
 
-/// Simulate as many tasks in more and more limited task groups, each machine in a process of its own
+/// Simulate the same number of tasks in ever more limited task groups, each machine in its own process
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Only so many groups, in this process
+    /// Number of groups: measure only this number, in this process
     #[arg(long)]
     groups: Option<u32>,
-    /// What the groups may use
+    /// CPU time that the groups may use
     #[arg(long, value_enum, default_value = "plenty")]
     room: Room,
     /// Switch a feature: NAME or NO_NAME
     #[arg(long, value_name = "NAME")]
     feature: Vec<Switched>,
-    /// Wake-ups that are measured, after as many that are not
+    /// Number of measured wake-ups, after the same number of unmeasured ones
     #[arg(long, default_value_t = 500_000, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
     wakeups: u64,

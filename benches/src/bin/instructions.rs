@@ -1,4 +1,4 @@
-//! Performs one operation so many times, for callgrind: `cargo xtask instructions` runs it.
+//! Performs one operation a given number of times under callgrind. `cargo xtask instructions` runs it.
 
 use clap::Parser;
 use runyard_benches::operations;
@@ -7,13 +7,13 @@ use std::process::ExitCode;
 /// Perform one of the operations of the benches
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Print the names of the operations, one a line
+    /// Print the names of the operations, one for each line
     #[arg(long)]
     list: bool,
-    /// Which operation
+    /// Name of the operation
     #[arg(required_unless_present = "list", requires = "times")]
     name: Option<String>,
-    /// How often
+    /// Number of iterations
     #[arg(value_name = "ITERATIONS")]
     times: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! The live runtime beside its peers, as tables or as JSON.
+//! Measures the live runtime beside its peers and prints tables or JSON.
 
 use clap::{Parser, ValueEnum};
 use runyard_benches::live::{
@@ -7,40 +7,41 @@ use runyard_benches::live::{
 use runyard_engine::features::Switched;
 use std::time::Duration;
 
-/// Measure the live runtime and its peers in turns, in this process
+/// Measure the live runtime and its peers in alternating turns, in this process
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What to measure, instead of everything
+    /// Workloads to measure; all by default
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Workload>,
-    /// Turns of each side, 5 if not said, and 7 for `shares`; the table has their median. Turns in which CPUs are
-    /// stolen are tried again
+    /// Turns of each side; the tables show their median. Default: 5, and 7 for `shares`. Turns in which the hypervisor
+    /// steals CPU time are repeated
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// The length of a turn; `threads` and `shares` take 10 of them for one, and 200 where a share is small
+    /// Length of a turn in seconds; `threads` and `shares` use 10 times this length, and `shares` 200 times where a
+    /// share is small
     #[arg(long, default_value_t = 0.3, value_name = "S",
           value_parser = seconds)]
     seconds: f64,
-    /// Iterations of a turn instead; turns of `pingpong_hog` have a length in any case
+    /// Iterations of a turn, in place of its length; turns of `pingpong_hog` always have a length
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// How often each probe runs, once in 2 ms
+    /// Number of periods of each probe; a period is 2 ms
     #[arg(long, default_value_t = 2_000, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     periods: u32,
-    /// Measure shares only in situations whose names have this in them
+    /// Measure shares only in situations whose names contain this text
     #[arg(long, value_name = "TEXT")]
     situation: Option<String>,
-    /// A feature of the runtime to switch on, or with `NO_` off, in every workload
+    /// Feature of the runtime to switch on, or off with `NO_`, in every workload
     #[arg(long = "feature", value_name = "NAME")]
     features: Vec<Switched>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Be a process that `crowded` has beside it
+    /// Run as a neighbour process of `crowded`
     #[arg(long, hide = true, value_name = "SEED")]
     neighbour: Option<u64>,
-    /// Be a process that `memory` measures
+    /// Run as a process that `memory` measures
     #[arg(long, hide = true, value_name = "HOST")]
     memory_of: Option<Side>,
 }

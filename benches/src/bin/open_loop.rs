@@ -1,4 +1,4 @@
-//! p99.9 slowdown against load, of the runtime, its peers and the simulator, as tables or as JSON.
+//! Prints p99.9 slowdown against load for the runtime, its peers and the simulator, as tables or JSON.
 
 use clap::{Parser, ValueEnum};
 use runyard::Allocator;
@@ -8,40 +8,40 @@ use runyard_engine::features::Switched;
 use std::path::PathBuf;
 use std::{fs, io};
 
-/// Requests are started by one thread and end on others, and nobody is to be stopped in between
-/// with the allocator's lock.
+/// Requests are spawned on one thread and freed on others. This allocator keeps a thread from being preempted while it
+/// holds the allocator's lock.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
-/// Answer requests that come at random, on two CPUs, and tell by how much they were slowed down
+/// Answer requests that arrive at random, on two CPUs, and report their slowdown
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What requests ask, instead of everything
+    /// Mixes of requests; all by default
     #[arg(long = "mix", value_name = "MIX", ignore_case = true)]
     mixes: Vec<Mix>,
-    /// Who answers them, instead of everybody
+    /// Sides that answer the requests; all by default
     #[arg(long = "side", value_name = "SIDE")]
     sides: Vec<Side>,
-    /// Which parts of both CPUs the requests ask for
+    /// Loads: the parts of both CPUs that the requests ask for
     #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = load,
           default_values_t = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9])]
     loads: Vec<f64>,
-    /// The length of a point, instead of the mix's own
+    /// Length of a point in seconds; the mix's own length by default
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Turns of each side, each with other requests; the table has their median
+    /// Turns of each side, each with different requests; the tables show their median
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// A feature of the runtime to switch on, or with `NO_` off
+    /// Feature of the runtime to switch on, or off with `NO_`
     #[arg(long = "feature", value_name = "NAME")]
     features: Vec<Switched>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Measure nothing, and compare these runs, as they were printed in JSON, with those of `--after`
+    /// JSON output of earlier runs to compare with those of `--after`, without a measurement
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "after")]
     before: Vec<PathBuf>,
-    /// The runs to compare with those of `--before`
+    /// JSON output of the runs to compare with those of `--before`
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "before")]
     after: Vec<PathBuf>,
 }
@@ -50,7 +50,7 @@ fn load(text: &str) -> Result<f64, String> {
     within(text, 0.01, 1.0, "a load is 0.01 to 1")
 }
 
-/// The simulator has room for a million tasks.
+/// Parses the length of a point. The simulator has room for a million tasks, which bounds it.
 fn seconds(text: &str) -> Result<f64, String> {
     within(text, 0.1, 25.0, "a point takes 0.1 to 25 seconds")
 }

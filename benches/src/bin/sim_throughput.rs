@@ -1,26 +1,26 @@
-//! How fast the simulator is, from small machines to large ones, as a table.
+//! Prints the speed of the simulator on small to large machines, as a table.
 
 use clap::Parser;
 use runyard_benches::throughput::{SIZES, Simulation, Throughput};
 use runyard_engine::features::Switched;
 
-/// Simulate periodic tasks on machines of several sizes and print wake-ups a second
+/// Simulate periodic tasks on machines of several sizes and print wake-ups per second
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// One machine of this many CPUs instead of all sizes
+    /// Number of CPUs: simulate one machine of this size, in place of all sizes
     #[arg(long)]
     cpus: Option<usize>,
-    /// The tasks of scenarios/large.json, as many for each CPU as there, instead of periodic ones
+    /// Simulate the tasks of scenarios/large.json, with the same number per CPU, in place of periodic ones
     #[arg(long)]
     mixed: bool,
     /// Switch a feature: NAME or NO_NAME
     #[arg(long, value_name = "NAME")]
     feature: Vec<Switched>,
-    /// Wake-ups of each run
+    /// Number of wake-ups of each run
     #[arg(long, default_value_t = 1_000_000, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
     wakeups: u64,
-    /// Runs of each machine, of which the median is shown
+    /// Runs of each machine; the table shows their median
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: u32,
 }

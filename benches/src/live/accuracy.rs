@@ -1,13 +1,13 @@
-//! How late a periodic task is for its timer, beside `cyclictest` (rt-tests), which measures the same of a
-//! kernel thread with SCHED_FIFO: on an idle machine, and beside tasks or threads that keep all CPUs.
+//! Timer lateness of a periodic task, beside `cyclictest` (rt-tests), which measures the same of a kernel thread with
+//! SCHED_FIFO. The machine is idle, or tasks or threads keep all CPUs busy.
 //!
-//! cyclictest keeps idle CPUs from every idle state, unless it is to spare the battery (`--laptop`). So do
-//! our turns beside it; and an idle machine that is let sleep has rows of its own. (Once ours did not ask for
-//! it: who of the two was later was then a question of idle states.)
+//! cyclictest keeps idle CPUs out of every idle state, except with `--laptop`. Our probe does so too in the turns
+//! beside it. An idle machine with idle states has rows of its own. Without this split, the comparison would measure
+//! idle states.
 //!
-//! Each is beside hogs of its own kind: ours are tasks of the runtime, of which the probe stops one each
-//! time; cyclictest's are threads with SCHED_OTHER. Periods and their number are the same, turns are
-//! interleaved. cyclictest tells whole microseconds, of which the middle is taken.
+//! Each probe runs beside hogs of its own kind. Ours are tasks of the runtime, one of which the probe preempts each
+//! time; those of cyclictest are threads with SCHED_OTHER. Periods and their number are the same, and turns are
+//! interleaved. cyclictest reports whole microseconds; the middle of each is used.
 
 use super::Effort;
 use super::host::{Host, Runyard, builder};
@@ -20,18 +20,18 @@ use serde::Serialize;
 use std::process::Command;
 use std::time::Duration;
 
-/// What is around the probe.
+/// The state of the machine around the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    /// CPUs that are kept from idle states.
+    /// Idle CPUs that are kept out of idle states.
     Idle,
-    /// CPUs that enter idle states.
+    /// Idle CPUs that enter idle states.
     IdleStates,
-    /// CPUs that are busy.
+    /// Busy CPUs.
     Hogs,
 }
 
-/// Whose lateness.
+/// The probe whose lateness is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
     Cyclictest,
@@ -39,7 +39,7 @@ enum Probe {
     Fair,
 }
 
-/// What is measured of whom; the first of each kind is what the others are compared with.
+/// The measured rows. The first row of each state is the base of its ratios.
 const ROWS: [(Around, Probe, &str); 9] = [
     (Around::Idle, Probe::Cyclictest, "idle: cyclictest, SCHED_FIFO"),
     (Around::Idle, Probe::Fifo, "idle: runyard, FIFO"),
@@ -52,17 +52,17 @@ const ROWS: [(Around, Probe, &str); 9] = [
     (Around::Hogs, Probe::Fair, "hogs: runyard, fair, no slack"),
 ];
 
-/// Buckets of cyclictest's histogram. What is later than that is counted as that late.
+/// Number of buckets of cyclictest's histogram. Greater latenesses count as this one.
 const MOST_MICROS: u64 = 100_000;
 
-/// How late a probe was, and beside cyclictest.
+/// The lateness of a probe, alone and relative to cyclictest.
 #[derive(Clone, Debug, Serialize)]
 pub struct Accuracy {
-    /// The figures.
+    /// The figures of the probe.
     pub lateness: Lateness,
     /// The p50 over that of cyclictest; `null` if this machine does not permit cyclictest.
     pub p50_ratio: Option<f64>,
-    /// The same for the p99.
+    /// The p99 over that of cyclictest, likewise.
     pub p99_ratio: Option<f64>,
 }
 
@@ -113,7 +113,7 @@ fn on_runyard(around: Around, task: TaskBuilder, periods: usize) -> Vec<Duration
     }
 }
 
-/// `None` if it is not there, or not permitted to be SCHED_FIFO.
+/// Runs cyclictest. Returns `None` if it is not installed, or may not use SCHED_FIFO.
 fn cyclictest(periods: usize, more: &[&str]) -> Option<Vec<Duration>> {
     let (period, loops) = (PERIOD.as_micros().to_string(), periods.to_string());
     let (priority, most) = (PRIORITY.to_string(), MOST_MICROS.to_string());
@@ -124,7 +124,7 @@ fn cyclictest(periods: usize, more: &[&str]) -> Option<Vec<Duration>> {
     (output.status.success() && !found.is_empty()).then_some(found)
 }
 
-/// What is in a histogram of cyclictest with one thread: `000012 000345`, microseconds and how often.
+/// Parses a histogram of cyclictest with one thread. A line is a number of microseconds and a count: `000012 000345`.
 fn histogram(text: &str) -> Vec<Duration> {
     const MIDDLE: Duration = Duration::from_nanos(500);
     let bucket = |line: &str| {

@@ -1,8 +1,8 @@
-//! How long tasks take to answer threads while other processes have this machine's CPUs now and then: eight
-//! tasks, a thread that asks each of them, and seven processes that spin for 60 ms in every 400 ms.
+//! The time that tasks take to answer threads while other processes use this machine's CPUs now and then. There are
+//! eight tasks, one thread for each that sends it questions, and seven processes that spin for 60 ms in every 400 ms.
 //!
-//! Where the kernel runs somebody else on the CPU of a worker, that worker stands still with the tasks of its
-//! queue. A runtime can give these tasks to a worker that runs.
+//! A worker whose CPU the kernel gives to another process is stopped, and so are the tasks of its queue. A runtime can
+//! give these tasks to a running worker.
 
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
@@ -15,35 +15,35 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// How many tasks there are, and threads that ask them.
+/// Number of tasks, and of threads that question them.
 const PAIRS: usize = 8;
-/// How many other processes there are: together they want one CPU of the two.
+/// Number of other processes. Together they need one CPU of the two.
 const NEIGHBOURS: u64 = 7;
-/// How long each of them spins at once, and how often.
+/// Length of a neighbour's spin, and its period.
 const SPIN: Duration = Duration::from_millis(60);
 const PERIOD: Duration = Duration::from_millis(400);
-/// Between an answer and the next question.
+/// Time between an answer and the next question.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Not before that are answers counted: the neighbours have begun by then.
+/// Time before answers count, in which the neighbours begin.
 const WARM_UP: Duration = PERIOD;
 
-/// How long threads waited for answers.
+/// The times that threads waited for answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Crowded {
-    /// The medians of all runs.
+    /// The runtime's figures: medians of all runs.
     pub runyard: Percentiles,
-    /// As well.
+    /// tokio's figures: medians of all runs.
     pub tokio: Percentiles,
-    /// Those at p50, p99, p99.9 and of the longest waits.
+    /// The ratios at p50, p99, p99.9 and of the longest waits.
     pub ratios: [Ratio; 4],
 }
 
-/// The time that the runtime takes over that of its peer.
+/// The runtime's time over that of its peer.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratio {
-    /// Of the medians.
+    /// The ratio of the medians.
     pub of_medians: f64,
-    /// The least and the greatest of two runs, one after the other.
+    /// The least and the greatest ratio of two consecutive runs.
     pub range: [f64; 2],
 }
 
@@ -51,7 +51,7 @@ pub struct Ratio {
 pub(crate) fn measure(effort: &Effort) -> Crowded {
     let mut runs = [const { Vec::new() }; 2];
     for round in 0..effort.rounds.max(1) as u64 {
-        // The two of a round have the same neighbours.
+        // Both runs of a round have the same neighbours.
         runs[0].push(run::<Runyard>(round, effort.span));
         runs[1].push(run::<Tokio>(round, effort.span));
     }
@@ -96,7 +96,7 @@ fn run<H: Host>(round: u64, span: Duration) -> Percentiles {
     percentiles(ask::<H>(span))
 }
 
-/// How long each question waits for its answer, on a runtime of its own.
+/// Returns the time that each question waits for its answer, on a new runtime.
 fn ask<H: Host>(span: Duration) -> Vec<Duration> {
     let host = H::start(WORKERS);
     let (asked, tasks): (Vec<_>, Vec<_>) = (0..PAIRS)
@@ -135,10 +135,10 @@ fn asks(ask: &mpsc::UnboundedSender<oneshot::Sender<()>>, end: Instant) -> Vec<D
     waits
 }
 
-/// Another process, until it is dropped.
+/// A neighbour process, which ends when this value is dropped.
 struct Neighbour {
     child: Child,
-    /// Closed when this process ends, however it does: that ends the other.
+    /// A pipe to the neighbour. It closes however this process ends, and the neighbour ends with it.
     _stdin: ChildStdin,
 }
 
@@ -158,17 +158,16 @@ impl Drop for Neighbour {
     }
 }
 
-/// The work of a process that this program starts beside itself: it spins now and then, from a moment that
-/// the seed says.
+/// Runs as a neighbour process of this program: spins now and then, from a moment that `seed` determines.
 pub fn be_neighbour(seed: u64) -> ! {
     thread::spawn(|| {
         let mut nothing = [0];
-        // It ends with the process that has the other end.
+        // The read returns when the process at the other end of the pipe ends.
         let _ = std::io::stdin().read(&mut nothing);
         exit(0);
     });
     let period = PERIOD.as_nanos() as u64;
-    // The multiplier of Knuth's hash: neighbours that follow each other begin far apart.
+    // The multiplier of Knuth's hash spreads the phases of successive neighbours.
     let phase = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % period;
     let mut next = Instant::now() + Duration::from_nanos(phase);
     loop {

@@ -1,22 +1,23 @@
-//! Benchmarks of smol's `async-executor` (`benches/executor.rs`), with its parameters: tasks that are
-//! started within `block_on`, or by a task, and awaited by their handles.
+//! Benchmarks of smol's `async-executor` (`benches/executor.rs`) with its parameters. Tasks are spawned within
+//! `block_on`, or by a task, and awaited by their handles.
 //!
-//! Its channels are those of `tokio::sync` here, on both sides. Its `spawn_batch` is left out: neither
-//! runtime has a call that starts many tasks at once.
+//! The channels are those of `tokio::sync`, on both sides. `spawn_batch` is left out because neither runtime can spawn
+//! many tasks in one call.
 //!
-//! As those in the [module beside](super::tasks), each returns how many operations the tasks report.
+//! Like those of the [sibling module](super::tasks), each function returns the number of operations that the tasks
+//! report.
 
 use super::host::Host;
 use std::pin::Pin;
 use tokio::sync::mpsc;
 
-/// Starts one task within `block_on` and awaits it, so many times. An operation is such a `block_on`.
+/// Spawns one task within `block_on` and awaits it, `times` times. An operation is such a `block_on`.
 pub(super) fn spawn_one<H: Host>(host: &H, times: usize) -> usize {
     let once = |_| host.block_on(async { H::spawn(async { 1 }).await.expect("nothing panics") });
     (0..times).map(once).sum()
 }
 
-/// A task starts so many that are ready at once, and awaits them. An operation is a task.
+/// Spawns, from a task, `tasks` tasks that are ready at once, and awaits them. An operation is a task.
 pub(super) fn spawn_many_light<H: Host>(host: &H, tasks: usize) -> usize {
     let starting = host.spawn_from_outside(async move {
         let tasks: Vec<_> = (0..tasks).map(|_| H::spawn(async { 1 })).collect();
@@ -25,8 +26,7 @@ pub(super) fn spawn_many_light<H: Host>(host: &H, tasks: usize) -> usize {
     host.block_on(starting).expect("nothing panics")
 }
 
-/// Each of so many tasks starts one and awaits it, and so does that one, down to this depth. An operation
-/// is a task.
+/// Spawns `tasks` tasks. Each spawns a task and awaits it, and so on down to `depth`. An operation is a task.
 pub(super) fn spawn_recursively<H: Host>(host: &H, tasks: usize, depth: usize) -> usize {
     let chain = move || async move { 1 + descend::<H>(depth).await };
     host.block_on(async {
@@ -35,7 +35,7 @@ pub(super) fn spawn_recursively<H: Host>(host: &H, tasks: usize, depth: usize) -
     })
 }
 
-/// How many tasks there were below the calling one, in a chain of that depth.
+/// Spawns a chain of `depth` tasks and returns the number of tasks below the calling one.
 fn descend<H: Host>(depth: usize) -> Pin<Box<dyn Future<Output = usize> + Send>> {
     Box::pin(async move {
         if depth == 0 {
@@ -46,7 +46,7 @@ fn descend<H: Host>(depth: usize) -> Pin<Box<dyn Future<Output = usize> + Send>>
     })
 }
 
-/// So many tasks yield so many times each, and are awaited. An operation is a yield.
+/// Spawns `tasks` tasks that yield `steps` times each, and awaits them. An operation is a yield.
 pub(super) fn yield_now<H: Host>(host: &H, tasks: usize, steps: usize) -> usize {
     let yields = move || async move {
         for _ in 0..steps {
@@ -60,8 +60,8 @@ pub(super) fn yield_now<H: Host>(host: &H, tasks: usize, steps: usize) -> usize 
     })
 }
 
-/// So many tasks are linked by channels of one place in a ring with the caller, who sends a message
-/// round it so many times. An operation is a message that a task passes on.
+/// Links `tasks` tasks and the caller in a ring by channels of capacity one, and sends a message round it `steps`
+/// times. An operation is a message that a task passes on.
 pub(super) fn channels<H: Host>(host: &H, tasks: usize, steps: usize) -> usize {
     host.block_on(async {
         let (first, mut last) = mpsc::channel(1);
@@ -87,7 +87,7 @@ pub(super) fn channels<H: Host>(host: &H, tasks: usize, steps: usize) -> usize {
     })
 }
 
-/// Awaits all of them.
+/// Awaits all tasks and returns the sum of their results.
 async fn sum_of<H: Host>(tasks: Vec<H::Join<usize>>) -> usize {
     let mut sum = 0;
     for task in tasks {

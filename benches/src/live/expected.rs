@@ -1,8 +1,7 @@
-//! The shares that tasks are to have: the simulator's answer, with the features of this process and decisions that
-//! cost nothing.
+//! The expected shares of tasks, by the simulator, with the features of this process and free decisions.
 //!
-//! The simulator's least poll is a microsecond. A task that yields and does nothing else has none of these: of a
-//! situation with such tasks, in which all compete as long as it lasts, shares are by the engine's weights.
+//! The simulator's shortest poll is a microsecond, so it cannot model a task that only yields. In a situation with such
+//! tasks all tasks compete all the time, and shares follow the engine's weights.
 
 use super::host::features;
 use super::situations::{Does, GroupOf, Part, Situation};
@@ -18,26 +17,26 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
 
-/// By which rule a share is expected.
+/// The rule by which a share is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
-    /// The simulator plays the situation.
+    /// The simulator runs the situation.
     Simulator,
-    /// All compete all the time, so that weights say it.
+    /// All tasks compete all the time, so weights determine the share.
     Weights,
 }
 
-/// The stretch of a run that is counted.
+/// The measured stretch of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
-    /// The time before it.
+    /// Time before the stretch.
     pub(super) run_in: Duration,
-    /// Its length.
+    /// Length of the stretch.
     pub(super) span: Duration,
 }
 
-/// The share of each part.
+/// Returns the rule, and the expected share of each part.
 pub(super) fn shares(situation: &Situation, stretch: Stretch) -> (Rule, Vec<f64>) {
     if situation.parts.iter().any(|part| part.does == Does::OnlyYields) {
         (Rule::Weights, by_weights(situation))
@@ -78,10 +77,10 @@ fn simulated(situation: &Situation, stretch: Stretch) -> Vec<f64> {
     parts.into_iter().map(|part| part as f64 / all as f64).collect()
 }
 
-/// The time for which tasks executed on the one CPU.
+/// The execution time of tasks on the one CPU.
 struct Used {
     from: Time,
-    /// The task that executes.
+    /// The running task.
     now: Option<TaskId>,
     since: Time,
     tasks: BTreeMap<TaskId, Nanos>,
@@ -113,7 +112,7 @@ impl Used {
     }
 }
 
-/// The situation in the language of scenarios. The name of a thread object is the number of its part.
+/// Returns the situation as a scenario. The name of a thread object is the number of its part.
 fn scenario(situation: &Situation) -> Scenario {
     let groups: Vec<_> = situation.groups.iter().map(said_group).collect();
     let threads: Vec<_> = situation.parts.iter().enumerate().map(said_part).collect();
@@ -137,12 +136,12 @@ fn said_group(group: &GroupOf) -> String {
 }
 
 fn said_part((nth, part): (usize, &Part)) -> String {
-    /// A hog's step: others see none between two of them.
+    /// Length of a hog's run event. Consecutive run events make one run, so other tasks are unaffected.
     const HOG_US: u128 = 1_000;
     let Part { tasks, nice, .. } = part;
     let steps = match part.does {
         Does::Computes => format!(r#""run": {HOG_US}"#),
-        Does::OnlyYields => unreachable!("weights say what such a task has"),
+        Does::OnlyYields => unreachable!("weights determine the share of such a task"),
         Does::Yields(poll) => format!(r#""run": {}, "yield": """#, poll.as_micros()),
         Does::Sleeps { computes, sleeps } => {
             format!(r#""run": {}, "sleep": {}"#, computes.as_micros(), sleeps.as_micros())

@@ -1,13 +1,13 @@
-//! The floor under preemption: what this machine takes to stop one thread of a process and start
-//! another on its CPU, with no scheduler of ours around it.
+//! The lower bound of preemption: the time that this machine takes to stop one thread of a process and start another on
+//! its CPU, without a scheduler of ours.
 //!
-//! The first thread never blocks by itself. The second waits on a futex, on the same CPU. A third, on
-//! another CPU, asks the first to make way; the second notes when its first instruction ran.
+//! The first thread never blocks by itself. The second waits on a futex, on the same CPU. A third, on another CPU,
+//! requests the handoff from the first; the second records the time of its first instruction.
 //!
-//! Rejected: a handler that wakes the second thread and waits there, as the runtime's does. A handler
-//! with work of its own takes `unsafe`. Here the handler sets a flag, which the first thread looks at
-//! all the time, and the first thread makes way when it is back from the handler. So this floor has
-//! in it the return from a signal, and the runtime's way to stop a task has not.
+//! Rejected: a handler that wakes the second thread and waits there, as the runtime's does. A handler with work of its
+//! own needs `unsafe`. Here the handler sets a flag that the first thread polls, and the first thread hands off after
+//! it has returned from the handler. So this bound includes the return from a signal, which the runtime's preemption
+//! does not.
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::futex::{self, Flags};
@@ -25,33 +25,34 @@ use thread_priority::unix::{
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
-/// How a thread is made to make way.
+/// The mechanism of a handoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// A signal, after which the thread wakes the other one and waits.
     Signal,
-    /// The thread becomes SCHED_IDLE, and the other thread, which is not, is woken. No signal is
-    /// involved, and the first thread goes on whenever the CPU is free.
+    /// A policy change: the first thread becomes SCHED_IDLE, and the second, which is SCHED_OTHER, is woken. No signal
+    /// is involved, and the first thread runs whenever the CPU is free.
     Priority,
 }
 
-/// Where the handoffs take place.
+/// The CPUs of the handoffs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cpus {
     /// The CPU of both threads.
     pub(crate) here: usize,
-    /// The CPU from which they are asked for.
+    /// The CPU of the requesting thread.
     pub(crate) from: usize,
 }
 
-/// Between two handoffs: the first thread runs again, and no timer is in step with us.
+/// Time between two handoffs. The first thread runs again in it, and no timer is in step with it.
 const PAUSE: Duration = Duration::from_micros(137);
 
-/// How long each of `count` handoffs took, from the request to the other thread's first instruction.
-/// The calling thread is bound to the CPU from which they are asked for.
+/// Returns the times of `count` handoffs, from the request to the second thread's first instruction. Binds the calling
+/// thread to the requesting CPU.
 ///
 /// # Errors
-/// If the kernel refuses something.
+///
+/// Returns the call that the kernel refused.
 pub(crate) fn handoffs(way: Way, cpus: Cpus, count: usize) -> Result<Vec<Duration>, String> {
     if !pin(cpus.from) {
         return Err("the kernel does not bind threads to CPUs".to_owned());
@@ -75,24 +76,24 @@ pub(crate) fn handoffs(way: Way, cpus: Cpus, count: usize) -> Result<Vec<Duratio
     spans
 }
 
-/// The first thread, by the names that signals and policies take.
+/// The ids of the first thread, for signals and for policies.
 #[derive(Clone, Copy, Debug)]
 struct First {
     tid: Pid,
     native: ThreadId,
 }
 
-/// What the threads share.
+/// The shared state of the threads.
 #[derive(Debug)]
 struct Threads {
     epoch: Instant,
     first: OnceLock<First>,
-    /// Set by the handler: the first thread is to make way.
+    /// The handler's flag: a handoff is requested.
     asked: Arc<AtomicBool>,
-    /// Where the first and the second thread wait; 1 to go on.
+    /// The words on which the first and the second thread wait; 1 lets them run.
     stopped: AtomicU32,
     started: AtomicU32,
-    /// When the second thread began to run, in ns since `epoch`; 0 while it waits.
+    /// Time at which the second thread began to run, in ns since `epoch`; 0 while it waits.
     ran_at: AtomicU64,
     over: AtomicBool,
 }
@@ -114,14 +115,14 @@ impl Threads {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// What the third thread does, and how long it took.
+    /// Performs one handoff from the third thread and returns its duration.
     fn handoff(&self, way: Way, first: First) -> Result<Duration, String> {
         thread::sleep(PAUSE);
         self.ran_at.store(0, Ordering::SeqCst);
         let asked_at = self.now_ns();
         match way {
-            // The kernel takes the number of any thread for that of its process, and gives the signal
-            // to this thread if it can have it, as one that runs can (`complete_signal`).
+            // The kernel takes the id of any thread as that of its process. It delivers the signal to this thread if
+            // possible, which it is for a running thread (`complete_signal`).
             Way::Signal => {
                 kill_process(first.tid, Signal::USR2).map_err(|error| error.to_string())?;
             }
@@ -141,7 +142,7 @@ impl Threads {
         Ok(Duration::from_nanos(self.ran_at.load(Ordering::SeqCst) - asked_at))
     }
 
-    /// The first thread. It looks at the flag without a pause: that would be time of the handoff.
+    /// Runs the first thread. It polls the flag without a pause, because a pause would be part of the handoff.
     fn spin(&self, cpu: usize) {
         pin(cpu);
         self.first.get_or_init(|| First { tid: gettid(), native: thread_native_id() });
@@ -154,7 +155,7 @@ impl Threads {
         }
     }
 
-    /// The second thread.
+    /// Runs the second thread.
     fn run_when_woken(&self, way: Way, cpu: usize) {
         pin(cpu);
         loop {
@@ -170,10 +171,10 @@ impl Threads {
     }
 }
 
-/// Waits until the word is 1, and makes it 0.
+/// Waits until the word is 1, and sets it to 0.
 fn wait(word: &AtomicU32) {
     while word.swap(0, Ordering::SeqCst) == 0 {
-        // It may return for no reason, and where the word is 1 already.
+        // A wait may return spuriously, or at once if the word is 1.
         let _ = futex::wait(word, Flags::PRIVATE, 0, None);
     }
 }
@@ -183,15 +184,15 @@ fn wake(word: &AtomicU32) {
     futex::wake(word, Flags::PRIVATE, 1).expect("a word of ours can be waited for");
 }
 
-/// Binds the calling thread to a CPU; `false` if that is refused.
+/// Binds the calling thread to a CPU. Returns `false` if that is refused.
 fn pin(cpu: usize) -> bool {
     let mut only = CpuSet::new();
     only.set(cpu);
     sched_setaffinity(None, &only).is_ok()
 }
 
-/// Gives a thread another policy; `false` if that is refused. The calling thread gets nice 0, which is
-/// this library's way to set a policy.
+/// Sets the policy of a thread. Returns `false` if that is refused. The library call also gives the calling thread nice
+/// 0.
 fn be(thread: ThreadId, policy: NormalThreadSchedulePolicy) -> bool {
     let policy = ThreadSchedulePolicy::Normal(policy);
     let nice_0 = |&priority: &ThreadPriority| priority.to_posix(policy) == Ok(0);

@@ -1,8 +1,8 @@
-//! Go's `PingPongHog`: two tasks pass a token to and fro, and a third computes and never waits, all
-//! on one worker. What the pair still does beside it, over what it does alone.
+//! Go's `PingPongHog`: two tasks pass a token to and fro, and a third computes and never waits, all on one worker. The
+//! figure is the pair's rate beside the hog over its rate alone.
 //!
-//! On a cooperative runtime the hog keeps the worker until it ends, so the pair does nothing; that
-//! is measured too, over the same span, and not waited for.
+//! On a cooperative runtime the hog keeps the worker until it ends, so the pair makes no progress. That is measured
+//! too, over the same span, without a wait for progress.
 
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
@@ -15,19 +15,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// The hog starts within this time or never will.
+/// Time limit for the start of the hog.
 const HOG_STARTS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a pair of tasks does beside a hog.
+/// The rate of a pair of tasks beside a hog.
 #[derive(Clone, Debug, Serialize)]
 pub struct BesideHog {
-    /// The runtime.
+    /// Name of the runtime.
     pub host: &'static str,
-    /// Round trips in a second without the hog: the median over the rounds.
+    /// Round trips per second without the hog: the median over the rounds.
     pub alone_per_s: f64,
-    /// With it.
+    /// Round trips per second with the hog: the median over the rounds.
     pub beside_per_s: f64,
-    /// With it over without it: the median over the rounds.
+    /// The rate with the hog over that without it: the median over the rounds.
     pub ratio: f64,
     /// The least and the greatest ratio of a round.
     pub ratio_range: [f64; 2],
@@ -54,14 +54,14 @@ fn summary(host: &'static str, rounds: &[Rates]) -> BesideHog {
     BesideHog { host, alone_per_s, beside_per_s, ratio, ratio_range }
 }
 
-/// Round trips in a second.
+/// Round trips per second.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     alone: f64,
     beside: f64,
 }
 
-/// The rates over `span` each.
+/// Measures both rates over `span` each.
 fn rates<H: Host>(span: Duration) -> Rates {
     let host = H::start(1);
     let pair = Pair::start(&host);
@@ -82,7 +82,7 @@ fn rates<H: Host>(span: Duration) -> Rates {
     Rates { alone, beside }
 }
 
-/// One poll that lasts until it is told to end.
+/// Computes in one poll until `stop` is set.
 async fn hog(started: Arc<AtomicBool>, stop: Arc<AtomicBool>) {
     started.store(true, Ordering::Release);
     while !stop.load(Ordering::Relaxed) {
@@ -90,7 +90,7 @@ async fn hog(started: Arc<AtomicBool>, stop: Arc<AtomicBool>) {
     }
 }
 
-/// Two tasks that pass a token to and fro until they are told to end.
+/// Two tasks that pass a token to and fro until they are stopped.
 struct Pair<H: Host> {
     round_trips: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -104,21 +104,21 @@ impl<H: Host> Pair<H> {
         let (round_trips, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let answering = host.spawn_from_outside(async move {
             while let Some(()) = pinged.recv().await {
-                pong.send(()).await.expect("somebody waits");
+                pong.send(()).await.expect("the receiver waits");
             }
         });
         let (counter, over) = (round_trips.clone(), stop.clone());
         let asking = host.spawn_from_outside(async move {
             while !over.load(Ordering::Relaxed) {
-                ping.send(()).await.expect("somebody answers");
-                ponged.recv().await.expect("somebody answers");
+                ping.send(()).await.expect("the other task receives");
+                ponged.recv().await.expect("the other task answers");
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         });
         Pair { round_trips, stop, tasks: [asking, answering] }
     }
 
-    /// Round trips in a second, over the next `span`.
+    /// Returns the round trips per second over the next `span`.
     fn rate(&self, span: Duration) -> f64 {
         let (started, before) = (Instant::now(), self.round_trips.load(Ordering::Relaxed));
         thread::sleep(span);
@@ -139,7 +139,7 @@ mod tests {
     use super::super::within_time;
     use super::*;
 
-    /// Long enough for several turns of fair tasks.
+    /// A span of several turns of fair tasks.
     const SPAN: Duration = Duration::from_millis(100);
 
     #[test]

@@ -1,6 +1,6 @@
-//! What a workload asks of a runtime, so that one text of it runs on each: only the scheduler
-//! differs. Channels and counters are the same on both sides, std's or those of `tokio::sync`,
-//! which work on any runtime.
+//! The interface of a runtime to workloads, so that the same source runs on each and only the scheduler differs.
+//! Channels and counters are the same on both sides: those of std, or those of `tokio::sync`, which work on any
+//! runtime.
 
 use runyard::experiments::{Experiments, Features};
 use runyard_engine::features::Switched;
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 /// A runtime. Its threads end when it is dropped.
 pub(crate) trait Host: Sized + 'static {
-    /// Why a task has no result.
+    /// The reason for which a task has no result.
     type Error: Debug;
-    /// Waits for a task's result. Dropping it lets the task go on.
+    /// A future of a task's result. Dropping it detaches the task.
     type Join<T: Send + 'static>: Future<Output = Result<T, Self::Error>> + Send;
 
-    /// A runtime with so many workers.
+    /// Starts a runtime with this number of workers.
     fn start(workers: usize) -> Self;
 
-    /// Starts a task from a thread that is no worker.
+    /// Spawns a task from a thread that is not a worker.
     fn spawn_from_outside<F>(&self, future: F) -> Self::Join<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static;
@@ -28,40 +28,39 @@ pub(crate) trait Host: Sized + 'static {
     /// Runs a future on the calling thread until it is ready.
     fn block_on<F: Future>(&self, future: F) -> F::Output;
 
-    /// Starts a task from within a task, or within [`Host::block_on`].
+    /// Spawns a task from within a task, or within [`Host::block_on`].
     fn spawn<F>(future: F) -> Self::Join<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static;
 
-    /// Lets others run.
+    /// Yields to other tasks.
     fn yield_now() -> impl Future<Output = ()> + Send;
 
-    /// Waits for time to pass.
+    /// A future that waits for a span of time.
     type Sleep: Future<Output = ()> + Send;
 
     /// Waits for `span`.
     fn sleep(span: Duration) -> Self::Sleep;
 
-    /// A mutual exclusion of the runtime's own.
+    /// The runtime's own mutex.
     type Mutex: Default + Send + Sync + 'static;
 
-    /// Waits for the caller's turn to have what it guards.
+    /// Locks the mutex.
     fn lock(
         mutex: &Self::Mutex,
     ) -> impl Future<Output = impl DerefMut<Target = usize> + Send> + Send;
 }
 
-/// This project.
+/// The runtime of this project.
 #[derive(Debug)]
 pub(crate) struct Runyard(pub(crate) runyard::Runtime);
 
-/// The runtime that most Rust programs use. Its I/O driver is not compiled in, so that its workers
-/// park on a futex, as ours do, not in epoll.
+/// tokio, the runtime that most Rust programs use. Its I/O driver is not compiled in, so its workers park on a futex,
+/// as ours do, and not in epoll.
 #[derive(Debug)]
 pub(crate) struct Tokio(pub(crate) tokio::runtime::Runtime);
 
-/// Makes a runtime a [`Host`]. Both have the same names for the same things: they differ in how they
-/// are built, and in the modules where the names are.
+/// Implements [`Host`] for a runtime. Both runtimes use the same names; they differ in their builders and module paths.
 macro_rules! host {
     ($host:ident, $build:ident, $tasks:path, $time:path, $sync:path) => {
         const _: () = {
@@ -117,25 +116,26 @@ macro_rules! host {
 host!(Runyard, build_runyard, runyard, runyard::time, runyard::sync);
 host!(Tokio, build_tokio, tokio::task, tokio::time, tokio::sync);
 
-/// Features of the runtime that are switched in this process.
+/// The switched features of the runtime in this process.
 static SWITCHED: OnceLock<Vec<Switched>> = OnceLock::new();
 
-/// From now on the runtime has other features than it has by default.
+/// Sets the features that the runtime has in this process, in place of its defaults.
 ///
 /// # Panics
-/// If it was said before.
+///
+/// Panics if features were set before.
 pub fn switch_features(switched: Vec<Switched>) {
     SWITCHED.set(switched).expect("it is said once");
 }
 
-/// The features that runtimes of this process have, unless a workload is about one of them.
+/// Returns the features of runtimes in this process, except where a workload is about one of them.
 pub(crate) fn features() -> Features {
     let mut features = Features::of_runtime();
     SWITCHED.get().into_iter().flatten().for_each(|&switched| features.set(switched));
     features
 }
 
-/// A runtime to be started, with the features of this process. Every workload that starts one begins here.
+/// Returns a builder with the features of this process. Every workload that starts a runtime uses it.
 pub(crate) fn builder(workers: usize) -> runyard::Builder {
     runyard::Runtime::builder().workers(workers).features(features())
 }

@@ -1,9 +1,8 @@
-//! How exactly limits of task groups hold: what two groups on one CPU use whose tasks take whatever they
-//! get, over ten seconds and in any one.
+//! The accuracy of task groups' limits: the CPU use of two limited groups on one CPU, whose tasks use all that they
+//! get, over ten seconds and in any one second.
 //!
-//! What the runtime charges has its own switches in it, and what other processes take from the CPU
-//! meanwhile. Beside it is what the tasks have of that: CPU time by the clocks of their threads, read by
-//! themselves.
+//! The runtime's charge includes its own switches, and the time that other processes take from the CPU meanwhile.
+//! Beside it is the CPU time by the clocks of the tasks' threads, which the tasks read themselves.
 
 use super::host::builder;
 use runyard::{Group, Limit, Runtime, Task, yield_now};
@@ -14,50 +13,50 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long is measured, and in which windows.
+/// Length of the measurement, and of a window.
 const SPAN: Duration = Duration::from_secs(10);
 const WINDOW: Duration = Duration::from_secs(1);
-/// Between two looks at what was used: windows begin that far apart.
+/// Interval of the samples, and so of the beginnings of windows.
 const LOOK: Duration = Duration::from_millis(50);
-/// Before that the groups use what they had at the beginning.
+/// Time before the measurement, in which the groups use up their initial runtime.
 const RUN_IN: Duration = Duration::from_millis(300);
 
-/// What the groups may use of one CPU, in per cent; together they leave some of it.
+/// Limits of the groups in per cent of one CPU; together they leave a part of it.
 const SHARES: [u32; 2] = [30, 60];
 const PERIODS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
-/// How many tasks a group has.
+/// Number of tasks of a group.
 const TASKS: usize = 2;
-/// How much a task computes between two looks at its clock.
+/// Computing time of a task between two reads of its clock.
 const STEP: Duration = Duration::from_micros(5);
 
-/// How long the polls are.
+/// The lengths of polls.
 const POLLS: [(&str, Duration); 3] = [
     ("10 us", Duration::from_micros(10)),
     ("1 ms", Duration::from_millis(1)),
     ("for ever", Duration::from_secs(3_600)),
 ];
 
-/// How exactly one limit was held.
+/// The accuracy of one limit.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     /// The limit, in per cent of a CPU.
     pub percent: u32,
-    /// Its period.
+    /// Period of the limit.
     pub period_ms: u64,
-    /// How long the polls of the group's tasks were.
+    /// Length of the polls of the group's tasks.
     pub polls: &'static str,
-    /// What the group was charged, over what it may use.
+    /// The charge of the group over its limit.
     pub charged: Part,
-    /// What its tasks had of that by their own clocks.
+    /// The CPU time by the tasks' own clocks over the limit.
     pub had: Part,
 }
 
-/// What was used, over what may be.
+/// A use over the limit.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Part {
-    /// In ten seconds.
+    /// The ratio in ten seconds.
     pub all: f64,
-    /// The least and the most in any second.
+    /// The least and the greatest ratio in any second.
     pub seconds: [f64; 2],
 }
 
@@ -67,7 +66,7 @@ pub(crate) fn measure() -> Vec<Held> {
     cases.flat_map(|(period, polls)| hold(period, polls)).collect()
 }
 
-/// What a group used, and whether its tasks are to stop.
+/// The CPU use of a group's tasks, and the flag that stops them.
 #[derive(Default)]
 struct Meter {
     used: AtomicU64,
@@ -90,13 +89,13 @@ impl Meter {
     }
 }
 
-/// The CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 pub(super) fn cpu_time() -> Duration {
     let spec = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32)
 }
 
-/// Group and meter, with what it may use.
+/// A group with its meter and its limit.
 struct Limited {
     percent: u32,
     group: Group,
@@ -137,7 +136,7 @@ impl Limited {
     }
 }
 
-/// What a group had used at a moment.
+/// A sample of a group's use.
 #[derive(Clone, Copy)]
 struct Look {
     at: Instant,
@@ -163,7 +162,7 @@ fn hold(period: Duration, (polls, poll): (&'static str, Duration)) -> [Held; 2] 
     std::array::from_fn(|nth| groups[nth].held(period, polls, &looks[nth]))
 }
 
-/// The least and the most that was used in a second.
+/// Returns the least and the greatest ratio of use to limit in a second.
 fn extremes(looks: &[Look], over: impl Fn(&Look, &Look) -> f64) -> [f64; 2] {
     let window = |from: &Look| {
         let to = looks.iter().find(|to| to.at >= from.at + WINDOW)?;

@@ -1,9 +1,9 @@
-//! The memory of a task that waits: the growth of the resident set over a million tasks that are ready
-//! never. Their future has no size, so all of it is the runtime's and the allocator's. Beside them, the
-//! time that a group takes to be given another limit, which looks at every task.
+//! The memory of a waiting task: the growth of the resident set over a million tasks that are never ready. Their future
+//! has no size, so all of the growth belongs to the runtime and the allocator. With these tasks, the workload also
+//! times a change of their group's limit.
 //!
-//! Each side is a process of its own, which this program starts: an allocator that other workloads have
-//! used would give a runtime memory that is resident already.
+//! Each side is a process of its own that this program starts. An allocator that other workloads have used would give a
+//! runtime memory that is already resident.
 
 use super::host::{Host, Runyard, Tokio, features};
 use super::probe::WORKERS;
@@ -19,16 +19,16 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The number of tasks that wait.
+/// Number of waiting tasks.
 const TASKS: usize = 1_000_000;
-/// The number of times that the group is given a limit. Their median counts.
+/// Number of times that the group gets a limit; the median counts.
 const LIMITS: usize = 9;
-/// The hidden argument by which this program is such a process.
+/// The hidden argument that starts this program as a measured process.
 const ARGUMENT: &str = "--memory-of";
-/// Between two looks whether all tasks have been polled.
+/// Interval of the check that all tasks have been polled.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The runtime that a process holds tasks of.
+/// The runtime of a measured process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -37,12 +37,12 @@ pub enum Side {
     Tokio,
 }
 
-/// The memory that the tasks of a runtime take.
+/// The memory of a runtime's tasks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Memory {
-    /// The runtime.
+    /// The measured runtime.
     pub host: Side,
-    /// The figures.
+    /// The figures of that runtime.
     #[serde(flatten)]
     pub figures: Footprint,
 }
@@ -50,11 +50,11 @@ pub struct Memory {
 /// The figures of one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Footprint {
-    /// The number of tasks that waited.
+    /// Number of waiting tasks.
     pub tasks: usize,
     /// The growth of the resident set over the number of tasks.
     pub bytes_each: f64,
-    /// The time of [`Group::set_limit`] beside them: the median. `null` of a runtime that has no groups.
+    /// Median time of [`Group::set_limit`] with these tasks; `null` for a runtime without groups.
     pub set_limit_ns: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn measure() -> [Memory; 2] {
     [Side::Runyard, Side::Tokio].map(|host| Memory { host, figures: in_a_process(host) })
 }
 
-/// The figures as another process of this program measures them, with the features of this one.
+/// Measures the figures in another process of this program, with the features of this one.
 fn in_a_process(side: Side) -> Footprint {
     let this = std::env::current_exe().expect("this program is somewhere");
     let name = side.to_possible_value().expect("every side has a name");
@@ -75,10 +75,11 @@ fn in_a_process(side: Side) -> Footprint {
     serde_json::from_slice(&output.stdout).expect("it prints its figures")
 }
 
-/// The work of such a process.
+/// Runs as a measured process.
 ///
 /// # Panics
-/// If this system does not tell the resident set.
+///
+/// Panics if this system does not report the resident set.
 pub fn be_memory_of(side: Side) -> ! {
     let found = match side {
         Side::Runyard => footprint_of_runyard(),
@@ -94,9 +95,9 @@ fn footprint_of_runyard() -> Footprint {
     footprint(&host, || Some(set_limit_ns(&group)))
 }
 
-/// Starts the tasks, and measures once each of them waits. The time of `set_limit` is from `beside_them`.
+/// Starts the tasks, and measures once each of them waits. `beside_them` returns the time of `set_limit`.
 fn footprint<H: Host>(host: &H, beside_them: impl FnOnce() -> Option<u64>) -> Footprint {
-    // The memory of threads, and of the first task, is no part of the growth.
+    // The memory of threads and of the first task is not part of the growth.
     host.block_on(host.spawn_from_outside(async {})).expect("an empty task does not panic");
     let (before, polled) = (resident_bytes(), POLLED.load(Ordering::Relaxed));
     for _ in 0..TASKS {
@@ -110,11 +111,11 @@ fn footprint<H: Host>(host: &H, beside_them: impl FnOnce() -> Option<u64>) -> Fo
     Footprint { tasks: TASKS, bytes_each, set_limit_ns: beside_them() }
 }
 
-/// How often a [`Never`] was polled in this process. A counter that the future points to would be a
-/// part of its size.
+/// Number of polls of [`Never`] in this process. It is a static because a pointer to it in the future would add to its
+/// size.
 static POLLED: AtomicUsize = AtomicUsize::new(0);
 
-/// [`std::future::pending`], except that its polls are counted.
+/// A future like [`std::future::pending`] that counts its polls.
 struct Never;
 
 impl Future for Never {
@@ -126,7 +127,7 @@ impl Future for Never {
     }
 }
 
-/// The time to give the group a limit: the median of several, each another than the one before.
+/// Returns the median time of setting the group's limit; each limit differs from the one before.
 fn set_limit_ns(group: &Group) -> u64 {
     const PERIOD: Duration = Duration::from_millis(100);
     let mut nanos = [0; LIMITS];
@@ -139,7 +140,7 @@ fn set_limit_ns(group: &Group) -> u64 {
     nanos[LIMITS / 2]
 }
 
-/// The memory of this process that is in the machine's, by the second figure of proc_pid_statm(5).
+/// Returns the resident set of this process: the second field of proc_pid_statm(5).
 fn resident_bytes() -> usize {
     let text = fs::read_to_string("/proc/self/statm").expect("this system tells it");
     let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());

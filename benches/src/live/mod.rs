@@ -1,6 +1,6 @@
-//! The live runtime beside its peers, measured in one run and in turns, so that a figure never
-//! stands beside one of another day. `cargo run --release -p runyard-benches --bin live` prints
-//! the tables; `docs/figures/performance.md` has the figures.
+//! Measures the live runtime and its peers in one run and in turns, so that compared figures always come from the same
+//! run. `cargo run --release -p runyard-benches --bin live` prints the tables. `docs/figures/performance.md` has the
+//! figures.
 
 mod accuracy;
 mod crowded;
@@ -42,13 +42,13 @@ use serde::Serialize;
 use std::time::Duration;
 use tasks::Bench;
 
-/// Something that is measured.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Workload {
     /// 200 tasks yield 1,000 times each
     YieldMany,
-    /// 1,000 tasks each start another and have an answer from it
+    /// 1,000 tasks each start another and receive an answer from it
     PingPong,
     /// Each of 1,000 tasks starts the next
     ChainedSpawn,
@@ -56,19 +56,19 @@ pub enum Workload {
     SpawnManyLocal,
     /// 10,000 tasks are started from outside and awaited
     SpawnManyRemoteIdle,
-    /// The same while the workers are kept busy by tasks that yield
+    /// Like `spawn-many-remote-idle`, while tasks that yield keep the workers busy
     SpawnManyRemoteBusy1,
-    /// 1,000 such tasks while the workers are kept busy by chains of tasks
+    /// 1,000 such tasks while chains of tasks keep the workers busy
     SpawnManyRemoteBusy2,
-    /// A task locks a mutex of the runtime's own again and again
+    /// A task locks the runtime's own mutex again and again
     LockAlone,
-    /// Eight tasks want one such mutex 1,000 times each, and yield while they have it
+    /// Eight tasks lock such a mutex 1,000 times each, and yield while they hold it
     LockCrowd,
-    /// 1,000 times a task is started within `block_on` and awaited
+    /// A task is started within `block_on` and awaited, 1,000 times
     SpawnOne,
-    /// 25,000 tasks that are ready at once are started by a task and awaited
+    /// A task starts and awaits 25,000 tasks that are ready at once
     SpawnManyLight,
-    /// Each of 300 tasks starts one and awaits it, which does the same, 300 deep
+    /// Each of 300 tasks starts and awaits one, which does the same, 300 deep
     SpawnRecursively,
     /// 300 tasks yield 300 times each and are awaited
     YieldNow,
@@ -76,40 +76,40 @@ pub enum Workload {
     Channels,
     /// Two tasks pass a token to and fro on two workers
     Pair,
-    /// The same pair, beside two kernel threads that park and unpark
+    /// The same pair, compared with two kernel threads that park and unpark
     Kernel,
     /// Such a pair on one worker, alone and beside a task that never waits
     PingpongHog,
-    /// How late a periodic task is beside tasks that poll for 50 ms each
+    /// Lateness of a periodic task beside tasks with polls of 50 ms
     Probe,
-    /// How late a heartbeat is beside 64 and 1,000 tasks that poll for 100 us each; takes two minutes
+    /// Lateness of a heartbeat beside 64 and 1,000 tasks with polls of 100 us; takes two minutes
     ShortPolls,
-    /// From a decision to preempt to the task that preempts
+    /// Time from the decision to preempt to the first instruction of the preempting task
     Preemption,
-    /// How late a FIFO task is beside a neighbour that is much in the C library
+    /// Lateness of a FIFO task beside a neighbour that spends its time in the C library or the kernel
     Neighbours,
-    /// How long tasks take to answer threads while other processes have the CPUs now and then
+    /// Time that tasks take to answer threads while other processes use the CPUs now and then
     Crowded,
-    /// What groups use that are limited to parts of a CPU; takes a minute
+    /// CPU use of groups that are limited to parts of a CPU; takes a minute
     Limits,
-    /// The shares that tasks are charged in sixteen situations, beside the simulator's answers; takes 35 minutes
+    /// CPU shares charged to tasks in sixteen situations, beside the simulator's; takes 35 minutes
     Shares,
-    /// The threads of the process while 1,000 tasks poll for 300 us each, with batches and without
+    /// Threads of the process while 1,000 tasks have polls of 300 us, with and without batches
     Threads,
-    /// A sleep is armed and cancelled, beside 10 to 1,000,000 others
+    /// Arming and cancelling of a sleep, beside 10 to 1,000,000 others
     #[value(alias = "timers-ops")]
     TimersOps,
-    /// How late a periodic task is for its timer, beside cyclictest
+    /// Timer lateness of a periodic task, beside cyclictest
     #[value(alias = "timers-accuracy")]
     TimersAccuracy,
-    /// How often 10,000 periodic tasks wake their process; takes a minute a round
+    /// Wake-ups of a process with 10,000 periodic tasks; takes a minute for each round
     Wakeups,
-    /// The memory of 1,000,000 tasks that wait, and the time to limit a group beside them
+    /// Memory of 1,000,000 waiting tasks, and time to limit their group
     Memory,
 }
 
 impl Workload {
-    /// How often each side has its turn, if not said.
+    /// Returns the default number of turns of each side.
     #[must_use]
     pub fn rounds(self) -> u32 {
         match self {
@@ -119,50 +119,50 @@ impl Workload {
     }
 }
 
-/// How long to measure.
+/// The extent of a measurement.
 #[derive(Clone, Debug)]
 pub struct Effort {
-    /// How often each side has its turn.
+    /// Number of turns of each side.
     pub rounds: usize,
-    /// Iterations of a turn; as many as fit into the span if not said.
+    /// Iterations of a turn; `None` for as many as fit into the span.
     pub iterations: Option<u64>,
-    /// The length of a turn.
+    /// Length of a turn.
     pub span: Duration,
-    /// How often a probe runs.
+    /// Number of periods of a probe.
     pub periods: usize,
-    /// A part of the names of the situations in which shares are measured; all if not said.
+    /// A part of the names of the situations in which shares are measured; `None` for all.
     pub situation: Option<String>,
 }
 
-/// What was measured.
+/// The measured figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct LiveFigures {
     schema: &'static str,
-    /// The cost of an operation, ours and a peer's.
+    /// The costs of an operation on the runtime and on a peer.
     pub comparisons: Vec<Comparison>,
-    /// What a pair of tasks does beside a hog.
+    /// The rate of a pair of tasks beside a hog.
     pub beside_hog: Vec<BesideHog>,
-    /// How late a periodic task is.
+    /// The lateness of a periodic task.
     pub lateness: Vec<Lateness>,
-    /// How late a heartbeat is beside tasks that poll for a short time.
+    /// The lateness of a heartbeat beside tasks with short polls.
     pub short_polls: Vec<Lateness>,
-    /// How late a FIFO task is beside each kind of neighbour.
+    /// The lateness of a FIFO task beside each kind of neighbour.
     pub neighbours: Vec<Lateness>,
-    /// How long it takes to stop one task and start another.
+    /// The time to stop one task and start another.
     pub preemption: Vec<Lateness>,
-    /// How long tasks take to answer threads while other processes have the CPUs now and then.
+    /// The time that tasks take to answer threads beside other processes.
     pub crowded: Vec<Crowded>,
-    /// How exactly limits hold.
+    /// The accuracy of limits.
     pub limits: Vec<Held>,
-    /// The shares that tasks are charged.
+    /// The shares charged to tasks.
     pub shares: Vec<Share>,
-    /// The threads of the process beside tasks that poll for a short time.
+    /// The threads of the process beside tasks with short polls.
     pub threads: Vec<Threads>,
-    /// How late a periodic task is for its timer.
+    /// The timer lateness of a periodic task.
     pub accuracy: Vec<Accuracy>,
-    /// How often periodic tasks wake their process.
+    /// The wake-ups of a process by its periodic tasks.
     pub wakeups: Vec<Wakeups>,
-    /// The memory of tasks that wait.
+    /// The memory of waiting tasks.
     pub memory: Vec<Memory>,
 }
 
@@ -232,20 +232,20 @@ impl LiveFigures {
         self.comparisons.push(rates::compare(name, bench, peer, effort));
     }
 
-    /// As tables for people.
+    /// Returns the figures as tables in plain text.
     #[must_use]
     pub fn tables(&self) -> String {
         table::render(self)
     }
 
-    /// As JSON.
+    /// Returns the figures as JSON.
     #[must_use]
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("all keys are strings")
     }
 }
 
-/// Runs a test's body on a thread of its own: a runtime that hangs fails the test, and no more.
+/// Runs a test's body on a new thread with a timeout, so that a runtime that hangs fails only this test.
 #[cfg(test)]
 pub(crate) fn within_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     const LIMIT: Duration = Duration::from_secs(30);

@@ -1,7 +1,8 @@
-//! How late a FIFO task is on the one CPU of a runtime, beside a neighbour that is much in the C library or in
-//! the kernel. Before and after them in each round: the floor, a bare signal and futex with nothing around them.
+//! The lateness of a FIFO task on the one CPU of a runtime, beside a neighbour that spends its time in the C library or
+//! in the kernel. Before and after these, each round measures the lower bound: a bare signal and futex without a
+//! runtime.
 //!
-//! A neighbour keeps its CPU for long polls, as [`probe`](super::probe)'s hogs do, and looks at the clock seldom.
+//! Like the hogs of [`probe`](super::probe), a neighbour keeps its CPU for long polls and seldom reads the clock.
 
 use super::Effort;
 use super::floor::{Cpus, Way, handoffs};
@@ -19,13 +20,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a neighbour goes on until it lets others run: as a hog of the probe does.
+/// Length of a neighbour's poll: that of the probe's hogs.
 const POLL: Duration = Duration::from_millis(50);
 
-/// About how long it goes on between two looks at the clock.
+/// Approximate time between two clock reads of a neighbour.
 const CHUNK: Duration = Duration::from_millis(1);
 
-/// The work that a neighbour does all the time.
+/// The work that a neighbour repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbour {
     Spin,
@@ -78,7 +79,7 @@ impl Neighbour {
         }
     }
 
-    /// The work that it does once. The memory and files that it takes are made before.
+    /// Returns one unit of the work. Its memory and files are created beforehand.
     fn work(self) -> Box<dyn FnMut() + Send> {
         match self {
             Neighbour::Spin => Box::new(|| {
@@ -93,7 +94,7 @@ impl Neighbour {
                 Box::new(move || zero.read_exact(black_box(&mut bytes)).expect("zeros are read"))
             }
             Neighbour::WriteNull => writes(File::create("/dev/null")),
-            // As long as this one is open nobody needs its name.
+            // The open descriptor suffices, so the name is removed.
             Neighbour::WriteFile => {
                 let path = std::env::temp_dir().join(format!("neighbour-{}", std::process::id()));
                 let file = File::create(&path);
@@ -121,7 +122,7 @@ impl Neighbour {
                 pages.iter_mut().step_by(4 << 10).for_each(|byte| *byte = black_box(1));
             }),
             Neighbour::Spawn => Box::new(|| succeeds(&mut Command::new("/bin/true"))),
-            // Whoever asks for a user is not started by `posix_spawn`.
+            // A command with a user id is started by `fork`, not by `posix_spawn`.
             Neighbour::Fork => Box::new(|| {
                 let own = rustix::process::getuid().as_raw();
                 succeeds(Command::new("/bin/true").uid(own));
@@ -132,7 +133,7 @@ impl Neighbour {
         }
     }
 
-    /// The lateness of each period of a FIFO task beside it.
+    /// Returns the lateness of each period of a FIFO task beside this neighbour.
     fn lateness(self, periods: usize) -> Vec<Duration> {
         let stop = Arc::new(AtomicBool::new(false));
         let stops = stop.clone();
@@ -176,7 +177,7 @@ fn writes(file: std::io::Result<File>) -> Box<dyn FnMut() + Send> {
     Box::new(move || file.write_all(black_box(&bytes)).expect("it is written"))
 }
 
-/// So that it does not grow.
+/// Returns work that writes from the start of the file each time, so that the file does not grow.
 fn writes_from_the_start(file: File) -> Box<dyn FnMut() + Send> {
     use std::os::unix::fs::FileExt;
     let bytes = vec![0; 4 << 10];
@@ -187,7 +188,7 @@ fn succeeds(command: &mut Command) {
     assert!(command.status().expect("it can be started").success());
 }
 
-/// Measures every neighbour and the floor in turns.
+/// Measures every neighbour and the lower bound, in turns.
 pub(crate) fn measure(effort: &Effort) -> Vec<Lateness> {
     let periods = effort.periods.max(1);
     let mut floors = Some(Vec::new());
@@ -206,7 +207,7 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Lateness> {
     std::iter::once(floor).chain(beside).collect()
 }
 
-/// As many handoffs on a thread of their own, which is bound to a CPU. None, on a machine with one.
+/// Measures `count` handoffs on a new thread, which is bound to a CPU. Returns `None` on a machine with one CPU.
 fn floor(count: usize) -> Option<Vec<Duration>> {
     let allowed = sched_getaffinity(None).expect("a thread has an affinity");
     let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();

@@ -1,9 +1,9 @@
-//! From the decision to preempt to the first instruction of who preempts, beside the floor: what
-//! this machine takes to stop one thread of a process and start another on its CPU by a signal, or
-//! by the kernel's own priorities, with no scheduler around it.
+//! The time from the decision to preempt to the first instruction of the preempting task, beside the lower bound. The
+//! lower bound is the time that this machine takes to stop one thread of a process and start another on its CPU, by a
+//! signal or by the kernel's own priorities, without a scheduler.
 //!
-//! The one CPU of the runtime is busy with a task that never waits; another thread, on the other
-//! CPU, wakes a FIFO task. So the runtime's figure has its own decision in it.
+//! A task that never waits keeps the runtime's one CPU busy. Another thread, on the other CPU, wakes a FIFO task. So
+//! the runtime's figure includes its decision.
 
 use super::Effort;
 use super::floor::{Cpus, Way, handoffs};
@@ -19,10 +19,10 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two preemptions: the task that was stopped runs again, and nothing is in step with us.
+/// Time between two preemptions. The preempted task runs again in it, and no timer is in step with it.
 const PAUSE: Duration = Duration::from_micros(137);
 
-/// Measures the runtime and the floor in turns; nothing, on a machine with one CPU.
+/// Measures the runtime and the lower bound, in turns. Returns nothing on a machine with one CPU.
 pub(crate) fn measure(effort: &Effort) -> Vec<Lateness> {
     let allowed = sched_getaffinity(None).expect("a thread has an affinity");
     let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
@@ -45,17 +45,17 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Lateness> {
     figures.map(|(probe, spans)| Lateness { probe, figures: spans.map(percentiles) }).collect()
 }
 
-/// A thread may be bound to a CPU, and this one goes on.
+/// Runs `body` on a new thread, so that a CPU binding does not affect the calling thread.
 fn on_its_own_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     thread::spawn(body).join().expect("a measurement does not panic")
 }
 
-/// What the task that preempts and who wakes it share.
+/// The shared state of the preempting task and the thread that wakes it.
 #[derive(Default)]
 struct Bell(Mutex<(Option<Waker>, Option<Instant>)>);
 
 impl Bell {
-    /// Wakes the task, if it waits.
+    /// Wakes the task and returns `true`, if it waits.
     fn ring(&self) -> bool {
         let waker = {
             let mut bell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,7 @@ impl Bell {
         waker.map(Waker::wake).is_some()
     }
 
-    /// Waits to be woken: how long ago that was.
+    /// Waits for a wake-up and returns the time since it was sent.
     async fn heard(&self) -> Duration {
         poll_fn(|cx| {
             let now = Instant::now();
@@ -81,7 +81,7 @@ impl Bell {
     }
 }
 
-/// `count` preemptions on one CPU, asked for from the CPU `from`.
+/// Performs `count` preemptions on one CPU, requested from the CPU `from`.
 #[expect(clippy::async_yields_async, reason = "the handle is awaited after the others are woken")]
 fn runyard(from: usize, count: usize) -> Vec<Duration> {
     let mut own = CpuSet::new();
@@ -112,8 +112,8 @@ fn runyard(from: usize, count: usize) -> Vec<Duration> {
     runtime.block_on(preempting).expect("it does not panic")
 }
 
-/// Its CPU is the first that the process may use, and its workers are bound to that, as the threads of the floors
-/// are; the calling thread is bound elsewhere.
+/// Returns a runtime on the first CPU that the process may use, with its workers bound to that CPU like the threads of
+/// the lower bound. The calling thread is bound elsewhere.
 fn runtime_on_one_cpu() -> Runtime {
     thread::spawn(|| {
         let mut every = CpuSet::new();

@@ -1,10 +1,9 @@
-//! What a periodic task feels of others that keep their CPUs: how late it runs, each period from
-//! the moment at which it was meant to. No period is skipped: one that was missed counts with all of
-//! its lateness. (Rejected: to begin anew after a late period, as cyclictest does. Who is late for
-//! fifty periods would have one bad figure, not fifty.)
+//! The lateness of a periodic task beside tasks that keep their CPUs, counted for each period from its planned moment.
+//! No period is skipped: a missed one counts with its full lateness. (Rejected: a restart of the schedule after a late
+//! period, as cyclictest does. A probe that misses fifty periods would have one bad figure, not fifty.)
 //!
-//! tokio's figures are therefore spread between nothing and the longest wait; begun anew, nearly
-//! all of them would be the longest.
+//! So tokio's figures are spread between zero and the longest wait. With restarts nearly all of them would be the
+//! longest.
 
 use super::Effort;
 use super::host::{Host, Runyard, Tokio, builder};
@@ -23,29 +22,29 @@ use thread_priority::{
     set_thread_priority_and_policy, thread_native_id,
 };
 
-/// What the machine has, and the runtimes use.
+/// Number of CPUs of the machine and of workers of the runtimes.
 pub(super) const WORKERS: usize = 2;
-/// Twice as many as there are CPUs: whoever is late waits for more than one of them.
+/// Number of hogs: twice that of CPUs, so that a late probe waits for more than one of them.
 const HOGS: usize = 4;
-/// How long a hog computes before it lets others run.
+/// Computing time of a hog before it yields.
 const POLL: Duration = Duration::from_millis(50);
 /// The hogs of this workload, as tasks.
 pub(super) const LONG_POLLS: Hogs = Hogs { tasks: HOGS, poll: POLL };
-/// How often the probe runs.
+/// Period of the probe.
 pub(super) const PERIOD: Duration = Duration::from_millis(2);
-/// Both hosts that have timer slack are asked for the least there is.
+/// Timer slack: the least that both hosts with timer slack accept.
 pub(super) const SLACK: Duration = Duration::from_nanos(1);
-/// A hog computes so many steps between two looks at the clock: it is stopped in its own code, as
-/// most code would be, not in the C library's.
+/// Steps that a hog computes between two clock reads. They are so many that it is preempted in its own code, as most
+/// code would be, and not in the C library.
 const STEPS: u32 = 2_000;
-/// The priority of probes that have one; nobody else here does.
+/// Priority of real-time probes; all other tasks are fair.
 pub(super) const PRIORITY: u8 = 50;
 
-/// Who the probe is.
+/// The kind of probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
     RunyardFifo,
-    /// With workers that are bound to CPUs.
+    /// A FIFO task on workers that are bound to CPUs.
     PinnedFifo,
     RunyardFair,
     Tokio,
@@ -74,7 +73,7 @@ impl Probe {
         }
     }
 
-    /// The lateness of each period; `None` if this machine does not permit it.
+    /// Returns the lateness of each period, or `None` if this machine does not permit the probe.
     fn lateness(self, periods: usize) -> Option<Vec<Duration>> {
         match self {
             Probe::RunyardFifo => Some(on_runyard(false, Task::builder().fifo(PRIORITY), periods)),
@@ -87,16 +86,16 @@ impl Probe {
     }
 }
 
-/// How late a periodic task was.
+/// The lateness of a periodic task.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lateness {
-    /// Whose task.
+    /// Name of the probe.
     pub probe: &'static str,
-    /// The figures; `null` if this machine does not permit such a probe.
+    /// The figures; `null` if this machine does not permit the probe.
     pub figures: Option<Percentiles>,
 }
 
-/// What became of all periods.
+/// Percentiles over all periods.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Percentiles {
@@ -138,12 +137,12 @@ fn compute_for(span: Duration) {
     }
 }
 
-/// Tasks that compute for as long as they are beside a probe.
+/// Tasks that compute as long as the probe runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hogs {
-    /// The number of tasks.
+    /// Number of tasks.
     pub(super) tasks: usize,
-    /// The time for which each computes before it lets others run.
+    /// Computing time of each before it yields.
     pub(super) poll: Duration,
 }
 
@@ -179,7 +178,7 @@ fn on_runyard(pins: bool, task: TaskBuilder, periods: usize) -> Vec<Duration> {
     beside_hogs(&Runyard(runtime), LONG_POLLS, probed)
 }
 
-/// The lateness of each period of the calling task.
+/// Returns the lateness of each period of the calling task.
 pub(super) async fn probe(periods: usize) -> Vec<Duration> {
     let mut interval = runyard::time::interval_at(Instant::now() + PERIOD, PERIOD);
     let mut lateness = Vec::with_capacity(periods);
@@ -195,7 +194,7 @@ fn on_tokio(periods: usize) -> Vec<Duration> {
     beside_hogs(&Tokio::start(WORKERS), LONG_POLLS, probed)
 }
 
-/// The lateness of each period of the calling task, which is one of tokio's.
+/// Returns the lateness of each period of the calling task, which is one of tokio's.
 pub(super) async fn tokio_probe(periods: usize) -> Vec<Duration> {
     let first = tokio::time::Instant::now() + PERIOD;
     let mut interval = tokio::time::interval_at(first, PERIOD);
@@ -206,10 +205,9 @@ pub(super) async fn tokio_probe(periods: usize) -> Vec<Duration> {
     lateness
 }
 
-/// The same as kernel threads. `None` if the probe's thread was not permitted to `become` what it
-/// should.
+/// Runs the same probe and hogs as kernel threads. Returns `None` if `become_it` fails for the probe's thread.
 fn on_kernel_threads(become_it: fn() -> bool, periods: usize) -> Option<Vec<Duration>> {
-    // A thread of its own: what it becomes ends with it.
+    // The probe runs on a new thread, because its policy would stay with the calling one.
     let probe = || become_it().then(|| kernel_probe(periods));
     beside_threads(|| {
         thread::scope(|scope| scope.spawn(probe).join().expect("the probe does not panic"))
@@ -250,7 +248,7 @@ fn kernel_probe(periods: usize) -> Vec<Duration> {
     lateness
 }
 
-/// Makes the calling thread SCHED_FIFO, of this priority in 1..=99; `false` if that is not permitted.
+/// Makes the calling thread SCHED_FIFO with this priority in 1..=99. Returns `false` if that is not permitted.
 pub(crate) fn become_fifo(priority: u8) -> bool {
     let priority = ThreadPriorityValue::try_from(priority).expect("a priority is in 1..=99");
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
@@ -263,7 +261,7 @@ mod tests {
     use super::super::within_time;
     use super::*;
 
-    /// Enough for every hog to run.
+    /// Number of periods in which every hog runs.
     const FEW: usize = 20;
 
     #[test]

@@ -1,5 +1,5 @@
-//! Operations that are timed by doing many: ours and a peer's in turns, so that what else the
-//! machine does meets both alike. A round from which the hypervisor took a part is tried again.
+//! Timing of operations by repetition: ours and a peer's in turns, so that other work of the machine affects both
+//! alike. A round from which the hypervisor stole CPU time is repeated.
 
 use super::Effort;
 use super::host::{Runyard, Tokio};
@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// The part of the time of all CPUs that may be stolen in a round that counts. A tick of the kernel in
-/// a round of 0.6 s on two CPUs is 0.8 %: one of them is an accident, three are a neighbour.
+/// Greatest part of the CPUs' time that may be stolen in a round that counts. One kernel tick in a round of 0.6 s on
+/// two CPUs is 0.8 %: one tick is chance, and three are a neighbour.
 const MOST_STOLEN: f64 = 0.02;
 
-/// So many rounds are tried at the most for each that is to count.
+/// Greatest number of tries for each round that is to count.
 const TRIES: usize = 3;
 
-/// The interval of the ratios has their median at this confidence.
+/// Confidence of the interval of the median ratio.
 const CONFIDENCE: f64 = 0.95;
 
-/// Whom we are compared with.
+/// The peer of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Peer {
@@ -34,28 +34,27 @@ pub enum Peer {
 /// The costs of one operation, ours and the peer's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// What was done.
+    /// Name of the workload.
     pub workload: &'static str,
-    /// Whom we are compared with.
+    /// The peer of the comparison.
     pub peer: Peer,
     /// Our cost of an operation: the median over the rounds.
     pub runyard_ns: f64,
-    /// The peer's.
+    /// The peer's cost of an operation: the median over the rounds.
     pub peer_ns: f64,
-    /// Ours over the peer's: the median over the rounds.
+    /// Our cost over the peer's: the median over the rounds.
     pub ratio: f64,
     /// The least and the greatest ratio of a round.
     pub ratio_range: [f64; 2],
-    /// The interval in which the median of the ratios is at 95 %; of fewer than six rounds, their
-    /// range.
+    /// The 95 % confidence interval of the median ratio; with fewer than six rounds, the range.
     pub ratio_interval: [f64; 2],
-    /// The rounds that count.
+    /// Number of rounds that count.
     pub rounds: usize,
-    /// Whether all rounds count, as too few of them had the CPUs for themselves.
+    /// Whether all rounds count because too few were free of steal time.
     pub stolen: bool,
 }
 
-/// Measures both, in turns.
+/// Measures both sides, in turns.
 pub(crate) fn compare(
     workload: &'static str,
     bench: Bench,
@@ -69,7 +68,7 @@ pub(crate) fn compare(
     })
 }
 
-/// Compares what `ours` and `theirs` take for an operation, as each says of a turn of its own.
+/// Compares the costs of an operation that `ours` and `theirs` return for a turn each.
 pub(crate) fn in_turns(
     workload: &'static str,
     peer: Peer,
@@ -79,7 +78,7 @@ pub(crate) fn in_turns(
 ) -> Comparison {
     let (rounds, stolen) = until_enough_count(effort.rounds, |nth| {
         let before = Look::now();
-        // Whoever comes second finds warmer caches, so they take turns at that too.
+        // The second side finds warmer caches, so the order alternates.
         let (ours_ns, peer_ns) = if nth % 2 == 0 {
             let peer_ns = theirs();
             (ours(), peer_ns)
@@ -104,7 +103,7 @@ pub(crate) fn in_turns(
     }
 }
 
-/// A turn of each side, one after the other.
+/// One turn of each side.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     ours_ns: f64,
@@ -113,8 +112,7 @@ struct Round {
     stolen: f64,
 }
 
-/// Tries rounds until so many `wanted` ones count. If too few of all tries do, then all are returned,
-/// and `true`.
+/// Tries rounds until `wanted` of them count. If too few of all tries count, returns all of them and `true`.
 fn until_enough_count(wanted: usize, try_one: impl FnMut(usize) -> Round) -> (Vec<Round>, bool) {
     let counts = |round: &Round| round.stolen <= MOST_STOLEN;
     let (mut all, mut counting) = (Vec::new(), 0);
@@ -129,13 +127,13 @@ fn until_enough_count(wanted: usize, try_one: impl FnMut(usize) -> Round) -> (Ve
     (all, true)
 }
 
-/// The interval of the median at [`CONFIDENCE`] or more: the innermost two of the `sorted` figures
-/// between which the median of their distribution is. The number of figures below it is binomial,
-/// whatever that distribution is. Of so few figures that their range is less sure, it is their range.
+/// Returns the interval of the median at [`CONFIDENCE`] or more: the innermost two of the `sorted` figures between
+/// which the median of their distribution lies. The number of figures below that median is binomial for any
+/// distribution. With too few figures for this confidence, returns their range.
 fn interval_of_median(sorted: &[f64]) -> [f64; 2] {
     let n = sorted.len();
-    // The logarithm of the probability that exactly `below` figures are below the median: of many
-    // rounds the first of these probabilities is too small for a number.
+    // The logarithm of the probability that exactly `below` figures are below the median. With many rounds the first of
+    // these probabilities is too small for a float.
     let mut log = -(n as f64) * LN_2;
     let (mut below, mut tail) = (0, log.exp());
     while tail <= (1.0 - CONFIDENCE) / 2.0 {
@@ -147,13 +145,13 @@ fn interval_of_median(sorted: &[f64]) -> [f64; 2] {
     [sorted[first], sorted[n - 1 - first]]
 }
 
-/// Sorts; the one in the middle.
+/// Sorts the figures and returns the middle one.
 pub(crate) fn median(figures: &mut [f64]) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-/// Something that is done again and again, and tells how many operations it did.
+/// A repeatable workload that reports its number of operations.
 trait Iterate {
     fn iterate(&self) -> usize;
     fn end(self);
@@ -169,7 +167,7 @@ impl<H: super::host::Host> Iterate for Prepared<H> {
     }
 }
 
-/// The time that each operation takes, without set-up and the first iteration.
+/// Returns the time of an operation, without set-up and the first iteration.
 fn nanos_each<I: Iterate>(effort: &Effort, prepare: impl FnOnce() -> I) -> f64 {
     let prepared = prepare();
     prepared.iterate();
@@ -191,8 +189,8 @@ fn nanos_each<I: Iterate>(effort: &Effort, prepare: impl FnOnce() -> I) -> f64 {
     elapsed.as_nanos() as f64 / operations as f64
 }
 
-/// Two kernel threads that make so many round trips, for scale: what the kernel's own scheduler
-/// takes for what [`Bench::Pair`] does.
+/// Two kernel threads that make this number of round trips: the cost of [`Bench::Pair`] on the kernel's own scheduler,
+/// for scale.
 struct KernelPair(usize);
 
 impl Iterate for KernelPair {
@@ -270,7 +268,7 @@ mod tests {
         assert_eq!((rounds.len(), all), (2 * TRIES, true));
     }
 
-    /// The places are those that binomial coefficients give, in whole numbers.
+    /// The expected positions are computed from binomial coefficients in integers.
     #[test]
     fn the_interval_of_the_median_is_that_of_the_sign_test() {
         let places =

@@ -1,11 +1,9 @@
-//! The share of the CPU that tasks are charged in the [`situations`](super::situations) of issue 20, beside the one that
-//! they are to have. A part is as it should be if it is apart by no more than 2 % of its share, or by two slices of one
-//! of its tasks in the time that is measured.
+//! The CPU shares that tasks are charged in the [`situations`](super::situations), beside the expected ones. A part is
+//! within bounds if it differs by at most 2 % of its share, or by two slices of one of its tasks in the measured time.
 //!
-//! All are on one worker. The charge is the engine's account, not the tasks' clocks: those say in
-//! addition what switches cost. Of a part that is in a group the charge is the group's, and its tasks' accounts are
-//! beside it: members of a batch are charged by the clock on the wall, so that on a busy machine they are charged more
-//! than the group.
+//! All tasks are on one worker. The charge is the engine's account, not that of the tasks' clocks, which include the
+//! cost of switches. For a part in a group the charge is the group's, with its tasks' accounts beside it. Members of a
+//! batch are charged by the wall clock, so on a busy machine they are charged more than the group.
 
 use super::Effort;
 use super::expected::{Rule, Stretch, shares};
@@ -23,52 +21,53 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A run takes so many times the length of a turn, which is 0.3 s if not said: 3 s,
+/// Length of a run in turns. A turn is 0.3 s by default, so a run is 3 s.
 const SPANS: u32 = 10;
-/// or 60 s if a share is small.
+/// Length of a run in turns if a share is small: 60 s by default.
 const SPANS_OF_SMALL: u32 = 200;
 
-/// Before that, tasks work off what they owed or were owed at their start: so long, and two turns of all.
+/// Time before the measurement, in which tasks work off their initial lag. It is this span and two turns of all tasks.
 const RUN_IN: Duration = Duration::from_millis(300);
 const RUN_IN_TURNS: u32 = 2;
 
-/// A share may differ from the expected one by this part of that,
+/// Allowed difference of a share as a part of the expected one.
 const MAX_APART: f64 = 0.02;
-/// or so many slices.
+/// Allowed difference of a share in slices; the greater of the two counts.
 const MAX_SLICES: f64 = 2.0;
 
-/// A task computes so many steps between two looks at its clock: less than a microsecond.
+/// Steps that a task computes between two reads of its clock: less than a microsecond.
 const STEPS: u32 = 500;
 
 /// The share of a part of a situation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Share {
-    /// The situation.
+    /// Name of the situation.
     pub situation: &'static str,
-    /// The tasks whose share it is.
+    /// Name of the part.
     pub part: &'static str,
-    /// How many tasks these are at any time.
+    /// Number of its tasks at any time.
     pub tasks: u32,
-    /// How long a run was.
+    /// Length of a run.
     pub seconds: f64,
-    /// By which rule a share is expected.
+    /// The rule by which the share is expected.
     pub rule: Rule,
-    /// The expected share of what all used, or of the CPU if there are limits.
+    /// The expected share of the total use, or of the CPU if there are limits.
     pub expected: f64,
-    /// The share that was charged: the median of the runs.
+    /// The charged share: the median of the runs.
     pub measured: f64,
-    /// The least and the greatest of a run.
+    /// The least and the greatest share of a run.
     pub range: [f64; 2],
-    /// The least and the greatest charge of a single task, over its part of what the tasks together, or their group,
-    /// were charged: medians of the runs. On a quiet machine the mean task has 1.
+    /// The least and the greatest charge of a single task over its expected part of the total charge of the tasks or
+    /// their group: medians of the runs. On a quiet machine the mean is 1.
     pub single: [f64; 2],
     /// The measured share less the expected one.
     pub apart: f64,
-    /// The greatest difference that is allowed, up or down: 2 % of the expected share, or two slices.
+    /// The allowed difference, up or down: 2 % of the expected share, or two slices.
     pub allowed: f64,
-    /// Whether the difference is within that.
+    /// Whether the difference is allowed.
     pub is_within: bool,
-    /// Whether it is at least within two hundredths of the whole, which is what the engine's model of batches promises.
+    /// Whether the difference is allowed or at most two hundredths of the whole, which the engine's model of batches
+    /// promises.
     pub is_within_model: bool,
 }
 
@@ -119,7 +118,7 @@ fn config() -> Config {
     Config::new(Topology::flat(1).expect("a machine has a CPU"))
 }
 
-/// The slice of a task of the part, if it has the expected share: its part of the time in which all have a turn.
+/// Returns the slice of a task of the part at the expected share: its part of the time in which all tasks have a turn.
 fn slice(situation: &Situation, part: &Part, expected: f64) -> Duration {
     let config = config();
     let all = (config.min_granularity.0 * u64::from(situation.tasks())).max(config.latency.0);
@@ -127,14 +126,14 @@ fn slice(situation: &Situation, part: &Part, expected: f64) -> Duration {
     Duration::from_nanos(own.max(config.min_granularity.0))
 }
 
-/// The charge of the tasks of a part in a run.
+/// The charge of a part's tasks in a run.
 #[derive(Clone, Copy, Debug)]
 struct Charged {
     share: f64,
     single: [f64; 2],
 }
 
-/// The charge of each part.
+/// Returns the charge of each part in a run.
 fn run(situation: &Situation, stretch: Stretch) -> Vec<Charged> {
     let running = Running::start(situation);
     thread::sleep(stretch.run_in);
@@ -151,9 +150,9 @@ fn run(situation: &Situation, stretch: Stretch) -> Vec<Charged> {
     parts.iter().map(|part| part.charged(whole)).collect()
 }
 
-/// The tasks of a situation.
+/// The running tasks of a situation.
 struct Running {
-    /// Its end is that of the tasks.
+    /// The runtime, which ends the tasks when it is dropped.
     _runtime: Runtime,
     stop: Arc<AtomicBool>,
     parts: Vec<(Tasks, Option<Group>)>,
@@ -162,11 +161,11 @@ struct Running {
 /// The tasks of a part.
 enum Tasks {
     Same(Vec<TaskHandle>),
-    /// One after the other.
+    /// A chain of tasks, one after the other.
     Chain(Arc<Chain>),
 }
 
-/// The use of all parts up to a moment.
+/// A sample of all parts' use.
 struct Look {
     at: Instant,
     parts: Vec<Used>,
@@ -174,9 +173,9 @@ struct Look {
 
 /// The CPU time that a part used.
 struct Used {
-    /// All of it: by the account of its group, or by those of its tasks.
+    /// The total, by the account of its group or by those of its tasks.
     all: Duration,
-    /// By each task; a chain counts as one.
+    /// The time of each task; a chain counts as one.
     single: Vec<Duration>,
 }
 
@@ -226,7 +225,7 @@ impl Running {
     }
 }
 
-/// The groups of a situation, in its order, with their paths.
+/// Returns the groups of a situation with their paths, in its order.
 fn groups(runtime: &Runtime, situation: &Situation) -> Vec<(&'static str, Group)> {
     let mut groups: Vec<(&'static str, Group)> = Vec::new();
     for asked in situation.groups {
@@ -247,7 +246,7 @@ fn find<'a>(groups: &'a [(&'static str, Group)], path: &str) -> &'a Group {
     &found.expect("a group comes before its children and tasks").1
 }
 
-/// A task that asks for no more than its part says: one that asks for nothing is polled in batches.
+/// Returns a builder with only the attributes of the part. A task without attributes is polled in batches.
 fn in_group(part: &Part, groups: &[(&'static str, Group)]) -> TaskBuilder {
     let mut task = Task::builder();
     if part.nice != 0 {
@@ -287,7 +286,7 @@ async fn work(does: Does, stop: Arc<AtomicBool>) {
     }
 }
 
-/// Computes until the calling thread, and so the calling task, has used so much CPU time.
+/// Computes until the calling thread, and so the calling task, has used `span` of CPU time.
 fn compute(span: Duration) {
     let end = cpu_time() + span;
     while cpu_time() < end {
@@ -295,10 +294,10 @@ fn compute(span: Duration) {
     }
 }
 
-/// Tasks of which each spawns the next and ends.
+/// A chain of tasks, each of which spawns the next and ends.
 struct Chain {
     poll: Duration,
-    /// The charge of the tasks that are over, in nanoseconds.
+    /// The charge of the finished tasks in nanoseconds.
     used: AtomicU64,
     stop: Arc<AtomicBool>,
 }
@@ -307,8 +306,8 @@ async fn first(chain: Arc<Chain>) {
     go_on(chain);
 }
 
-/// The rest of a poll of a chain's task: it computes, and spawns the next. The charge of a task is known when the task is
-/// over, so the next one adds it up.
+/// Finishes a poll of a chain's task: computes, and spawns the next task. The charge of a task is final when it has
+/// ended, so the next task adds it.
 fn go_on(chain: Arc<Chain>) {
     compute(chain.poll);
     if chain.stop.load(Ordering::Relaxed) {
@@ -327,14 +326,14 @@ mod tests {
     use super::super::within_time;
     use super::*;
 
-    /// Everybody has some turns.
+    /// A stretch in which every task has some turns.
     const STRETCH: Stretch =
         Stretch { run_in: Duration::from_millis(50), span: Duration::from_millis(100) };
 
     #[test]
     fn every_part_of_every_situation_is_charged() {
         for situation in &SITUATIONS {
-            // A turn of a thousand tasks takes a second.
+            // One turn of a thousand tasks takes a second, too long for a test.
             if situation.tasks() > 200 {
                 continue;
             }
@@ -342,7 +341,7 @@ mod tests {
             assert_eq!(charged.len(), situation.parts.len(), "{}", situation.name);
             let shares = charged.iter().map(|charged| charged.share);
             assert!(shares.clone().all(|share| share >= 0.0), "{}: {charged:?}", situation.name);
-            // The rest is what other programs take, if the machine is busy.
+            // On a busy machine other programs take the rest.
             assert!(shares.sum::<f64>() > 0.1, "{}: {charged:?}", situation.name);
         }
     }

@@ -1,15 +1,14 @@
-//! How late a heartbeat is beside many tasks that each poll for a short time and then let others run: the
-//! load of a server, where the length of a queue makes a task wait, and not the length of a poll.
+//! The lateness of a heartbeat beside many tasks with short polls that each yield: the load of a server, where a task
+//! waits because of the length of a queue and not that of a poll.
 //!
-//! The heartbeat is an ordinary task that a timer wakes every 2 ms, or an ordinary task that another
-//! one wakes through a channel. The second case has two rows of the runtime, as a woken task may be given
-//! another CPU than its waker's: one where the runtime chooses, and one where both tasks have the same CPU
-//! by their affinity, which makes them special and binds their threads while they are polled. tokio has
-//! no affinity; its woken tasks begin on the worker that wakes them.
+//! The heartbeat is an ordinary task that a timer wakes every 2 ms, or an ordinary task that another task wakes through
+//! a channel. The second case has two rows for the runtime, because a woken task may get another CPU than its waker's.
+//! In one row the runtime chooses. In the other an affinity gives both tasks the same CPU, which excludes them from
+//! batches and binds their threads while they are polled. tokio has no affinity; a woken task starts on the worker that
+//! wakes it.
 //!
-//! The waker sleeps between two messages, and it has to wait for its own turn after that. So lateness
-//! counts from the message, and the number of messages is what fits into a time, not one that is the same
-//! on both sides.
+//! The waker sleeps between two messages and then waits for its own turn. So lateness counts from the message, and the
+//! number of messages is limited by time and may differ between the sides.
 
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
@@ -20,13 +19,14 @@ use runyard::{Task, TaskBuilder};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// The length of a poll beside the heartbeat: that of a request that computes a little.
+/// Length of a poll beside the heartbeat: that of a request that computes a little.
 const POLL: Duration = Duration::from_micros(100);
-/// A few times as many as there are workers, and so many that a round of all takes 50 ms on two CPUs.
+/// Smaller and larger number of tasks. The smaller is a few times that of workers. With the larger, a round of all
+/// tasks takes 50 ms on two CPUs.
 const FEW: usize = 64;
 const MANY: usize = 1_000;
-/// A waker ends when it would have sent all of its messages in a time that is so many times shorter:
-/// where its own turn comes late, a run of it would take minutes.
+/// Divisor of the time limit. A waker ends when it would have sent all of its messages in a time that is this many
+/// times shorter; where its turns come late, a full run would take minutes.
 const PATIENCE: u32 = 4;
 
 /// The runtime of a heartbeat, and its waker.
@@ -67,7 +67,7 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Lateness> {
 }
 
 impl Heartbeat {
-    /// The lateness of each of so many `beats`, or of fewer if the waker is late itself.
+    /// Returns the lateness of each of `beats` beats, or of fewer if the waker itself is late.
     fn lateness(self, tasks: usize, beats: usize) -> Vec<Duration> {
         let hogs = Hogs { tasks, poll: POLL };
         match self {
@@ -100,10 +100,9 @@ fn on_tokio(
     beside_hogs(&Tokio::start(WORKERS), hogs, beats)
 }
 
-/// Starts a waker. The lateness is from each of its messages to the poll in which the calling task
-/// receives that.
+/// Starts a waker. Returns the time from each of its messages to the poll in which the calling task receives it.
 async fn woken<H: Host>(beats: usize) -> Vec<Duration> {
-    // A message that is late makes no other wait: it would be later than it is.
+    // The channel is unbounded so that a late message does not delay the waker.
     let (send, mut sent) = mpsc::unbounded_channel();
     let waker = H::spawn(async move {
         let end = Instant::now() + PERIOD * beats as u32 * PATIENCE;

@@ -1,20 +1,21 @@
-//! The situations in which shares are measured: who is there, and what each does. A situation is said once, and made
-//! twice: as tasks of the runtime ([`super::shares`]), and as a scenario of the simulator ([`super::expected`]).
+//! The situations in which shares are measured: the groups, the tasks and their behaviour. A situation is defined once
+//! and run twice: as tasks of the runtime ([`super::shares`]), and as a scenario of the simulator
+//! ([`super::expected`]).
 
 use std::time::Duration;
 
-/// Tasks beside each other on one CPU.
+/// Tasks that share one CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
     pub(super) name: &'static str,
-    /// Parents come before children.
+    /// The groups; parents come before children.
     pub(super) groups: &'static [GroupOf],
     pub(super) parts: &'static [Part],
-    /// Whether some part has less than a twentieth of the CPU, so that it is measured for longer.
+    /// Whether some part has less than a twentieth of the CPU, so that the run is longer.
     pub(super) has_small: bool,
 }
 
-/// The share of a part below this one needs a long time: few slices make it up.
+/// Share below which a part needs a longer run, because it consists of few slices.
 #[cfg(test)]
 pub(super) const SMALL: f64 = 0.05;
 
@@ -26,37 +27,37 @@ pub(super) struct GroupOf {
     pub(super) limit: Option<LimitOf>,
 }
 
-/// What a group may use.
+/// The limit of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LimitOf {
     pub(super) percent: u32,
     pub(super) period: Duration,
 }
 
-/// Equal tasks, whose shares are added up.
+/// Equal tasks, whose shares are summed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) name: &'static str,
     pub(super) tasks: u32,
     pub(super) does: Does,
     pub(super) nice: i8,
-    /// The path of a group; none is the root.
+    /// The path of the group; `None` is the root.
     pub(super) group: Option<&'static str>,
 }
 
-/// What a task does for ever.
+/// The behaviour of a task, which it repeats for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
     /// Computes in one poll.
     Computes,
     /// Yields, and computes nothing.
     OnlyYields,
-    /// Computes for so long, and yields.
+    /// Computes for this time, and yields.
     Yields(Duration),
-    /// Computes for so long, and sleeps.
+    /// Computes for a time, and sleeps.
     Sleeps { computes: Duration, sleeps: Duration },
-    /// Computes for so long, spawns another that does the same, and ends. Each such task comes with a switch from
-    /// another's poll, which it is charged too: that is a fifth of 100 us, and nothing in the simulator.
+    /// Computes for this time, spawns a task that does the same, and ends. Each such task is also charged the switch
+    /// from another task's poll. That is a fifth of 100 us on the runtime, and zero in the simulator.
     Spawns(Duration),
 }
 
@@ -102,14 +103,15 @@ const fn grouped(groups: &'static [GroupOf], situation: Situation) -> Situation 
     Situation { groups, ..situation }
 }
 
-/// The poll of a task that yields soon.
+/// The behaviour of a task that yields after a short poll.
 const SHORT: Does = yields(10);
-/// The poll of a chain's task that is long beside a switch. With polls of 1 ms everything would come at ticks in the
-/// simulator, and a switch of 16 us more would be 0.4 points more of the CPU; with these it is a tenth of a point.
+/// Poll of a chain's task that is long compared with a switch. With polls of 1 ms all events of the simulator would
+/// coincide with ticks, and a switch of 16 us more would add 0.4 points of the CPU. With this length it adds a tenth of
+/// a point.
 const LONG_LINK: Duration = Duration::from_micros(1_250);
 const HOG: Part = part("hog", 1, Does::Computes);
 
-/// All situations: those of issue 20.
+/// All situations.
 pub(super) const SITUATIONS: [Situation; 16] = [
     of("two hogs", &[part("first", 1, Does::Computes), part("second", 1, Does::Computes)]),
     small(of(
@@ -196,24 +198,25 @@ pub(super) const SITUATIONS: [Situation; 16] = [
 ];
 
 impl Situation {
-    /// Whether limits leave a part of the CPU unused, so that a share is one of the CPU, not of what all used.
+    /// Returns whether limits leave a part of the CPU unused, so that a share is one of the CPU and not of the total
+    /// use.
     pub(super) fn is_limited(&self) -> bool {
         self.groups.iter().any(|group| group.limit.is_some())
     }
 
-    /// The number of tasks at any time.
+    /// Returns the number of tasks at any time.
     pub(super) fn tasks(&self) -> u32 {
         self.parts.iter().map(|part| part.tasks).sum()
     }
 }
 
 impl GroupOf {
-    /// The path of the group above it, if it has one.
+    /// Returns the path of the parent group, if any.
     pub(super) fn parent(&self) -> Option<&'static str> {
         self.path.rsplit_once('/').map(|(above, _)| above).filter(|above| !above.is_empty())
     }
 
-    /// The last part of the path.
+    /// Returns the last component of the path.
     pub(super) fn name(&self) -> &'static str {
         self.path.rsplit_once('/').map_or(self.path, |(_, name)| name)
     }

@@ -1,13 +1,13 @@
-//! Steal time: the time for which CPUs of a virtual machine had work and the hypervisor ran another machine.
-//! A round with much steal time says more of those machines than of the runtimes.
+//! Steal time: the time for which CPUs of a virtual machine had work while the hypervisor ran another machine. A round
+//! with much steal time measures those machines more than the runtimes.
 
 use std::fs;
 
-/// How many figures of a line of `/proc/stat` are parts of a CPU's time; those that follow are parts of these. The last
-/// is steal time (proc(5)).
+/// Number of fields of a line of `/proc/stat` that are parts of a CPU's time; the later fields are parts of these. The
+/// last of them is steal time (proc(5)).
 const PARTS: usize = 8;
 
-/// A look at the steal time of this machine: of all CPUs together, in the kernel's ticks for users.
+/// A sample of this machine's steal time, for all CPUs together, in ticks of USER_HZ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
     stolen: u64,
@@ -15,13 +15,13 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// A look at this moment. A system that does not count steal time has none.
+    /// Takes a sample. A system that does not count steal time reports zero.
     pub(super) fn now() -> Look {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         counted(&text).unwrap_or_default()
     }
 
-    /// The part of the time of all CPUs that was stolen from the look `before` to this one.
+    /// Returns the part of the CPUs' time that was stolen between `before` and this sample.
     pub(super) fn stolen_since(&self, before: &Look) -> f64 {
         let stolen = self.stolen.saturating_sub(before.stolen);
         stolen as f64 / self.all.saturating_sub(before.all).max(1) as f64

@@ -1,4 +1,4 @@
-//! What was measured, as tables in plain ASCII.
+//! The figures as tables in plain ASCII.
 
 use super::{
     Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Memory, Peer, Rule,
@@ -6,7 +6,7 @@ use super::{
 };
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-/// One table for each kind of figure of which there is some.
+/// Renders one table for each kind of figure that was measured.
 pub(crate) fn render(measured: &LiveFigures) -> String {
     let mut tables = Vec::new();
     if !measured.comparisons.is_empty() {
@@ -29,7 +29,7 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
     let late = [
         ("probe", "periods", &measured.lateness),
         ("beside short polls", "beats", &measured.short_polls),
-        ("beside one who", "periods", &measured.neighbours),
+        ("beside a neighbour that", "periods", &measured.neighbours),
         ("preemption", "times", &measured.preemption),
     ];
     for (what, times, rows) in late.into_iter().filter(|(.., rows)| !rows.is_empty()) {
@@ -80,7 +80,7 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
     tables.join("\n")
 }
 
-/// The last two are over those of cyclictest.
+/// Formats a row; the last two cells are ratios to cyclictest.
 fn accuracy(row: &Accuracy) -> [String; 9] {
     let [name, periods, mean, p50, p99, p999, max] = lateness(&row.lateness);
     let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
@@ -125,7 +125,7 @@ fn held(row: &Held) -> [String; 6] {
     ]
 }
 
-/// Shares are in per cent, and what is apart in percentage points.
+/// Formats a row: shares in per cent, differences in percentage points.
 fn share(row: &Share) -> [String; 11] {
     let percent = |share: f64| format!("{:.3}%", share * 100.0);
     let by = match row.rule {
@@ -220,7 +220,7 @@ fn range([least, greatest]: [f64; 2]) -> String {
     format!("{least:.2}..{greatest:.2}")
 }
 
-/// Names to the left, figures to the right.
+/// Renders a table with names to the left and figures to the right.
 pub(crate) fn table<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

@@ -1,8 +1,8 @@
-//! tokio's own benchmarks of its multi-thread runtime (`benches/rt_multi_threaded.rs`), with its
-//! parameters but for the number of workers, and a token that two tasks pass to and fro.
+//! tokio's own benchmarks of its multi-thread runtime (`benches/rt_multi_threaded.rs`), with its parameters except for
+//! the number of workers, and a token that two tasks pass to and fro.
 //!
-//! Each returns how many operations it saw done: by what the tasks sent, counted down or returned,
-//! never by how many were asked for.
+//! Each function returns the number of completed operations, from the values that the tasks send, count down or return,
+//! and never from the requested number.
 
 use super::executor;
 use super::host::Host;
@@ -12,16 +12,15 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// Tasks beside `spawn_many_remote_busy` keep a worker busy for so long at a time.
+/// Time for which a background task of `spawn_many_remote_busy` keeps a worker busy at once.
 const STALL: Duration = Duration::from_micros(10);
 
-/// One of the workloads that are the same on every runtime, and how it is measured: so many
-/// operations at a time.
+/// A workload that is the same on every runtime. Its cost is measured for each operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bench {
     /// Tasks that yield again and again. An operation is a yield.
     YieldMany,
-    /// Tasks that each start another and have an answer from it. An operation is such a pair.
+    /// Tasks that each start another and receive an answer from it. An operation is such a pair.
     PingPong,
     /// Each task starts the next. An operation is a task.
     ChainedSpawn,
@@ -35,9 +34,9 @@ pub(crate) enum Bench {
     SpawnManyRemoteBusy2,
     /// Two tasks that pass a token through two channels. An operation is a round trip.
     Pair,
-    /// A task that locks a mutex which nobody else wants. An operation is to have had it.
+    /// A task that locks an uncontended mutex. An operation is a lock and unlock.
     LockAlone,
-    /// Tasks that want one mutex, and each yields while it has it. An operation is to have had it.
+    /// Tasks that lock one mutex, and each yield while they hold it. An operation is a lock and unlock.
     LockCrowd,
     /// A task started within `block_on` and awaited. An operation is such a `block_on`.
     SpawnOne,
@@ -51,7 +50,7 @@ pub(crate) enum Bench {
     Channels,
 }
 
-/// How much of everything an iteration has.
+/// The numbers of tasks and steps in an iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) workers: usize,
@@ -71,9 +70,9 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// tokio's and those of `async-executor`, with as many workers as the machines have CPUs on which
-    /// this is compared, and so many round trips and locks that starting the tasks costs nothing.
-    /// A thousand times one task are an iteration, or looks at the clock would count.
+    /// The parameters of tokio and `async-executor`. The number of workers is the number of CPUs of the measured
+    /// machines. The numbers of round trips and locks are so large that starting the tasks is negligible. One iteration
+    /// starts one task a thousand times; otherwise clock reads would count.
     pub(crate) const FULL: Sizes = Sizes {
         workers: 2,
         spawns: 10_000,
@@ -92,7 +91,7 @@ impl Sizes {
     };
 }
 
-/// A workload on a runtime of its own, with what goes on in the background.
+/// A workload on a new runtime, with its background tasks.
 pub(crate) struct Prepared<H: Host> {
     host: H,
     bench: Bench,
@@ -119,7 +118,7 @@ impl<H: Host> Prepared<H> {
         Prepared { host, bench, sizes, stop, background }
     }
 
-    /// Does it all once; how many operations were done.
+    /// Runs one iteration and returns the number of completed operations.
     pub(crate) fn iterate(&self) -> usize {
         let (host, sizes) = (&self.host, self.sizes);
         match self.bench {
@@ -146,7 +145,7 @@ impl<H: Host> Prepared<H> {
         }
     }
 
-    /// Ends what goes on in the background, and the runtime.
+    /// Stops the background tasks and the runtime.
     pub(crate) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         self.host.block_on(async {
@@ -165,13 +164,13 @@ fn yield_many<H: Host>(host: &H, tasks: usize, yields: usize) -> usize {
             for _ in 0..yields {
                 H::yield_now().await;
             }
-            done.send(yields).expect("somebody waits");
+            done.send(yields).expect("the receiver waits");
         }));
     }
     (0..tasks).map(|_| all_done.recv().expect("every task sends")).sum()
 }
 
-/// Counts tasks down and tells when the last is done.
+/// A countdown of tasks that reports the end of the last one.
 #[derive(Clone)]
 struct Countdown {
     left: Arc<AtomicUsize>,
@@ -181,7 +180,7 @@ struct Countdown {
 impl Countdown {
     fn one_done(&self) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.done.send(()).expect("somebody waits");
+            self.done.send(()).expect("the receiver waits");
         }
     }
 }
@@ -196,7 +195,7 @@ fn ping_pong<H: Host>(host: &H, pings: usize) -> usize {
                 drop(H::spawn(ping::<H>(countdown.clone())));
             }
         }));
-        // As tokio's does, this blocks the thread, which is no worker.
+        // Like tokio's benchmark, this blocks the thread, which is not a worker.
         all_done.recv().expect("the last task sends");
     });
     pings - left.load(Ordering::Relaxed)
@@ -207,9 +206,9 @@ async fn ping<H: Host>(countdown: Countdown) {
     let (pong, ponged) = oneshot::channel();
     drop(H::spawn(async move {
         pinged.await.expect("it is pinged");
-        pong.send(()).expect("somebody waits");
+        pong.send(()).expect("the receiver waits");
     }));
-    ping.send(()).expect("somebody waits");
+    ping.send(()).expect("the receiver waits");
     ponged.await.expect("it is answered");
     countdown.one_done();
 }
@@ -222,10 +221,10 @@ fn chained_spawn<H: Host>(host: &H, length: usize) -> usize {
     })
 }
 
-/// Starts the task after `nth` of `length`.
+/// Starts the successor of task `nth` of `length`.
 fn link<H: Host>(done: SyncSender<usize>, nth: usize, length: usize) {
     if nth == length {
-        done.send(nth).expect("somebody waits");
+        done.send(nth).expect("the receiver waits");
     } else {
         drop(H::spawn(async move { link::<H>(done, nth + 1, length) }));
     }
@@ -283,12 +282,12 @@ fn round_trips<H: Host>(host: &H, times: usize) -> usize {
     let (pong, mut ponged) = mpsc::channel(1);
     let answering = host.spawn_from_outside(async move {
         while let Some(()) = pinged.recv().await {
-            pong.send(()).await.expect("somebody waits");
+            pong.send(()).await.expect("the receiver waits");
         }
     });
     let asking = host.spawn_from_outside(async move {
         for nth in 0..times {
-            ping.send(()).await.expect("somebody answers");
+            ping.send(()).await.expect("the other task receives");
             if ponged.recv().await.is_none() {
                 return nth;
             }
@@ -302,7 +301,7 @@ fn round_trips<H: Host>(host: &H, times: usize) -> usize {
     })
 }
 
-/// Locks it, counts, and gives it back after `holding` was ready; what is counted then.
+/// Locks the mutex, increments the counter, awaits `holding` and unlocks. Returns the count.
 async fn count<H: Host>(mutex: &H::Mutex, holding: impl Future<Output = ()> + Send) -> usize {
     let mut counted = H::lock(mutex).await;
     holding.await;
@@ -350,7 +349,7 @@ mod tests {
     use super::super::within_time;
     use super::*;
 
-    /// All different, so that a count tells what was counted.
+    /// The sizes all differ, so that a wrong count shows its origin.
     const TINY: Sizes = Sizes {
         workers: 2,
         spawns: 37,

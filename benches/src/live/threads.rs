@@ -1,5 +1,5 @@
-//! How many threads a process has while 1,000 tasks poll for 300 us each, with batches and without. A task that is
-//! stopped in the middle of a poll keeps its thread, so whoever stops many polls has many threads.
+//! The number of threads of a process in which 1,000 tasks have polls of 300 us, with and without batches. A task that
+//! is preempted in the middle of a poll keeps its thread, so a runtime that preempts many polls has many threads.
 
 use super::Effort;
 use super::host::{Runyard, builder, features};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 /// The tasks.
 const HOGS: Hogs = Hogs { tasks: 1_000, poll: Duration::from_micros(300) };
-/// A run takes so many times the length of a turn, which is 0.3 s if not said: 3 s.
+/// Length of a run in turns. A turn is 0.3 s by default, so a run is 3 s.
 const SPANS: u32 = 10;
-/// How often threads are counted.
+/// Interval of the samples.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The threads of a process.
@@ -25,13 +25,13 @@ pub struct Threads {
     pub dispatch: &'static str,
     /// The greatest number in a run: the median of the runs.
     pub greatest: f64,
-    /// The least and the greatest of a run.
+    /// The least and the greatest of these numbers over the runs.
     pub range: [f64; 2],
     /// The mean number in a run: the median of the runs.
     pub mean: f64,
 }
 
-/// Measures both, in turns.
+/// Measures both modes, in turns.
 pub(crate) fn measure(effort: &Effort) -> [Threads; 2] {
     let mut sides = [const { Vec::new() }; 2];
     for _ in 0..effort.rounds {
@@ -65,7 +65,7 @@ fn run(batches: bool, span: Duration) -> Counted {
         false => features().without(Feature::BatchDispatch),
     };
     let host = Runyard(builder(WORKERS).features(features).build());
-    // The thread that waits for the hogs is none of the runtime's, so it may sleep in between.
+    // The thread that waits for the hogs is not one of the runtime's, so it may sleep between samples.
     beside_hogs(&host, HOGS, async { count(span) })
 }
 
@@ -80,7 +80,7 @@ fn count(span: Duration) -> Counted {
     Counted { greatest, mean: all / counts.len().max(1) as f64 }
 }
 
-/// The threads of this process now, proc(5); `None` on a system that does not say.
+/// Returns the number of threads of this process by proc(5), or `None` on a system that does not report it.
 fn threads() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     let said = text.lines().find_map(|line| line.strip_prefix("Threads:"))?;

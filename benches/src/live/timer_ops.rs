@@ -1,9 +1,9 @@
-//! What a sleep costs that never comes: most timers are timeouts, armed and cancelled. Made, polled once,
-//! which arms it, and dropped, beside so many others that stay armed.
+//! The cost of a sleep that never expires, because most timers are timeouts that are armed and cancelled. A sleep is
+//! created, polled once, which arms it, and dropped, beside a number of others that stay armed.
 //!
-//! The others are armed by the same task, so that ours are all in the queue that is measured, of which
-//! there is one for each CPU; tokio has one wheel. All are spread evenly over the next 1,000 seconds, which
-//! is what takes a sorted queue longest. tokio rounds them to milliseconds, ours are to the nanosecond.
+//! The same task arms the others, so that ours are all in the measured queue: there is one for each CPU. tokio has one
+//! wheel. All are spread evenly over the next 1,000 seconds, which is the worst case of a sorted queue. tokio rounds
+//! them to milliseconds; ours are exact to the nanosecond.
 
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// How many others are armed.
+/// Numbers of other armed timers.
 const OTHERS: [(usize, &str); 4] = [
     (10, "sleep and drop, 10 armed"),
     (1_000, "sleep and drop, 1,000 armed"),
@@ -21,17 +21,17 @@ const OTHERS: [(usize, &str); 4] = [
     (1_000_000, "sleep and drop, 1,000,000 armed"),
 ];
 
-/// What the machine has, and the runtimes use.
+/// Number of CPUs of the machine and of workers of the runtimes.
 const WORKERS: usize = 2;
 
-/// The first and the last of them, in nanoseconds from now: none comes while this is measured.
+/// First and last expiry in nanoseconds from now. No timer expires during the measurement.
 const FIRST: u64 = 60_000_000_000;
 const LAST: u64 = 1_060_000_000_000;
 
-/// So many at a time, then others run: tokio makes a task wait that polls 128 of its futures at once.
+/// Number of operations between two yields. tokio suspends a task that polls 128 of its futures without a yield.
 const BATCH: usize = 100;
 
-/// Measures both, in turns.
+/// Measures both sides, in turns.
 pub(crate) fn measure(effort: &Effort) -> Vec<Comparison> {
     let beside = |(others, name)| {
         let ours = || nanos_each::<Runyard>(effort, others);
@@ -40,7 +40,7 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Comparison> {
     OTHERS.map(beside).into()
 }
 
-/// Spans of a generator that both sides begin alike (`xorshift64`).
+/// A generator of spans with the same seed on both sides (`xorshift64`).
 struct Spans(u64);
 
 impl Spans {
@@ -52,7 +52,7 @@ impl Spans {
     }
 }
 
-/// The time that arming and cancelling takes beside `others`.
+/// Returns the time of arming and cancelling beside `others` armed timers.
 fn nanos_each<H: Host>(effort: &Effort, others: usize) -> f64 {
     let (span, iterations) = (effort.span, effort.iterations);
     let host = H::start(WORKERS);
@@ -91,7 +91,7 @@ fn nanos_each<H: Host>(effort: &Effort, others: usize) -> f64 {
     host.block_on(measured).expect("nothing panics")
 }
 
-/// A sleep that was polled waits.
+/// Polls a sleep and asserts that it waits.
 fn is_armed<S: Future<Output = ()>>(sleep: Pin<&mut S>, cx: &mut Context<'_>) {
     assert!(sleep.poll(cx).is_pending(), "its time has not come");
 }

@@ -1,9 +1,9 @@
-//! How often a process is woken that has thousands of periodic tasks, and what that costs it: each wake-up
-//! of a thread is one of an idle CPU, which somebody pays for in power, a switch and cold caches.
+//! The wake-up rate of a process with 10,000 periodic tasks, and its CPU cost. Each wake-up of a thread wakes an idle
+//! CPU, which costs power, a switch and cold caches.
 //!
-//! The phases of the tasks are random, so that without slack hardly two of them share a moment. A wake-up
-//! is a voluntary context switch of any thread, by the kernel's count: who waited and goes on. Each side
-//! has the machine alone for its turn, and the same number of workers.
+//! The phases of the tasks are random, so that without slack hardly any two tasks expire together. A wake-up is a
+//! voluntary context switch of any thread by the kernel's count. Each side has the machine alone for its turn, and the
+//! same number of workers.
 
 use super::Effort;
 use super::host::{Host, Runyard, Tokio, builder, features};
@@ -21,17 +21,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the machine has, and the runtimes use.
+/// Number of CPUs of the machine and of workers of the runtimes.
 const WORKERS: usize = 2;
-/// As in the issue that asks for fewer wake-ups.
+/// Number of tasks, and their period.
 const TASKS: u64 = 10_000;
 const PERIOD: Duration = Duration::from_millis(100);
 const SLACK: Duration = Duration::from_millis(10);
-/// How long is counted, after as long as it takes until every task has had its first period.
+/// Length of the measurement. It follows a warm-up in which every task has its first period.
 const SPAN: Duration = Duration::from_secs(5);
 const BEGINS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Who has the tasks.
+/// The runtime that has the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Exact,
@@ -66,7 +66,7 @@ impl Side {
         }
     }
 
-    /// The slack of the `nth` task.
+    /// Returns the slack of the `nth` task.
     fn slack(self, nth: u64) -> Duration {
         match self {
             Side::Exact | Side::Tokio => Duration::ZERO,
@@ -87,16 +87,16 @@ impl Side {
     }
 }
 
-/// What periodic tasks cost their process.
+/// The costs of periodic tasks to their process.
 #[derive(Clone, Debug, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Wakeups {
     pub side: &'static str,
     pub periods_per_s: f64,
     pub wakeups_per_s: f64,
-    /// Involuntary ones as well.
+    /// All context switches, including involuntary ones.
     pub switches_per_s: f64,
-    /// Of one CPU.
+    /// CPU time in per cent of one CPU.
     pub cpu_percent: f64,
 }
 
@@ -121,20 +121,20 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Wakeups> {
     all.iter().map(row).collect()
 }
 
-/// Counts of the process.
+/// The counters of the process.
 struct Counts {
     at: Instant,
     cpu_time: Duration,
-    /// Of each thread, by its name in `/proc`.
+    /// The switches of each thread, by its name in `/proc`.
     threads: BTreeMap<OsString, Switches>,
 }
 
 /// Context switches of a thread.
 #[derive(Clone, Copy, Default)]
 struct Switches {
-    /// It waited.
+    /// Switches at which the thread blocked.
     voluntary: u64,
-    /// Another thread had its CPU.
+    /// Switches at which the kernel preempted the thread.
     involuntary: u64,
 }
 
@@ -144,7 +144,7 @@ impl Counts {
         let threads = fs::read_dir("/proc/self/task").expect("a process knows its threads");
         let threads = threads.map(|thread| {
             let thread = thread.expect("a thread has a name");
-            // One that ends meanwhile has no status any more.
+            // A thread that ends meanwhile has no status any more.
             let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
             let count = |name| {
                 let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -158,7 +158,7 @@ impl Counts {
         Counts { at: Instant::now(), cpu_time, threads: threads.collect() }
     }
 
-    /// The switches since `before` of the threads that are still there.
+    /// Returns the switches since `before` of the threads that still exist.
     fn switches_since(&self, before: &Counts) -> Switches {
         self.threads.iter().fold(Switches::default(), |sum, (name, now)| {
             let was = before.threads.get(name).copied().unwrap_or_default();
@@ -170,7 +170,7 @@ impl Counts {
     }
 }
 
-/// One side's turn with so many tasks, of which `span` is counted.
+/// Runs one side's turn with `tasks` tasks, and counts over `span`.
 fn turn(side: Side, tasks: u64, span: Duration) -> Wakeups {
     let periods = Arc::new(AtomicU64::new(0));
     let counted = |periods: &AtomicU64| {
@@ -225,10 +225,10 @@ async fn on_tokio(phase: Duration, periods: Arc<AtomicU64>) {
     }
 }
 
-/// When the `nth` task begins: somewhere in the period, and the same on every side (Fibonacci hashing).
+/// Returns the phase of the `nth` task within the period, the same on every side (Fibonacci hashing).
 fn phase(nth: u64) -> Duration {
     let hash = nth.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // The order in which tasks begin is to be another than that in which they are made.
+    // This mixing makes the order of phases differ from the order of creation.
     let hash = (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     Duration::from_nanos((hash >> 16) % PERIOD.as_nanos() as u64)
 }

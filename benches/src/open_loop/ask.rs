@@ -1,24 +1,24 @@
-//! What is asked of a scheduler for each class of requests, on the runtime and in the simulator.
+//! The scheduling attributes of each class of requests, on the runtime and in the simulator.
 
 use super::mix::Class;
 use runyard::{Task, TaskBuilder};
 use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
 
-/// The priority of whoever accepts requests: above all who answer them.
+/// Priority of the task that accepts requests: above all tasks that answer them.
 pub(crate) const ACCEPTS: u8 = 90;
-/// The priority of requests that are real-time.
+/// Priority of real-time requests.
 pub(crate) const SHORT: u8 = 50;
 
-/// What tells the classes apart.
+/// The difference in scheduling between the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// Nothing: first come, first served, without preemption.
+    /// No difference: first come, first served, without preemption.
     Fcfs,
-    /// Nothing: all are SCHED_OTHER at nice 0.
+    /// No difference: all requests are SCHED_OTHER at nice 0.
     Fair,
     /// The short class is SCHED_FIFO, the long one SCHED_OTHER at nice 0.
     ShortRt,
-    /// All are SCHED_OTHER at nice 0, and the short class has the lowest latency nice.
+    /// All requests are SCHED_OTHER at nice 0, and the short class has the lowest latency nice.
     ShortLatencyNice,
 }
 
@@ -38,7 +38,7 @@ impl Ask {
         }
     }
 
-    /// A request's task on the runtime.
+    /// Returns the builder of a request's task on the runtime.
     pub(crate) fn task(self, class: Class) -> TaskBuilder {
         let latency_nice = self.latency_nice(class).get();
         Task::builder().policy(self.policy(class)).latency_nice(latency_nice)

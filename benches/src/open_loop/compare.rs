@@ -1,9 +1,9 @@
-//! The p99 slowdown of each side of the runtime beside that of the same side of another build, and of tokio, point by
-//! point. Runs come as the JSON that this program prints, several of each build.
+//! Compares, for each point, the p99 slowdown of each side of the runtime with that of the same side of another build,
+//! and with tokio. The input is the JSON that this program prints, several runs of each build.
 //!
-//! A point is as good as another if the median of its rounds is no more than the greatest round of the other: what
-//! one build has in one of three runs another may have too. Beside a point that is saturated it is as good if it is
-//! saturated no more; a quantile of a queue that grows says how long the run was.
+//! A point is as good as another if the median of its rounds is at most the greatest round of the other: one build may
+//! show in another run a value that the other build shows in one of three. Beside a saturated point, a point is as good
+//! if it is saturated no more, because a quantile of a growing queue depends on the length of the run.
 
 use super::{Mix, Point, Side};
 use crate::live::rates::median;
@@ -18,10 +18,11 @@ pub struct Told {
 }
 
 impl Told {
-    /// Adds a run, as it was printed in JSON. The rounds of a point that is there already are added to that.
+    /// Adds a run in printed JSON. Rounds of a known point are appended to that point.
     ///
     /// # Errors
-    /// If it is not what this program prints.
+    ///
+    /// Returns an error if the text is not this program's output.
     pub fn add(&mut self, json: &str) -> serde_json::Result<()> {
         #[derive(Deserialize)]
         struct Run {
@@ -51,7 +52,7 @@ impl Point {
         self.is_at(other.mix, other.side, other.load)
     }
 
-    /// The median, the least and the greatest p99 of its rounds; `None` if a round has none.
+    /// Returns the median, the least and the greatest p99 of the rounds, or `None` if a round has none.
     fn p99(&self) -> Option<[f64; 3]> {
         let mut all: Vec<_> =
             self.rounds.iter().map(|round| round.all.p99).collect::<Option<_>>()?;
@@ -60,8 +61,8 @@ impl Point {
     }
 }
 
-/// A table of the points of the runtime in `after`, each beside the same one in `before` and that of tokio, which is
-/// looked for in `after` first.
+/// Returns a table of the runtime's points in `after`, each beside the same point in `before` and that of tokio. The
+/// table takes tokio's point from `after` first.
 #[must_use]
 pub fn compare(before: &Told, after: &Told) -> String {
     let head = ["mix", "side", "load", "p99 after", "p99 before", "", "p99 tokio", ""];
@@ -81,7 +82,7 @@ pub fn compare(before: &Told, after: &Told) -> String {
     table(head, runyard.map(row))
 }
 
-/// The median, and the least and the greatest round.
+/// Formats the median, and the least and the greatest round.
 fn figure(point: Option<&Point>) -> String {
     let Some((point, [median, least, greatest])) = point.and_then(|it| Some((it, it.p99()?)))
     else {
@@ -110,7 +111,7 @@ fn name(value: &impl ValueEnum) -> String {
 mod tests {
     use super::*;
 
-    /// A run with a point of a side; `p99` is `null` or a number.
+    /// Returns a run with one point of a side; `p99` is `null` or a number.
     fn run(side: &str, achieved: f64, p99: &str) -> String {
         let slowdowns = format!(r#"{{"count": 10, "p50": 1.0, "p99": {p99}, "p999": null}}"#);
         format!(

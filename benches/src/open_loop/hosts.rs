@@ -1,5 +1,4 @@
-//! The sides that answer requests on real CPUs. Where requests come from is told in the module
-//! above.
+//! The sides that answer requests on real CPUs. The parent module describes the arrival of requests.
 
 use super::CPUS;
 use super::ask::{ACCEPTS, Ask, SHORT};
@@ -15,13 +14,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How many kernel threads answer requests of a pool: more than ever compute at once at a load of
-/// 0.9 if all take turns, so that nobody waits for a thread.
+/// Number of kernel threads in a pool. It exceeds the number of requests in progress at a load of 0.9 under processor
+/// sharing, so that no request waits for a thread.
 const POOL: usize = 256;
-/// They compute, and no more.
+/// Stack size of a pool thread, which only computes.
 const STACK: usize = 64 * 1024;
 
-/// Answers every request on tokio: when each ended.
+/// Answers every request on tokio and returns the end of each.
 pub(crate) fn tokio(service: &Arc<Service>) -> Vec<Nanos> {
     let host = Tokio::start(CPUS);
     thread::scope(|scope| {
@@ -36,7 +35,7 @@ pub(crate) fn tokio(service: &Arc<Service>) -> Vec<Nanos> {
     })
 }
 
-/// Answers every request on the runtime, as `ask` says.
+/// Answers every request on the runtime with the attributes `ask` and returns the end of each.
 pub(crate) fn runyard(service: &Arc<Service>, ask: Ask) -> Vec<Nanos> {
     let runtime = builder(CPUS).build();
     let accepts = service.clone();
@@ -47,7 +46,7 @@ pub(crate) fn runyard(service: &Arc<Service>, ask: Ask) -> Vec<Nanos> {
                 let class = accepts.trace().class(accepts.trace().requests[nth]);
                 let service = accepts.clone();
                 let answer = async move { service.answer(nth) };
-                // A fair request would else wait near whoever accepts it, not where there is room.
+                // Without `wake_at_once` a fair request would queue near the accepting task, not on a CPU with room.
                 drop(wake_at_once(|| ask.task(class).spawn(answer)));
             }
         }));
@@ -55,8 +54,8 @@ pub(crate) fn runyard(service: &Arc<Service>, ask: Ask) -> Vec<Nanos> {
     service.ends()
 }
 
-/// Answers every request on threads of the kernel, one pool for all or, if the short class is
-/// `real_time`, one for each class. `None` if this machine does not permit real-time threads.
+/// Answers every request on kernel threads and returns the end of each. There is one pool for all requests or, if the
+/// short class is `real_time`, one for each class. Returns `None` if this machine does not permit real-time threads.
 pub(crate) fn threads(service: &Service, real_time: bool) -> Option<Vec<Nanos>> {
     let short = |class| real_time && class == Class::Short;
     let [short_pool, other_pool] = [true, false].map(|of_short| {
@@ -91,14 +90,14 @@ pub(crate) fn threads(service: &Service, real_time: bool) -> Option<Vec<Nanos>> 
     })
 }
 
-/// Kernel threads that wait for requests, and which requests those are. Neither they nor whoever
-/// hands requests over take a lock: one that is held by a thread without a CPU would be waited for.
+/// A pool of kernel threads and its requests. Neither the threads nor the accepting thread takes a lock: they would
+/// wait for a lock holder that has no CPU.
 struct Pool {
-    /// The requests of this pool, in the order in which they come.
+    /// The requests of this pool in order of arrival.
     requests: Vec<usize>,
-    /// How many of them have come. Threads wait for it to change.
+    /// Number of requests that have arrived; the futex on which threads wait.
     arrived: AtomicU32,
-    /// How many of them a thread has taken.
+    /// Number of requests that threads have taken.
     taken: AtomicU32,
 }
 
@@ -107,20 +106,19 @@ impl Pool {
         Pool { requests, arrived: AtomicU32::new(0), taken: AtomicU32::new(0) }
     }
 
-    /// The next request has come.
+    /// Hands over the next request.
     fn hand_over(&self) {
         self.arrived.fetch_add(1, Ordering::Release);
         self.wake(1);
     }
 
-    /// Answers requests, on the calling thread, until all are taken.
+    /// Answers requests on the calling thread until all are taken.
     fn answer(&self, service: &Service) {
         loop {
             let arrived = self.arrived.load(Ordering::Acquire);
             let taken = self.taken.load(Ordering::Relaxed);
             let Some(&request) = self.requests.get(taken as usize) else { return };
-            // More are taken than had arrived a moment ago if others were quick; then this wait is
-            // over at once.
+            // If other threads took requests meanwhile, `arrived` is out of date and the wait returns at once.
             if taken >= arrived {
                 let _ = futex::wait(&self.arrived, futex::Flags::PRIVATE, arrived, None);
                 continue;
@@ -133,7 +131,7 @@ impl Pool {
         }
     }
 
-    /// All requests are taken: threads that wait for one end.
+    /// Ends the waiting threads, once all requests are taken.
     fn close(&self) {
         self.wake(u32::MAX >> 1);
     }
@@ -143,7 +141,7 @@ impl Pool {
     }
 }
 
-/// Makes the calling thread, which accepts requests, the first on its CPU, if that is permitted.
+/// Gives the calling thread, which accepts requests, the highest priority on its CPU, if permitted.
 fn accept_first() {
     if !become_fifo(ACCEPTS) {
         eprintln!("SCHED_FIFO is not permitted: requests are accepted late beside others");

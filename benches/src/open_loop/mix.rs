@@ -1,10 +1,10 @@
-//! What requests ask: the mixes B1, B3 and B4 of the collected facts, made for two CPUs and for
-//! preemption that takes microseconds.
+//! The mixes of requests: B1, B3 and B4 of the collected facts, adapted to two CPUs and to preemption that takes
+//! microseconds.
 
 use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// A mix of requests of a few service times.
+/// A mix of requests with a few service times.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
 )]
@@ -21,13 +21,13 @@ pub enum Mix {
 /// One service time of a mix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// How many of a thousand requests are of this kind.
+    /// Number of requests of this kind in a thousand.
     pub(crate) per_mille: u64,
-    /// How long one computes.
+    /// Computing time of such a request.
     pub(crate) service: Nanos,
 }
 
-/// Whether a request is one of those that should not wait.
+/// The class of a request: short requests should not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Short,
@@ -51,19 +51,19 @@ impl Mix {
         }
     }
 
-    /// What a request takes on average.
+    /// Returns the mean service time.
     pub(crate) fn mean(self) -> Nanos {
         let weighed = |kind: &Kind| kind.per_mille * kind.service.0;
         Nanos(self.kinds().iter().map(weighed).sum::<u64>() / 1_000)
     }
 
-    /// A request is short if it takes less than the mean.
+    /// Returns the class of a kind: short if its service time is below the mean.
     pub(crate) fn class(self, kind: usize) -> Class {
         if self.kinds()[kind].service < self.mean() { Class::Short } else { Class::Long }
     }
 
-    /// How long a point takes if nothing else is said: ten thousand requests from a load of 0.1 on
-    /// (B1), 0.4 (B3) and 0.3 (B4). Less has no p99.9.
+    /// Returns the default length of a point: 10,000 requests from a load of 0.1 (B1), 0.4 (B3) or 0.3 (B4) on. A lower
+    /// load has no p99.9.
     pub(crate) fn seconds(self) -> f64 {
         match self {
             Mix::B1 => 3.0,

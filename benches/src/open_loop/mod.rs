@@ -1,22 +1,22 @@
-//! How long requests wait that come at random and wait for nobody: p99.9 slowdown against load, on
-//! two CPUs. `cargo run --release -p runyard-benches --bin open_loop` prints the tables;
-//! `docs/figures/performance.md` has the figures and how they are measured.
+//! The latency of requests that arrive at random in an open loop: p99.9 slowdown against load, on two CPUs. `cargo run
+//! --release -p runyard-benches --bin open_loop` prints the tables. `docs/figures/performance.md` has the figures and
+//! the method.
 //!
-//! A point is a mix of requests, a side that answers them, and a load: the part of both CPUs that
-//! the requests ask for by their service times. The sides of a load take turns and answer the same
-//! requests. A request computes in one piece, as nobody wrote it with a scheduler in mind; one that
-//! takes less than the mean of its mix is of the short class, and only some sides may know.
+//! A point is a mix of requests, a side that answers them, and a load: the part of both CPUs that the requests' service
+//! times ask for. The sides of a load take turns and answer the same requests. A request computes in one piece, like
+//! code written without a scheduler in mind. A request below the mean service time of its mix is of the short class,
+//! and only some sides know the class.
 //!
-//! **Who accepts requests** takes no third CPU: one task sleeps until the next request is to come,
-//! starts it, and is more important than whatever runs. On the runtime it is a real-time task, and
-//! beside tokio and the kernel's threads a SCHED_FIFO thread, so that no peer is worse off by when
-//! its requests are accepted. What it takes of the CPUs is each side's own, and not in the load.
+//! **Acceptance of requests** takes no third CPU. One task sleeps until the next request is due and starts it; it
+//! preempts any request. On the runtime it is a real-time task. Beside tokio and the kernel's threads it is a
+//! SCHED_FIFO thread, so that no peer accepts requests later. Its CPU time belongs to the side and is not part of the
+//! load.
 //!
-//! Invariants: a sojourn counts from the moment at which a request was *to* come; every request is
-//! answered, or the measurement panics.
+//! Invariants: a sojourn counts from the moment at which a request was *due*. Every request is answered, or the
+//! measurement panics.
 //!
-//! Rejected: to poll for arrivals on a third CPU, or on one of two, which changes what load means;
-//! to let tokio's task accept requests, which then arrive in bursts after each long one.
+//! Rejected: polling for arrivals on a third CPU, or on one of the two, which changes the meaning of load; acceptance
+//! by a task of tokio, which would let requests arrive in bursts after each long one.
 
 mod ask;
 mod compare;
@@ -44,11 +44,11 @@ use spin::Spin;
 use std::sync::Arc;
 use trace::Trace;
 
-/// How many CPUs answer requests.
+/// Number of CPUs that answer requests.
 pub const CPUS: usize = 2;
 
-/// What a slowdown is to stay within: a p99.9 of 50 is what the published systems are compared by. On
-/// a shared machine p99.9 is the machine's doing where service times are short, and so p99 is here too.
+/// The bounds of slowdowns. Published systems are compared by a p99.9 of 50. On a shared machine with short service
+/// times, other programs determine p99.9, so there are goals for p99 too.
 pub const GOALS: [Goal; 4] = [
     Goal { quantile: Quantile::P999, most: 10.0 },
     Goal { quantile: Quantile::P999, most: 20.0 },
@@ -56,10 +56,10 @@ pub const GOALS: [Goal; 4] = [
     Goal { quantile: Quantile::P99, most: 50.0 },
 ];
 
-/// A side that answers fewer of the requests that come is saturated.
+/// The least part of the arriving requests that a side must answer; below it the side is saturated.
 const KEEPS_UP: f64 = 0.99;
 
-/// Who answers requests.
+/// The system that answers requests.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
 )]
@@ -69,7 +69,7 @@ pub enum Side {
     Tokio,
     /// A pool of kernel threads, SCHED_OTHER
     Threads,
-    /// Two such pools: threads of the short class are SCHED_FIFO
+    /// Two such pools; threads of the short class are SCHED_FIFO
     ThreadsRt,
     /// Tasks of the runtime, all at nice 0
     RunyardFair,
@@ -85,51 +85,51 @@ pub enum Side {
     SimRt,
     /// The simulator: all at nice 0, and the short class has latency nice -20
     SimLatencyNice,
-    /// As `sim-fcfs`, and the scheduler costs nothing
+    /// Like `sim-fcfs`, without scheduling costs
     IdealFcfs,
-    /// As `sim-fair`, and the scheduler costs nothing
+    /// Like `sim-fair`, without scheduling costs
     IdealFair,
-    /// As `sim-rt`, and the scheduler costs nothing
+    /// Like `sim-rt`, without scheduling costs
     IdealRt,
-    /// As `sim-latency-nice`, and the scheduler costs nothing
+    /// Like `sim-latency-nice`, without scheduling costs
     IdealLatencyNice,
 }
 
-/// How long to measure.
+/// The extent of a measurement.
 #[derive(Clone, Debug)]
 pub struct Effort {
-    /// The loads, ascending.
+    /// The loads in ascending order.
     pub loads: Vec<f64>,
-    /// The length of a point; a mix has its own if not said.
+    /// Length of a point; `None` for the mix's own length.
     pub seconds: Option<f64>,
-    /// How often each point is measured, each time with other requests.
+    /// Number of measurements of each point, each with different requests.
     pub rounds: u64,
 }
 
-/// What was measured.
+/// The measured figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpenLoopFigures {
     schema: &'static str,
-    /// What a service time of a microsecond was taken to be, in steps of the computation.
+    /// Steps of the computation that stand for a service time of one microsecond.
     steps_per_us: f64,
-    /// Mix by mix, load by load.
+    /// The points, by mix and load.
     pub points: Vec<Point>,
 }
 
 /// A side under a load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
-    /// The requests.
+    /// The mix of requests.
     pub mix: Mix,
-    /// Who answered them.
+    /// The side that answered them.
     pub side: Side,
-    /// Which part of all CPUs they asked for.
+    /// The part of all CPUs that they asked for.
     pub load: f64,
-    /// The figures, seed by seed; none if this machine does not permit such a side.
+    /// The figures of each seed; empty if this machine does not permit the side.
     pub rounds: Vec<Round>,
 }
 
-/// What a slowdown is to stay within.
+/// A bound of a slowdown.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Goal {
@@ -137,7 +137,7 @@ pub struct Goal {
     pub most: f64,
 }
 
-/// Of all requests of a point.
+/// A quantile over all requests of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -146,23 +146,24 @@ pub enum Quantile {
     P999,
 }
 
-/// How far a side can be loaded.
+/// The load that a side sustains.
 #[derive(Clone, Debug, Serialize)]
 pub struct Highest {
-    /// The requests.
+    /// The mix of requests.
     pub mix: Mix,
-    /// Who answered them.
+    /// The side that answered them.
     pub side: Side,
-    /// For each of [`GOALS`], the highest load up to which the slowdown stays within it.
+    /// For each of [`GOALS`], the highest load up to which the slowdown is within the goal.
     pub loads: [Option<f64>; GOALS.len()],
 }
 
 impl OpenLoopFigures {
-    /// Nothing yet, on a machine that is as fast as it is found to be now. From here on the calling
-    /// thread, and who is started by it, has two CPUs.
+    /// Calibrates this machine and returns empty figures. From here on the calling thread, and all threads that it
+    /// starts, have two CPUs.
     ///
     /// # Panics
-    /// If there is only one.
+    ///
+    /// Panics if the process has only one CPU.
     #[must_use]
     pub fn on_two_cpus() -> OpenLoopFigures {
         let allowed = sched_getaffinity(None).expect("a thread has an affinity");
@@ -175,7 +176,7 @@ impl OpenLoopFigures {
         OpenLoopFigures { schema: "runyard.open-loop/1", steps_per_us, points: Vec::new() }
     }
 
-    /// Measures some sides under all loads of a mix; `next` hears of each point before.
+    /// Measures `sides` under all loads of a mix. Calls `next` before each point.
     pub fn add(&mut self, mix: Mix, sides: &[Side], effort: &Effort, next: impl Fn(f64, Side)) {
         let span = Nanos((effort.seconds.unwrap_or(mix.seconds()) * 1e9) as u64);
         let spin = Spin { steps_per_us: self.steps_per_us };
@@ -194,7 +195,7 @@ impl OpenLoopFigures {
         }
     }
 
-    /// How far each side can be loaded, mix by mix.
+    /// Returns the load that each side sustains, by mix.
     #[must_use]
     pub fn highest(&self) -> Vec<Highest> {
         let mut all: Vec<_> = self.points.iter().map(|point| (point.mix, point.side)).collect();
@@ -208,13 +209,13 @@ impl OpenLoopFigures {
         all.into_iter().map(highest).collect()
     }
 
-    /// As tables for people.
+    /// Returns the figures as tables in plain text.
     #[must_use]
     pub fn tables(&self) -> String {
         table::render(self)
     }
 
-    /// As JSON.
+    /// Returns the figures as JSON.
     #[must_use]
     pub fn json(&self) -> String {
         #[derive(Serialize)]
@@ -229,14 +230,14 @@ impl OpenLoopFigures {
     }
 }
 
-/// The highest load of a side before the first that is known to be too much.
+/// Returns the highest load of a side below the first load that is known to miss the goal.
 fn highest<'a>(points: impl Iterator<Item = &'a Point>, goal: Goal) -> Option<f64> {
     let known = points.filter_map(|point| Some((point.load, point.is_within(goal)?)));
     known.take_while(|&(_, within)| within).map(|(load, _)| load).last()
 }
 
 impl Point {
-    /// The median of each figure over the seeds.
+    /// Returns the median of each figure over the seeds.
     #[must_use]
     pub fn median(&self) -> Option<Round> {
         let first = *self.rounds.first()?;
@@ -261,7 +262,7 @@ impl Point {
         })
     }
 
-    /// Whether a goal is reached, as far as is known.
+    /// Returns whether the point reaches a goal, or `None` if that is not known.
     fn is_within(&self, goal: Goal) -> Option<bool> {
         let all = self.median()?.all;
         let slowdown = match goal.quantile {
@@ -271,7 +272,7 @@ impl Point {
         if self.is_saturated() { Some(false) } else { Some(slowdown? <= goal.most) }
     }
 
-    /// Whether the side does not keep up with what comes.
+    /// Returns whether the side answers fewer requests than arrive.
     #[must_use]
     pub fn is_saturated(&self) -> bool {
         self.median().is_some_and(|median| median.achieved < KEEPS_UP)
@@ -279,7 +280,7 @@ impl Point {
 }
 
 impl Side {
-    /// When each request ended; `None` if this machine does not permit such a side.
+    /// Returns the end of each request, or `None` if this machine does not permit the side.
     fn ends(self, trace: &Trace, spin: Spin) -> Option<Vec<Nanos>> {
         let service = || Arc::new(Service::new(trace.clone(), spin));
         let runyard = |ask| Some(hosts::runyard(&service(), ask));

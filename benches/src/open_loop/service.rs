@@ -1,4 +1,4 @@
-//! The service that every live side runs: requests that compute, and a note of when each ended.
+//! The service of every live side: requests that compute, and a record of the end of each.
 
 use super::spin::Spin;
 use super::trace::Trace;
@@ -9,25 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Between the making of a service and its beginning: all threads are there by then.
+/// Time between the creation of a service and its beginning, in which all threads start.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether all requests ended: seldom beside requests.
+/// Interval of the check that all requests have ended; long compared with a request.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Requests that did not end so long after the last was to come, in spans, were lost.
+/// Number of spans after the last arrival at which an unfinished request counts as lost.
 const LOST_AFTER: u64 = 5;
 
-/// The same for spans that are too short for a machine that does something else meanwhile.
+/// Minimum of that time, for short spans on a machine with other work.
 const LOST_AFTER_AT_LEAST: Nanos = Nanos::from_secs(20);
 
-/// Requests and what they share.
+/// The requests and their shared state.
 #[derive(Debug)]
 pub(crate) struct Service {
     trace: Trace,
     spin: Spin,
     begin: Timespec,
-    /// When each request ended, from the beginning on; 0 before that.
+    /// End of each request, from the beginning on; 0 until it ends.
     ends: Vec<AtomicU64>,
 }
 
@@ -42,19 +42,19 @@ impl Service {
         &self.trace
     }
 
-    /// Answers a request, on whoever calls.
+    /// Answers a request on the calling thread.
     pub(crate) fn answer(&self, nth: usize) {
         self.spin.compute(self.trace.service(self.trace.requests[nth]));
         self.ends[nth].store(self.now().0, Ordering::Release);
     }
 
-    /// How long it is until a request comes; zero if it should have come.
+    /// Returns the time until a request arrives; zero if it is due.
     pub(crate) fn until(&self, nth: usize) -> Duration {
         let due = self.begin + span(self.trace.requests[nth].arrival);
         Duration::try_from(due - clock_gettime(ClockId::Monotonic)).unwrap_or_default()
     }
 
-    /// Hands every request over when it comes, or as soon as this thread can.
+    /// Hands over every request when it is due, or as soon as this thread runs.
     pub(crate) fn accept(&self, mut hand_over: impl FnMut(usize)) {
         for (nth, request) in self.trace.requests.iter().enumerate() {
             let due = self.begin + span(request.arrival);
@@ -66,10 +66,11 @@ impl Service {
         }
     }
 
-    /// When each request ended, as soon as all did.
+    /// Waits until all requests have ended and returns the end of each.
     ///
     /// # Panics
-    /// If one does not end: a scheduler has lost it.
+    ///
+    /// Panics if a request does not end, which means that the scheduler has lost it.
     pub(crate) fn ends(&self) -> Vec<Nanos> {
         let enough = Nanos(self.trace.span.0 * LOST_AFTER).max(LOST_AFTER_AT_LEAST);
         let ended =
@@ -92,7 +93,7 @@ impl Service {
         self.ends.iter().enumerate().map(end).collect()
     }
 
-    /// The time since the beginning; zero before.
+    /// Returns the time since the beginning; zero before it.
     fn now(&self) -> Nanos {
         let since = Duration::try_from(clock_gettime(ClockId::Monotonic) - self.begin);
         Nanos(since.unwrap_or_default().as_nanos() as u64)

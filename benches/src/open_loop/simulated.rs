@@ -1,6 +1,6 @@
-//! The same requests in the simulator: on as many CPUs, accepted by a task of the same priority, of
-//! which each is forked when it comes. So the curve has what a decision costs, or nothing, and no
-//! noise of a real machine.
+//! The same requests in the simulator, on the same number of CPUs. A task of the same priority accepts them and forks a
+//! task for each when it is due. So the curve has the modelled cost of decisions, or none, and no noise of a real
+//! machine.
 
 use super::CPUS;
 use super::ask::{ACCEPTS, Ask, fifo};
@@ -12,11 +12,11 @@ use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Costs, SpecId, Step, TimerMode, TimerRef};
 use runyard_workload::{Overrides, Scenario, parse};
 
-/// The thread object of whoever accepts requests; those of the kinds follow.
+/// Number of the accepting task's thread object; those of the kinds follow.
 const ACCEPTS_THEM: usize = 0;
 
-/// Answers every request in virtual time: when each ended. With or without what the simulator
-/// takes decisions to cost.
+/// Answers every request in virtual time and returns the end of each. `costs` selects the simulator's cost model or
+/// none.
 pub(crate) fn simulated(trace: &Trace, ask: Ask, costs: bool) -> Vec<Nanos> {
     let mut scenario = scenario(trace, ask);
     if !costs {
@@ -24,7 +24,7 @@ pub(crate) fn simulated(trace: &Trace, ask: Ask, costs: bool) -> Vec<Nanos> {
     }
     let mut ends = vec![None; trace.requests.len()];
     let observe = |event: &Event| {
-        // Tasks are numbered as they are made: who accepts, then its requests in their order.
+        // Tasks are numbered in order of creation: the accepting task, then its requests.
         if let What::Switch { prev: Some((task, Left::Exited)), .. } = event.what
             && let Some(nth) = task.index().checked_sub(1)
         {
@@ -36,7 +36,7 @@ pub(crate) fn simulated(trace: &Trace, ask: Ask, costs: bool) -> Vec<Nanos> {
     ends.into_iter().map(|end| end.expect("every request ends")).collect()
 }
 
-/// Whoever accepts requests sleeps until the next is to come, and forks it.
+/// Returns the scenario: the accepting task sleeps until the next request is due, and forks it.
 fn scenario(trace: &Trace, ask: Ask) -> Scenario {
     let mut scenario = blank(trace.mix.kinds().len());
     for (kind, task) in scenario.tasks[ACCEPTS_THEM + 1..].iter_mut().enumerate() {
@@ -61,7 +61,7 @@ fn scenario(trace: &Trace, ask: Ask) -> Scenario {
     scenario
 }
 
-/// A scenario with one task and so many templates, each of which runs once, for now for 1 us.
+/// Returns a scenario with one task and `kinds` templates. Each template runs once, with a placeholder of 1 us.
 fn blank(kinds: usize) -> Scenario {
     let templates: String = (0..kinds)
         .map(|kind| format!(r#", "{kind}": {{"instance": 0, "loop": 1, "run": 1}}"#))
@@ -86,7 +86,7 @@ mod tests {
         round.all.p999.expect("there are enough requests")
     }
 
-    /// The figures of preemption.md 2.4 at B1 0.5: 5682 for c-FCFS, 2.8 for a class of its own.
+    /// Expected figures from preemption.md 2.4 at B1 0.5: 5682 for c-FCFS, 2.8 for a separate class.
     #[test]
     fn a_class_of_its_own_keeps_short_requests_from_waiting_for_long_ones() {
         let trace = Trace::draw(Mix::B1, 0.5, Nanos::from_secs(2), 1);

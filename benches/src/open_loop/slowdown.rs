@@ -1,34 +1,34 @@
-//! What became of the requests of a point: slowdowns, and whether all that came was answered.
+//! The outcome of the requests of a point: slowdowns, and the part of the arrivals that was answered.
 //!
-//! **Slowdown** is a request's sojourn, from the moment at which it was to come to its end, over its
-//! service time. A request that was accepted late has waited all the same.
+//! **Slowdown** is a request's sojourn, from the moment at which it was due to its end, over its service time. The wait
+//! of a request that was accepted late counts.
 //!
-//! **Achieved** is how many requests ended while they were counted over how many came then. It is 1
-//! for a side that keeps up, however long its requests wait, and less for one whose queue grows.
+//! **Achieved** is the number of requests that ended during the counted time over the number that arrived in it. It is
+//! 1 for a side that keeps up, however long its requests wait, and less for a side whose queue grows.
 //!
-//! A quantile needs [`BEYOND`] requests beyond it, or there is none: with 10,000 there is a p99.9.
-//! All sojourns are kept and sorted, so that quantiles are exact. (Rejected: the report's histogram,
-//! whose values are times and within 1 %.)
+//! A quantile needs [`BEYOND`] requests beyond it; otherwise it is absent. With 10,000 requests there is a p99.9. All
+//! sojourns are kept and sorted, so quantiles are exact. (Rejected: the report's histogram, whose values are times and
+//! within 1 %.)
 
 use super::mix::Class;
 use super::trace::Trace;
 use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Requests that come in the first part of a point are not counted: queues have yet to grow.
+/// First part of a point, whose requests are not counted because queues are still growing.
 const WARM_UP: f64 = 0.1;
 
-/// How many requests a quantile leaves beyond it. A figure to quote should have a hundred.
+/// Least number of requests beyond a quantile. A quoted figure should have 100.
 const BEYOND: usize = 10;
 
-/// What became of the requests of one seed.
+/// The outcome of the requests of one seed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Round {
-    /// Requests that ended over requests that came.
+    /// Requests that ended over requests that arrived.
     pub achieved: f64,
-    /// Of all requests.
+    /// Slowdowns of all requests.
     pub all: Slowdowns,
-    /// Of those that take less than the mean.
+    /// Slowdowns of the requests below the mean service time.
     pub short: Slowdowns,
 }
 
@@ -43,7 +43,7 @@ pub struct Slowdowns {
 }
 
 impl Round {
-    /// The figures of requests that ended at these times, each in the place of its request.
+    /// Computes the figures of requests from their ends, in the order of `trace`.
     pub(crate) fn new(trace: &Trace, ends: &[Nanos]) -> Round {
         assert_eq!(trace.requests.len(), ends.len(), "every request has an end");
         let from = Nanos((trace.span.0 as f64 * WARM_UP) as u64);
@@ -81,7 +81,7 @@ mod tests {
     use super::super::trace::Request;
     use super::*;
 
-    /// So many requests, one each 10 us, alternately of the first and the second kind.
+    /// Returns `count` requests, one every 10 us, alternately of the first and the second kind.
     fn known(count: u64) -> Trace {
         let request =
             |nth| Request { arrival: Nanos::from_micros(10 * nth), kind: nth as usize % 2 };
@@ -89,7 +89,7 @@ mod tests {
         Trace { mix: Mix::B3, span, requests: (0..count).map(request).collect() }
     }
 
-    /// Each request takes so many times its service time.
+    /// Returns ends at which each request takes `by` times its service time.
     fn slowed(trace: &Trace, by: impl Fn(usize) -> u64) -> Vec<Nanos> {
         let end = |(nth, &request): (usize, &Request)| {
             request.arrival + Nanos(trace.service(request).0 * by(nth))
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn slowdowns_are_sojourns_over_service_times() {
         let trace = known(20_000);
-        // The long ones take twice their time; of the short ones, each nineteenth takes 30 times.
+        // The long requests take twice their service time. Every nineteenth short one takes 30 times its service time.
         let ends = slowed(&trace, |nth| match nth % 2 {
             1 => 2,
             _ if nth % 19 == 0 => 30,

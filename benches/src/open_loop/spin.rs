@@ -1,5 +1,5 @@
-//! Service time: so many steps of a computation, not so much time on a clock. A request that is
-//! stopped, by whomever, has the same steps to do afterwards.
+//! Service time as a number of computation steps, not as a span on a clock. A preempted request has the same steps left
+//! when it resumes.
 
 use std::hint::black_box;
 use std::thread;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use super::CPUS;
 use runyard_engine::time::Nanos;
 
-/// One measurement: long beside a look at the clock, short beside the time between two events
-/// that disturb it, so that most are undisturbed even on a CPU that is shared.
+/// Steps of one measurement. It is long compared with a clock read. It is short compared with the time between two
+/// disturbances, so that most measurements are undisturbed even on a shared CPU.
 const CHUNK: u64 = 10_000;
 
-/// How long all CPUs are measured; the first half warms them up.
+/// Length of the measurement of all CPUs; the first half warms them up.
 const CALIBRATION: Duration = Duration::from_millis(400);
 
-/// How fast this machine computes while all of its CPUs do.
+/// Computing speed of this machine while all of its CPUs compute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin {
     pub(crate) steps_per_us: f64,
 }
 
 impl Spin {
-    /// Measures the machine: the median over short measurements on all CPUs at once, since CPUs
-    /// may share what they compute with, and at a load of 1 they do.
+    /// Measures the machine: the median of short measurements on all CPUs at once, because CPUs may share execution
+    /// units, as they do at a load of 1.
     pub(crate) fn calibrate() -> Spin {
         let mut chunks: Vec<_> = thread::scope(|scope| {
             let measuring: Vec<_> = (0..CPUS).map(|_| scope.spawn(measure)).collect();
@@ -35,7 +35,7 @@ impl Spin {
         Spin { steps_per_us: CHUNK as f64 / median.as_nanos() as f64 * 1e3 }
     }
 
-    /// Computes for so long, if it is not stopped meanwhile.
+    /// Computes for `service`, if the thread is not preempted meanwhile.
     pub(crate) fn compute(self, service: Nanos) {
         steps(self.steps_of(service));
     }
@@ -56,7 +56,7 @@ fn measure() -> Vec<Duration> {
     chunks.split_off(chunks.len() / 2)
 }
 
-/// Each step needs the result of the last.
+/// Computes `count` steps, each of which depends on the last.
 fn steps(count: u64) {
     black_box((0..count).fold(1, |hash, step| (hash ^ step).wrapping_mul(0x5bd1)));
 }

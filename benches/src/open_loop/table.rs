@@ -1,10 +1,10 @@
-//! What was measured, as tables in plain ASCII.
+//! The figures as tables in plain ASCII.
 
 use super::{GOALS, Goal, Highest, OpenLoopFigures, Point, Quantile};
 use crate::live::table::table;
 use clap::ValueEnum;
 
-/// Every point, then how far each side can be loaded.
+/// Renders every point, then the load that each side sustains.
 pub(crate) fn render(measured: &OpenLoopFigures) -> String {
     let head = [
         "mix",

@@ -1,5 +1,5 @@
-//! When requests come: a Poisson process, drawn before anything is measured, so that every side
-//! answers the same requests.
+//! The arrival times of requests: a Poisson process, drawn before the measurement, so that every side answers the same
+//! requests.
 
 use super::CPUS;
 use super::mix::{Class, Mix};
@@ -7,11 +7,11 @@ use runyard_engine::time::Nanos;
 use runyard_workload::draw::{Draw, Stream, below, stream};
 use runyard_workload::scenario::SpecId;
 
-/// All requests of a point, in the order in which they come.
+/// All requests of a point in order of arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     pub(crate) mix: Mix,
-    /// How long requests come.
+    /// Span in which requests arrive.
     pub(crate) span: Nanos,
     pub(crate) requests: Vec<Request>,
 }
@@ -19,14 +19,14 @@ pub(crate) struct Trace {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// When it is to come, from the beginning on; its sojourn counts from here.
+    /// Due time, from the beginning on; the sojourn counts from here.
     pub(crate) arrival: Nanos,
-    /// Its place among the kinds of the mix.
+    /// Index among the kinds of the mix.
     pub(crate) kind: usize,
 }
 
 impl Trace {
-    /// The requests of `span` that ask for the part `load` of all CPUs.
+    /// Draws requests over `span` that ask for the part `load` of all CPUs.
     pub(crate) fn draw(mix: Mix, load: f64, span: Nanos, seed: u64) -> Trace {
         let mut random = stream(seed, Stream::Task(SpecId(mix as u32), (load * 1e6) as u32));
         let gap = Draw::Exponential(Nanos((mix.mean().0 as f64 / (load * CPUS as f64)) as u64));
@@ -49,7 +49,7 @@ impl Trace {
     }
 }
 
-/// The kind of the `nth` of a thousand requests that are in the order of their kinds.
+/// Returns the kind of the `nth` of a thousand requests in order of kinds.
 fn kind_of(mix: Mix, nth: u64) -> usize {
     let mut below = 0;
     let kinds = mix.kinds().iter();
