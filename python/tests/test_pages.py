@@ -11,7 +11,7 @@ import ray
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Fewer runs say the same with wider intervals.
+#: The replacements that shorten the runs of a page; the intervals become wider.
 FEWER = {'"seeds": 10': '"seeds": 3', '"duration": 5': '"duration": 1', '"duration": "5s"': '"duration": "1s"'}
 
 

@@ -2,7 +2,9 @@
 
 use xtask::figures::pages;
 use xtask::tidy::tree::Tree;
-use xtask::tidy::{Rule, Violation, arrows, circles, documents, packages, rooms, source, words};
+use xtask::tidy::{
+    Rule, Violation, arrows, circles, documents, packages, rooms, source, voice, words,
+};
 use xtask::workspace::{metadata, root};
 
 /// Fails with a line for each violation.
@@ -117,4 +119,14 @@ fn the_changelog_has_an_unreleased_section() {
 #[test]
 fn tables_are_made_from_their_figures() {
     hold(pages::tables_are_made_from_their_figures);
+}
+
+#[test]
+fn every_clause_names_its_subject() {
+    hold(voice::every_clause_names_its_subject);
+}
+
+#[test]
+fn thousands_have_commas() {
+    hold(voice::thousands_have_commas);
 }

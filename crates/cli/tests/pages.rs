@@ -172,7 +172,7 @@ fn faults(page: &Path) -> String {
         for Step { command, shown } in steps(&block) {
             let printed = printed(&command, &folder);
             new.extend(format!("$ {command}").lines().map(str::to_owned));
-            // The README shows how an output begins.
+            // The README shows only the beginning of an output.
             let compared =
                 if is_readme { &printed[..shown.len().min(printed.len())] } else { &printed };
             if is_same(&shown, compared) {
@@ -195,7 +195,7 @@ fn faults(page: &Path) -> String {
     faults.concat()
 }
 
-/// The lines to show for a command that prints these now.
+/// Returns the lines that a page should show for a command that prints `printed`.
 fn renewed(shown: &[String], printed: &[String]) -> Vec<String> {
     let mut new = printed.to_vec();
     if shown.last().is_some_and(|line| line == "...") {

@@ -1,8 +1,8 @@
-//! Tests in virtual time: a program runs on simulated CPUs under the real policies, the same way each time.
+//! Tests in virtual time: a program runs on simulated CPUs under the real policies, in the same way each time.
 //!
-//! [`paused`] makes a runtime with a simulated clock. Code takes no time there but where it says so, by [`compute`];
-//! when every task waits, the clock goes on to the next timer at once. So a test of an hour takes a moment, a
-//! priority inversion is a failing test, and a limit of 10 % is exactly that.
+//! [`paused`] makes a runtime with a simulated clock. Code takes time only where it calls [`compute`]. When every task
+//! waits, the clock advances to the next timer at once. So a test of an hour takes a moment, a priority inversion is a
+//! failing test, and a limit of 10 % is exactly that.
 //!
 //! ```
 //! use runyard::{Limit, Task, test, time};
@@ -23,18 +23,18 @@
 //! });
 //! ```
 //!
-//! Worth knowing:
-//! * `use runyard::test` brings the attribute [`test`](macro@crate::test) as well, and hides that of the standard
-//!   library. `use runyard::test::{self}` brings this module alone.
-//! * [`std::time::Instant::now`] is the machine's clock. [`crate::time::now`] is the virtual one, and so are the
-//!   instants of [`crate::time::sleep_until`].
+//! Notes:
+//! * `use runyard::test` also imports the attribute [`test`](macro@crate::test), which hides that of the
+//!   standard library. `use runyard::test::{self}` imports this module alone.
+//! * [`std::time::Instant::now`] reads the machine's clock. [`crate::time::now`] reads the virtual one, which also
+//!   gives the instants for [`crate::time::sleep_until`].
 //! * Timers are exact unless a slack is asked for.
-//! * The main future is no task, as in [`crate::Runtime::block_on`]: it uses none of the CPUs. What it
-//!   [computes](compute) takes time, and delays nobody.
-//! * `std::thread::sleep`, I/O, and locks of the standard library take real time and no virtual time. A task that
-//!   waits for a lock of the standard library while its holder computes waits for ever; after ten seconds the runtime
-//!   says which task that is.
-//! * A task that waits for something outside of virtual time (I/O, another thread) makes the test fail, with its name.
+//! * The main future is not a task, as in [`crate::Runtime::block_on`]: it uses none of the CPUs. Its
+//!   [computations](compute) take time, and delay no task.
+//! * `std::thread::sleep`, I/O, and locks of the standard library take real time and no virtual time. A task that waits
+//!   for a lock of the standard library while its holder computes waits for ever. After ten seconds the runtime reports
+//!   which task that is.
+//! * A task that waits for an event outside of virtual time (I/O, another thread) makes the test fail, with its name.
 
 use crate::adapters::driver::Driver;
 use crate::group::GroupBuilder;
@@ -56,7 +56,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// A runtime in virtual time, to be run; see [the module](self).
+/// A builder that runs a program in virtual time; see [the module](self).
 ///
 /// ```
 /// use runyard::{test, time};
@@ -72,42 +72,44 @@ pub struct Paused {
     builder: Builder,
 }
 
-/// A runtime in virtual time with one simulated CPU. The seed draws what is left open: which of several things that
-/// happen at one instant comes first, and where in a tick the test begins.
+/// Makes a runtime in virtual time with one simulated CPU. The seed decides the choices that are left open: the order
+/// of events at one instant, and the point of a tick at which the test begins.
 #[must_use]
 pub fn paused(seed: u64) -> Paused {
     Paused { seed, cpus: 1, builder: Builder::default() }
 }
 
 impl Paused {
-    /// How many simulated CPUs there are. The real machine may have fewer.
+    /// Sets the number of simulated CPUs. The real machine may have fewer.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is zero.
     #[must_use]
     pub fn cpus(mut self, cpus: usize) -> Paused {
-        assert!(cpus > 0, "a machine has a CPU");
+        assert!(cpus > 0, "a machine has at least one CPU");
         self.cpus = cpus;
         self
     }
 
-    /// Who hears of everything that happens; nobody if not said. Here it is called by the thread of the test, at once
-    /// after what it is told. Times count from the last whole second of virtual time before the beginning.
+    /// Sets the observer. There is none by default. The thread of the test calls it, right after each event. Times
+    /// count from the last whole second of virtual time before the beginning.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Paused {
         self.builder = self.builder.observer(observer);
         self
     }
 
-    /// Runs the main future to its end on the calling thread, in virtual time. Tasks are spawned from within it.
-    /// Those that are left then are ended: one that waits at its await, one that computes where it is, by a panic
-    /// that is not reported.
+    /// Runs the main future to its end on the calling thread, in virtual time. The future can spawn tasks. Tasks that
+    /// remain at its end are ended: a waiting task at its await, and a computing one where it is, by a panic that is
+    /// not reported.
     ///
     /// # Panics
-    /// If the main future panics; if nothing runs, no timer is armed, and the main future is not ready, which is
-    /// a deadlock or a wait for something outside of virtual time; if a thread that is outside of virtual time wakes
-    /// a task; if virtual time stands still, because tasks yield to each other for ever; or if the calling code is in
-    /// virtual time already.
+    /// * If the main future panics.
+    /// * If nothing runs, no timer is armed, and the main future is not ready. This is a deadlock, or a wait for an
+    ///   event outside of virtual time.
+    /// * If a thread outside of virtual time wakes a task.
+    /// * If virtual time stands still because tasks yield to each other for ever.
+    /// * If the calling code is in virtual time already.
     #[track_caller]
     pub fn run<F: Future>(self, main: F) -> F::Output {
         let seed = self.seed;
@@ -119,7 +121,7 @@ impl Paused {
     }
 
     fn outcome<F: Future>(self, main: F) -> Result<F::Output, End> {
-        assert!(!here::is_paused(), "virtual time does not begin in virtual time");
+        assert!(!here::is_paused(), "a test in virtual time cannot start another one");
         let mut builder = self.builder.workers(self.cpus);
         builder.paused = Some(self.seed);
         let driver = Driver::default();
@@ -139,13 +141,13 @@ impl Paused {
     }
 }
 
-/// Why there is no value.
+/// The reason why there is no value.
 enum End {
     Panic(Box<dyn Any + Send>),
     Refused(String),
 }
 
-/// Brings the calling thread back to where it was.
+/// A guard that restores the calling thread's earlier [`Here`].
 struct Back(Here);
 
 impl Drop for Back {
@@ -154,7 +156,7 @@ impl Drop for Back {
     }
 }
 
-/// Runs a test with each of these seeds, and says with which one it failed.
+/// Runs a test with each of these seeds, and prints the seed with which it failed.
 ///
 /// ```
 /// use runyard::test;
@@ -176,12 +178,12 @@ pub fn seeds(seeds: impl IntoIterator<Item = u64>, test: impl Fn(Paused)) {
     }
 }
 
-/// Computes for `span` of CPU time, as the calling code would that does so in earnest: in a task others may have
-/// the CPU before that, by their policies, and this returns when the task has had so much CPU time. The main future
-/// uses no CPU: for it `span` just passes.
+/// Computes for `span` of CPU time, in place of code that really computes. In a task, other tasks may have the CPU
+/// meanwhile, by their policies; the call returns when the task has had `span` of CPU time. The main future uses no
+/// CPU: for it, `span` of time passes.
 ///
-/// This may be called in the middle of a poll, in any function. If the test is over meanwhile, it does not return but
-/// unwinds. After that it returns at once: who computes then is a destructor.
+/// The call may be in the middle of a poll, in any function. If the test ends meanwhile, it does not return but
+/// unwinds. A call after that comes from a destructor, and returns at once.
 ///
 /// ```
 /// use runyard::{spawn, test, time};
@@ -201,10 +203,7 @@ pub fn seeds(seeds: impl IntoIterator<Item = u64>, test: impl Fn(Paused)) {
 /// # Panics
 /// If the calling code is not in virtual time.
 pub fn compute(span: Duration) {
-    assert!(
-        here::is_paused(),
-        "compute is for tests in virtual time: `runyard::test::paused(seed)`"
-    );
+    assert!(here::is_paused(), "`compute` needs virtual time: use `runyard::test::paused(seed)`");
     let span = nanos(span);
     if hands::is_hand() {
         return hands::compute(&current(), span);
@@ -221,8 +220,8 @@ pub fn compute(span: Duration) {
     }
 }
 
-/// The simulated CPU on which the calling code runs, counted from 0; none for the main future, and outside of
-/// virtual time.
+/// Returns the simulated CPU on which the calling code runs, counted from 0. Returns none for the main future, and
+/// outside of virtual time.
 ///
 /// ```
 /// use runyard::{Task, test};
@@ -237,7 +236,7 @@ pub fn cpu() -> Option<usize> {
     here::cpu().map(|cpu| cpu.index())
 }
 
-/// A task group of the runtime of the calling code, to be created below none.
+/// Returns a builder for a task group without a parent group, in the runtime of the calling code.
 ///
 /// ```
 /// use runyard::{Task, test};
@@ -257,11 +256,11 @@ pub fn group(name: impl Into<String>) -> GroupBuilder {
 }
 
 thread_local! {
-    /// The clockwork, while the main future is polled on this thread: what that computes drives it.
+    /// The clockwork, while the main future is polled on this thread. A computation of the main future drives it.
     static CLOCKWORK: RefCell<Option<Clockwork>> = const { RefCell::new(None) };
 }
 
-/// Wakes the main future.
+/// The waker of the main future.
 struct WakesMain {
     woken: AtomicBool,
     shared: Arc<Shared>,
@@ -303,7 +302,7 @@ fn drive<F: Future>(
         CLOCKWORK.set(Some(clockwork));
         let poll = || main.as_mut().poll(&mut Context::from_waker(&waker));
         let polled = catch_unwind(AssertUnwindSafe(poll));
-        clockwork = CLOCKWORK.take().expect("it was set before the poll");
+        clockwork = CLOCKWORK.take().expect("the clockwork was set before the poll");
         match polled {
             Ok(Poll::Ready(value)) => break Ok(value),
             Ok(Poll::Pending) => {}
@@ -313,10 +312,10 @@ fn drive<F: Future>(
             break Err(End::Refused(why));
         }
     };
-    // What the main future has goes while virtual time is there.
+    // The main future is dropped while virtual time still exists.
     CLOCKWORK.set(Some(clockwork));
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(main)));
-    clockwork = CLOCKWORK.take().expect("it was set before");
+    clockwork = CLOCKWORK.take().expect("the clockwork was set before the drop");
     let result = result.and_then(|value| dropped.map(|()| value).map_err(End::Panic));
     (clockwork, result)
 }
