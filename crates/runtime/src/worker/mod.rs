@@ -8,6 +8,7 @@
 //! any other task.
 
 pub(crate) mod batch;
+mod beside;
 pub(crate) mod current;
 mod idle;
 pub(crate) mod newcomers;

@@ -1,0 +1,96 @@
+//! The tasks that wait beside the run queues, in batches and as newcomers, as any thread finds and changes them.
+
+use super::batch::{Batches, Polls};
+use super::{Worker, ring};
+use crate::os;
+use crate::shared::{KickNow, Shared};
+use crate::task::Job;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::control::Tag;
+use runyard_smp::machine::TaskOf;
+
+impl Shared {
+    /// Returns the batches of a CPU, if tasks are dispatched in batches.
+    pub(crate) fn batches(&self, cpu: CpuId) -> Option<&Batches> {
+        self.batches.get(cpu.index())
+    }
+
+    /// Returns whether a task waits on a CPU, in its queue or in a batch.
+    pub(crate) fn is_wanted(&self, cpu: CpuId) -> bool {
+        self.machine.is_wanted(cpu) || self.has_company(cpu)
+    }
+
+    /// Returns whether a task waits on a CPU in the runtime, outside the run queue.
+    pub(crate) fn has_company(&self, cpu: CpuId) -> bool {
+        self.nr_beside(cpu) > 0
+    }
+
+    pub(super) fn nr_beside(&self, cpu: CpuId) -> usize {
+        self.batches(cpu).map_or(0, |it| it.company.len() + it.newcomers.len())
+    }
+
+    /// Adds a task that the calling thread's poll wakes to its batch, if it may join.
+    pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
+        if self.batches.is_empty() {
+            return Err(task);
+        }
+        self.by_worker(task, Worker::rejoin)
+    }
+
+    /// Passes a task to the calling thread's worker, if it is one of this runtime.
+    pub(crate) fn by_worker(
+        &self,
+        task: TaskOf<Job>,
+        takes: impl FnOnce(&Worker, TaskOf<Job>) -> Result<(), TaskOf<Job>>,
+    ) -> Result<(), TaskOf<Job>> {
+        let mut task = Some(task);
+        match self.here(|worker| takes(worker, task.take()?).err()) {
+            None => task.map_or(Ok(()), Err),
+            Some(left) => left.map_or(Ok(()), Err),
+        }
+    }
+
+    /// Returns an idle CPU that could run a task that waits on `cpu`.
+    pub(crate) fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
+        let machine = &self.machine;
+        let beside = || machine.idle_cpu_beside(cpu).filter(|_| self.has_company(cpu));
+        machine.idle_cpu_for(cpu).or_else(beside)
+    }
+
+    /// Makes a task leave its batch, if it is in one, since a request was made to a task that is in no run queue.
+    pub(crate) fn claim(&self, tag: &Tag) {
+        if self.batches.is_empty() || !tag.is_away() {
+            return;
+        }
+        for cpu in self.machine.config().topology.iter() {
+            let Some(batches) = self.batches(cpu).filter(|it| it.has_any()) else { continue };
+            let is_it = |task: &TaskOf<Job>| {
+                task.payload.as_ref().is_some_and(|job| std::ptr::eq(&raw const job.cell.tag, tag))
+            };
+            let newcomer = || batches.newcomers.claim(is_it);
+            if let Some(task) = batches.company.claim(is_it).or_else(newcomer) {
+                let now = os::thread::now();
+                return self.machine.give_back(now, task, (cpu, cpu), &mut KickNow(self));
+            }
+            let polled =
+                |polls: &Polls, _: &_, is_polled| (is_polled && polls.is_of(tag)).then_some(());
+            if batches.company.look(polled).is_some() {
+                // The task names its batch, so the batch has to end.
+                return ring(self, cpu);
+            }
+        }
+    }
+
+    /// Returns the time that a task of a batch was charged until `now`.
+    pub(crate) fn used_in_batch(&self, now: Time, tag: &Tag) -> Option<Nanos> {
+        self.batches.iter().filter(|it| it.company.is_open()).find_map(|batches| {
+            batches.company.look(|polls, task, is_polled| {
+                let own = task.payload.as_ref().map(|job| (&raw const job.cell.tag).addr());
+                let own = if is_polled { Some(polls.tag) } else { own };
+                let more = if is_polled { now.since(polls.since) } else { Nanos::ZERO };
+                (own == Some((&raw const *tag).addr())).then(|| task.runtime() + more)
+            })
+        })
+    }
+}
