@@ -11,7 +11,7 @@ use crate::os::sync::{Arc, Mutex, Ordering, lock};
 use crate::protocol::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, OVER, Steps, Turn};
 use crate::protocol::handoff::Slot;
 use crate::protocol::newcomers::Newcomers;
-use crate::shared::{FIRST_ROOM, KickNow, Shared};
+use crate::shared::{FIRST_ROOM, KickNow};
 use crate::task::{Cell, Job, Todo};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::{Begun, Bounds, Prev, Terms};
