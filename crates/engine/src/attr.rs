@@ -76,9 +76,9 @@ pub struct LatencyNice(i8);
 impl LatencyNice {
     /// The default.
     pub const ZERO: LatencyNice = LatencyNice(0);
-    /// The value that waits least.
+    /// The value whose task waits least after a wake-up.
     pub const MIN: LatencyNice = LatencyNice(-20);
-    /// The value that waits most.
+    /// The value whose task waits longest after a wake-up.
     pub const MAX: LatencyNice = LatencyNice(19);
 
     /// Returns `None` unless `value` is in -20..=19.

@@ -21,9 +21,9 @@ pub(crate) struct Cores {
 pub(crate) struct Seen {
     /// The cookie that it decided to run.
     pub(crate) runs: Option<Option<Cookie>>,
-    /// The core executes tasks of several cookies.
+    /// Whether the core executes tasks of several cookies.
     pub(crate) mixed: bool,
-    /// The time since when that is so.
+    /// The instant at which this began.
     pub(crate) since: Time,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Waiter {
     pub(crate) task: TaskId,
     /// The CPU where it waits.
     pub(crate) on: CpuId,
-    /// It waits for tasks of its kind.
+    /// Whether it is a normal task. Otherwise it is a SCHED_IDLE task.
     pub(crate) normal: bool,
     pub(crate) cpus: CpuSet,
 }

@@ -30,7 +30,7 @@ pub(crate) struct Balance {
 pub(crate) struct Progress {
     pub(crate) last: Time,
     pub(crate) interval: Nanos,
-    /// The number of passes in sequence without success.
+    /// The number of passes in a row that moved no task.
     pub(crate) failed: u32,
     newly_idle: NewlyIdle,
 }

@@ -56,7 +56,8 @@ impl Limit {
     /// Returns a limit of `runtime` per `period` over all CPUs, or on each if `per_cpu`.
     ///
     /// # Errors
-    /// If the kernel would refuse it too.
+    /// If a value is out of range. The kernel refuses the same values, apart from a runtime of more
+    /// than 65,536 periods, which is this crate's number of CPUs.
     pub fn new(
         runtime: Nanos,
         period: Nanos,

@@ -1,7 +1,7 @@
 //! The budget of a task group, from which CPUs draw.
 //!
 //! A CPU draws a *grant* when it begins to run the group, and another one when that is used up. It
-//! gives the rest back when it runs another task. So the budget outside the pool is with CPUs that
+//! gives the rest back when it stops running the group. So the budget outside the pool is with CPUs that
 //! run the group at this moment. None of it is stranded on other CPUs, and the first CPU that draws
 //! gets it, however many CPUs there are. A grant is a part of the rest; it is smaller if more CPUs
 //! run the group, so that a later CPU finds some. It ends with the period at the latest.

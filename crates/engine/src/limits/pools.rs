@@ -7,7 +7,8 @@ use crate::group::Groups;
 use crate::limits::pool::Pool;
 
 /// The limits of a machine's task groups, for its run queues. This is the only access of a CPU to
-/// data that it does not own: the machine has a lock for each pool.
+/// data that it does not own: the machine has a lock for the
+/// pools of each group.
 pub trait Pools: Groups {
     /// Returns whether the group itself has a limit.
     fn has_limit(&self, group: GroupId) -> bool {

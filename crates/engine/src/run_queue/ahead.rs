@@ -1,4 +1,4 @@
-//! Reads ahead, for hosts whose machines are larger than the caches.
+//! Prefetch: reads of the memory that the next events will need, for simulated machines that do not fit into the caches.
 
 use super::RunQueue;
 use crate::limits::Pools;

@@ -19,7 +19,7 @@ pub struct CpuLoad {
     /// ([`Groups::counts_as_idle`](crate::group::Groups::counts_as_idle)); the kernel's
     /// `idle_h_nr_running` of a CPU.
     pub nr_idle: u32,
-    /// Whether a group gives these idle tasks normal weight, so normal tasks must wait for them.
+    /// Whether these idle tasks are in a group of normal weight, so that normal tasks must wait for them.
     pub idle_is_heavy: bool,
     /// Whether a normal task waits here that would run at once on a CPU with only light idle tasks.
     pub pressed: bool,

@@ -66,7 +66,7 @@ pub enum SweepUnit {
     Span,
     /// Per cent.
     Percent,
-    /// Parts of one.
+    /// A fraction from 0 to 1.
     Share,
     /// A count of anything.
     Number,

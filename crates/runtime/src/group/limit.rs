@@ -66,7 +66,7 @@ impl Limit {
         self
     }
 
-    /// Makes the runtime a limit for each CPU: on each CPU the group may use only that, plus the time that other CPUs
+    /// Makes the quota a quota of each CPU: on each CPU the group may use only that, plus the time that other CPUs
     /// leave unused of theirs. A percentage of the machine becomes that percentage of each CPU.
     #[must_use]
     pub fn per_cpu(mut self) -> Limit {

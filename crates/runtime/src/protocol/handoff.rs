@@ -11,11 +11,12 @@
 //!            leave:   clears both and PENDING, unless the slot was taken; then it schedules
 //!            be deaf: DEAF;   hear again: clears DEAF; then it checks PENDING
 //!            drive:   DRIVES, unless PENDING, with ASLEEP if it waits; leave, as above
-//!            in the handler, within a no-preempt section:  PENDING
-//!            in the handler or at the end of a no-preempt section, if PENDING:
+//!            in the handler, within a no-preempt section:  PENDING, if something is due
+//!            in the handler or at the end of a no-preempt section, if PENDING or something is due:
 //!                     take a spare; lay down its own baton; word := spare; grant the spare's baton;
 //!                     wait for its own
-//!  keeper    take:    word := spare, if FOREIGN, or DRIVES and PENDING; grant the spare's baton
+//!  keeper, or the owner's handler where the thread blocks
+//!            take:    word := spare, if FOREIGN, or DRIVES and PENDING; grant the spare's baton
 //!  spare     puts the task of the worker before away, schedules:
 //!              a task to poll  -> polls it
 //!              a parked worker -> joins the spares; word := that worker, FOREIGN; grants its baton;
@@ -30,7 +31,8 @@
 //! The word of a [baton](crate::protocol::baton) alone decides whether it is granted, never a wake-up or a signal: both
 //! may be spurious (H7, H8). The protocol uses only atomics and futex calls: it runs in the handler.
 //!
-//! Invariants, modelled in loom: a slot has one owner; a worker that owns no slot runs no task; a request is consumed
+//! Invariants, modelled in loom: a slot has one owner; a worker that owns no slot enters no task (a task that lost its slot
+//! in the kernel may still run: [`Left::Lost`]); a request is consumed
 //! by the next owner of the slot; no spare is taken twice.
 
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
@@ -45,7 +47,7 @@ const NOBODY: u32 = u32::MAX;
 /// tasks were parked at once.
 const SPARES: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Another thread wants the owner to schedule.
+/// Another thread wants the owner to schedule. The flags are above the owner's number, in the low 32 bits of the word.
 const PENDING: u64 = 1 << 63;
 /// The owner runs foreign code, until that ends or is interrupted.
 const FOREIGN: u64 = 1 << 62;
@@ -106,7 +108,9 @@ pub(crate) enum Left {
     Drove(WorkerId),
 }
 
+/// Marks [`Left::Lost`] in the word that names the previous owner, beside its number.
 const LOST: u32 = 1 << 31;
+/// Marks [`Left::Drove`] in that word.
 const DROVE: u32 = 1 << 30;
 
 fn owner(word: u64) -> WorkerId {

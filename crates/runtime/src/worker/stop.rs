@@ -2,6 +2,9 @@
 //! the doorbell, and parking.
 //!
 //! [`Worker::rung`] runs in the signal handler. It compares words, moves the slot, and waits.
+//!
+//! Invariants: the code that the handler reaches allocates nothing, takes no lock, and is safe at any instruction of
+//! foreign code. Own code is never stopped.
 
 use super::{POLL_GRACE, Worker, later, ring};
 use crate::crew::maker;
@@ -326,7 +329,7 @@ impl Worker {
         self.ring_again(Nanos(grace));
     }
 
-    /// Meets a request to this worker. Returns `false` if it could not, if no thread is stopped in this runtime, or if
+    /// Acts on a request to this worker: gives the slot away and waits. Returns `false` if it could not, if no thread is stopped in this runtime, or if
     /// it goes on all the same.
     fn answer(&self) -> bool {
         if self.shared.is_over() || !self.shared.preempts {
