@@ -334,7 +334,7 @@ impl TaskBuilder {
 ///
 /// let runtime = Runtime::builder().workers(1).build();
 /// let refused = Task::builder().affinity([7]).try_spawn_on(async {}, runtime.handle());
-/// assert_eq!(refused.unwrap_err().to_string(), "the runtime has 1 CPUs, from 0 on, and none of [7]");
+/// assert_eq!(refused.unwrap_err().to_string(), "the runtime has 1 CPUs, numbered from 0, and none of the CPUs [7]");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
