@@ -208,7 +208,10 @@ fn a_runtime_that_has_ended_or_takes_no_such_tasks_refuses_a_pool() {
     let runtime = workers(1);
     let _guard = runtime.enter();
     let error = pool(1, Task::builder().affinity([7])).unwrap_err();
-    assert_eq!(error.to_string(), "the runtime has 1 CPUs, numbered from 0, and none of the CPUs [7]");
+    assert_eq!(
+        error.to_string(),
+        "the runtime has 1 CPUs, numbered from 0, and none of the CPUs [7]"
+    );
     let handle = workers(1).handle().clone();
     let _guard = handle.enter();
     assert_eq!(pool(2, Task::builder()).unwrap_err().to_string(), "the runtime has ended");
