@@ -6,7 +6,7 @@
 //!                                 parts -> Gathered: tables, page   (by one writer, in the plan's order)
 //! ```
 //!
-//! Three steps make a sweep: [`Plan`] lists the runs, [`Runner`] does one, [`of_all`] makes the tables. They exchange only
+//! Three steps make a sweep: [`Plan`] lists the runs, [`Runner`] does one, [`Gathered`] makes the tables. They exchange only
 //! values, so the runs may take place on other machines. [`sweep`] keeps all results in memory. [`Folder`] keeps them
 //! in a folder, and continues there after it was killed.
 //!
