@@ -8,6 +8,7 @@ use crate::workspace::{self, Outcome, cargo};
 
 /// The command to compare with.
 #[derive(Args, Clone, Debug)]
+#[group(skip)] // Steps put these beside options of their own.
 pub struct Options {
     /// A built `runyard`; else a release is built
     #[arg(long, value_name = "PATH")]

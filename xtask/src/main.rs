@@ -84,3 +84,14 @@ fn report(outcome: workspace::Outcome) -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_of_all_steps_fit_together() {
+        Arguments::command().debug_assert();
+    }
+}
