@@ -441,6 +441,24 @@ fn the_account_of_a_task_that_runs_goes_on() {
     });
 }
 
+/// The end of a task is recorded after its result is there. A caller that asks in between gets the whole account.
+#[test]
+fn the_account_is_there_with_the_result() {
+    const COMPUTES: Duration = Duration::from_micros(10);
+    ends(|| {
+        let runtime = workers(2);
+        for round in 0..20_000 {
+            let computes = runtime.spawn(async {
+                let began = Instant::now();
+                while began.elapsed() < COMPUTES {}
+            });
+            let task = computes.task().clone();
+            runtime.block_on(computes).unwrap();
+            assert!(task.usage().used > Duration::ZERO, "in round {round}");
+        }
+    });
+}
+
 /// Of two groups that compute all the time, one gets the share of its weight from the moment when it has that.
 #[test]
 fn a_group_that_lives_gets_another_weight() {

@@ -128,6 +128,13 @@ impl Slack {
 /// A place that stands for none among the live tasks. It differs from the place of a thread that is in no poll.
 const NOWHERE: u64 = u64::MAX - 1;
 
+/// The bit of [`Cell::used`] that says that the task is over.
+const FINAL: u64 = 1 << 63;
+
+/// The number of times that a caller looks for the CPU time of a task that has its result, until its end is recorded.
+/// Between two looks other threads may run.
+const LOOKS: u32 = 1_000;
+
 /// The values from which the cell of a new task is made.
 #[derive(Debug)]
 pub(crate) struct NewCell {
@@ -169,6 +176,7 @@ pub(crate) struct Head {
     pub(crate) tag: Tag,
     pub(crate) asked: Mutex<Asked>,
     /// CPU time charged to the task. It is updated when a caller asks for it, when the task is woken, and at its end.
+    /// From then on it has the bit [`FINAL`].
     used: AtomicU64,
     /// Time at which the task became runnable, if it was woken in its poll. For the observer.
     woken_at: AtomicU64,
@@ -372,24 +380,40 @@ impl Cell {
         self.look_at_parked(apply_pending);
     }
 
-    /// Returns the CPU time charged to the task so far. While the task is in transit between CPUs, this is the last
-    /// known value.
+    /// Returns the CPU time charged to the task so far. While a thread has the task in hand, this is the last known
+    /// value. The returned values never decrease.
     pub(crate) fn used(&self) -> Nanos {
-        let fx = &mut KickNow(&self.shared);
-        let used = without_preemption(|| {
-            let now = os::thread::now();
-            let queued = self.shared.machine.used_by(now, self, fx);
-            let queued = queued.or_else(|| self.shared.used_in_batch(now, &self.tag));
-            queued.or_else(|| self.look_at_parked(|task| task.runtime()))
-        });
-        // The returned values never decrease.
-        let used = used.unwrap_or_default();
-        used.max(Nanos(self.used.fetch_max(used.0, Ordering::Relaxed)))
+        for _ in 0..LOOKS {
+            // Read before the search: a task whose end is recorded meanwhile is looked for again.
+            let is_done = self.is_done();
+            let noted = self.used.load(Ordering::Acquire);
+            if noted & FINAL != 0 {
+                return Nanos(noted & !FINAL);
+            }
+            let found = without_preemption(|| self.look_for_used());
+            if found.is_some() || !is_done {
+                let used = found.unwrap_or_default();
+                let noted = self.used.fetch_max(used.0, Ordering::Relaxed);
+                return Nanos(used.0.max(noted & !FINAL));
+            }
+            // The thread of the last poll is about to record the end. The kernel may have taken its CPU.
+            std::thread::yield_now();
+        }
+        Nanos(self.used.load(Ordering::Acquire) & !FINAL)
+    }
+
+    /// Returns the CPU time charged to the task so far, or `None` if it is in transit or over.
+    fn look_for_used(&self) -> Option<Nanos> {
+        let now = os::thread::now();
+        let queued = self.shared.machine.used_by(now, self, &mut KickNow(&self.shared));
+        let queued = queued.or_else(|| self.shared.used_in_batch(now, &self.tag));
+        queued.or_else(|| self.look_at_parked(|task| task.runtime()))
     }
 
     /// Records the final CPU time of a task that is over.
     pub(crate) fn note_used(&self, used: Nanos) {
-        self.used.store(used.0, Ordering::Relaxed);
+        let known = self.used.load(Ordering::Relaxed);
+        self.used.store(FINAL | known.max(used.0), Ordering::Release);
     }
 
     /// Wakes the task, unless it is awake or over.
