@@ -7,7 +7,7 @@
 use clap::Args;
 
 use crate::workspace::{self, Outcome, cargo};
-use crate::{fuzz, instructions, release, siege};
+use crate::{fuzz, instructions, models, release, siege};
 
 /// The seconds of fuzzing, and of the runtime's soak: ten minutes each.
 const LONG: u64 = 600;
@@ -47,7 +47,9 @@ pub fn run(options: &Options) -> Outcome {
         ("siege", &|| besiege(minutes, vec![])),
         ("siege-unbatched", &|| besiege(minutes / 4, vec!["NO_BATCH_DISPATCH".to_owned()])),
         ("fuzz", &search),
+        ("models", &|| models::run(&models::Options { checker: None, all: true })),
         ("soak", &|| soak(seed)),
+        ("slow-tests", &slow_tests),
         ("reproduce", &reproduce),
         ("threads", &threads),
         ("fidelity", &|| fidelity(seed)),
@@ -69,6 +71,11 @@ pub fn run(options: &Options) -> Outcome {
 fn fidelity(seed: u32) -> Outcome {
     let (seed, scenarios) = (seed.to_string(), RANDOM_SCENARIOS.to_string());
     workspace::run(cargo().args(["xtask", "fidelity", "--random", &scenarios, "--seed", &seed]))
+}
+
+/// Runs the tests of the runtime that wait for a minute.
+fn slow_tests() -> Outcome {
+    workspace::run(cargo().args(["test", "-p", "runyard", "--tests", "--", "--ignored"]))
 }
 
 fn soak(seed: u32) -> Outcome {

@@ -22,10 +22,7 @@ enum Command {
     /// Build the pages of docs as a book, into target/book, and check its links
     Book,
     /// Run the model tests of the locks, under loom and under shuttle
-    Models {
-        /// Only this checker
-        checker: Option<models::Checker>,
-    },
+    Models(models::Options),
     /// Count instructions per operation, under callgrind
     Instructions(instructions::Options),
     /// Fuzz the machine, guided by coverage, on the stable compiler
@@ -57,7 +54,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Book => book::run(),
-        Command::Models { checker } => models::run(checker),
+        Command::Models(options) => models::run(&options),
         Command::Instructions(options) => instructions::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Siege(options) => siege::run(&options),

@@ -4,7 +4,7 @@
 //! primitives in `sync.rs`. A `--cfg` for the whole build selects it, so each has a target folder of its own. A cargo
 //! feature would be unified into ordinary builds.
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 use crate::workspace::{Outcome, cargo, run as run_command, set_rustflags, target};
 
@@ -35,17 +35,31 @@ impl Checker {
     }
 }
 
-/// Runs the model tests of `only`, or of both checkers.
-pub fn run(only: Option<Checker>) -> Outcome {
-    let wanted = |checker| only.is_none_or(|only| only == checker);
-    let models = MODELS.into_iter().filter(|&(checker, _)| wanted(checker));
-    models.into_iter().try_for_each(|(checker, what)| check(checker, what))
+/// The options: which models.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Only this checker
+    #[arg(value_enum)]
+    pub checker: Option<Checker>,
+    /// Also the models that take half a minute or more
+    #[arg(long)]
+    pub all: bool,
 }
 
-fn check(checker: Checker, what: &[&str]) -> Outcome {
+/// Runs the model tests.
+pub fn run(options: &Options) -> Outcome {
+    let wanted = |checker| options.checker.is_none_or(|only| only == checker);
+    let models = MODELS.into_iter().filter(|&(checker, _)| wanted(checker));
+    models.into_iter().try_for_each(|(checker, what)| check(checker, what, options.all))
+}
+
+fn check(checker: Checker, what: &[&str], all: bool) -> Outcome {
     let name = checker.name();
     let mut command = cargo();
     command.args(["test", "--release"]).args(what).arg("--target-dir").arg(target(name)?);
+    if all {
+        command.args(["--", "--include-ignored"]);
+    }
     // Many models are built and run only briefly: linking a release would take longer than the runs.
     command
         .env("CARGO_PROFILE_RELEASE_LTO", "off")

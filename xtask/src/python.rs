@@ -23,6 +23,9 @@ pub struct Options {
     /// Only build the wheel, into target/python/wheels
     #[arg(long)]
     pub build_only: bool,
+    /// Build the wheel without optimisation, in half the time
+    #[arg(long, conflicts_with = "build_only")]
+    pub debug: bool,
     /// The command that the package is compared with
     #[command(flatten)]
     pub command: command::Options,
@@ -35,7 +38,8 @@ pub struct Options {
 pub fn run(options: &Options) -> Outcome {
     let folder = workspace::target("python")?;
     let user = environment(&folder.join("user"), &["-r", NEEDS])?;
-    let wheel = wheel(&folder, wheels_by(&user, workspace::root()))?;
+    let profile = if options.debug { "dev" } else { "release" };
+    let wheel = wheel(&folder, wheels_by(&user, workspace::root(), profile))?;
     if options.build_only {
         println!("{}", wheel.display());
         return Ok(());
@@ -69,15 +73,16 @@ pub fn wheel_of(source: &Path, folder: &Path, epoch: &str) -> Outcome<PathBuf> {
     let maturin = needs.lines().find(|line| line.starts_with("maturin=="));
     let maturin = maturin.ok_or("the requirements of the tests name no maturin")?;
     let builder = environment(&folder.join("maturin"), &[maturin])?;
-    let mut build = wheels_by(&builder, source);
+    let mut build = wheels_by(&builder, source, "release");
     build.env("SOURCE_DATE_EPOCH", epoch);
     wheel(folder, build)
 }
 
 /// The command by which an environment builds wheels of the checkout `source`.
-fn wheels_by(environment: &Path, source: &Path) -> Command {
+fn wheels_by(environment: &Path, source: &Path, profile: &str) -> Command {
     let mut build = program(environment.join("bin/maturin"));
-    build.current_dir(source).args(["build", "--release", "--quiet", "-m", "python/Cargo.toml"]);
+    build.current_dir(source).args(["build", "--quiet", "-m", "python/Cargo.toml"]);
+    build.args(["--profile", profile]);
     build
 }
 
