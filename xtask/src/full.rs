@@ -49,7 +49,6 @@ pub fn run(options: &Options) -> Outcome {
         ("fuzz", &search),
         ("models", &|| models::run(&models::Options { checker: None, all: true })),
         ("soak", &|| soak(seed)),
-        ("slow-tests", &slow_tests),
         ("reproduce", &reproduce),
         ("threads", &threads),
         ("fidelity", &|| fidelity(seed)),
@@ -71,11 +70,6 @@ pub fn run(options: &Options) -> Outcome {
 fn fidelity(seed: u32) -> Outcome {
     let (seed, scenarios) = (seed.to_string(), RANDOM_SCENARIOS.to_string());
     workspace::run(cargo().args(["xtask", "fidelity", "--random", &scenarios, "--seed", &seed]))
-}
-
-/// Runs the tests of the runtime that wait for a minute.
-fn slow_tests() -> Outcome {
-    workspace::run(cargo().args(["test", "-p", "runyard", "--tests", "--", "--ignored"]))
 }
 
 fn soak(seed: u32) -> Outcome {

@@ -8,15 +8,21 @@ use std::ffi::CString;
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Whether a thread is in the handler, which is not to be entered twice.
 static IS_HANDLING: AtomicBool = AtomicBool::new(false);
 
-/// The steps that the handler computes: some hundred microseconds, long compared with the time between two ticks.
-const STEPS: u32 = 1_000_000;
+/// The least time that the handler computes: long compared with the time between two ticks. It stays below the 10 ms for
+/// which the runtime lets a handler go on, also where this code is not optimised.
+const HANDLES_FOR: Duration = Duration::from_micros(300);
+
+/// The number of steps that take this time. The handler reads no clock, since that is in the C library.
+static HANDLER_STEPS: AtomicUsize = AtomicUsize::new(0);
 
 /// Installs a handler for a signal that computes for long under a lock, outside the C library.
 pub fn handle_slowly(signal: i32) {
+    HANDLER_STEPS.store(steps_in(HANDLES_FOR), Ordering::SeqCst);
     // SAFETY: a zeroed sigaction is valid, with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
@@ -33,10 +39,25 @@ pub fn is_handling() -> bool {
 
 extern "C" fn handler(_: i32) {
     IS_HANDLING.store(true, Ordering::SeqCst);
-    for step in 0..STEPS {
+    count_to(HANDLER_STEPS.load(Ordering::SeqCst));
+    IS_HANDLING.store(false, Ordering::SeqCst);
+}
+
+fn count_to(steps: usize) {
+    for step in 0..steps {
         black_box(step);
     }
-    IS_HANDLING.store(false, Ordering::SeqCst);
+}
+
+/// Returns a number of steps that takes `span` or longer, mostly less than twice as long.
+fn steps_in(span: Duration) -> usize {
+    let takes = |steps: &usize| {
+        let began = Instant::now();
+        count_to(*steps);
+        began.elapsed()
+    };
+    let mut sizes = (10..usize::BITS).map(|bit| 1 << bit);
+    sizes.find(|steps| takes(steps) >= span).expect("a loop takes time")
 }
 
 /// Loads a library, calls its function `double name(double)`, and unloads the library; `None` if there is none. It is
@@ -114,6 +135,9 @@ pub fn stack_left() -> usize {
 
 /// The exit code of [`fork_and_compute`]'s child.
 pub const COMPUTED: i32 = 42;
+
+/// The steps that a forked child computes: some hundred microseconds.
+const STEPS: u32 = 1_000_000;
 
 /// Makes a child by fork(2) that computes a little, calls nothing and exits. Returns the child's exit code as its
 /// parent sees it, if it has one.

@@ -34,7 +34,7 @@ pub fn run(limit: Duration, before: &[&str], name: &str, body: impl FnOnce()) ->
         return None;
     }
     let program = std::env::current_exe().unwrap();
-    let test = ["--exact", name, "--include-ignored", "--nocapture", "--test-threads=1"];
+    let test = ["--exact", name, "--nocapture", "--test-threads=1"];
     let mut command = match before {
         [] => Command::new(program),
         [first, rest @ ..] => {

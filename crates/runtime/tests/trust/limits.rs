@@ -252,7 +252,6 @@ fn a_worker_without_timers_runs_nothing() {
 
 /// Seen failing: all 1,005 threads remained.
 #[test]
-#[ignore = "waits for a minute; `cargo xtask full` runs it"]
 fn threads_that_the_last_minute_did_not_need_are_given_back() {
     if !may_have(1_200) {
         return;

@@ -240,7 +240,6 @@ fn an_affinity_races_a_pull() {
 }
 
 #[test]
-#[ignore = "takes half a minute; `cargo xtask full` runs it"]
 fn a_policy_races_a_pull() {
     explore_ways(BETWEEN_ALL_LOCKS, || {
         let mut bench = machine(2, rt_only());
@@ -336,7 +335,6 @@ fn going_offline_races_a_push() {
 }
 
 #[test]
-#[ignore = "takes more than a minute; `cargo xtask full` runs it"]
 fn going_offline_races_a_switch() {
     explore(None, || {
         let mut bench = machine(2, rt_only());
