@@ -1,8 +1,8 @@
 //! `cargo xtask full`: the checks that take too long for every change. They are a siege of an hour with each allocator,
-//! long searches, the founding experiments on real CPUs, the simulator beside the kernel, counts of instructions, the
-//! tests of the runtime with few resources, and the tests of all other people's libraries.
+//! long searches, all models, the founding experiments on real CPUs, the simulator beside the kernel, counts of
+//! instructions, the tests of the runtime with few resources, and the tests of all other people's libraries.
 //!
-//! It does not repeat the checks of `.ci/run`. Its times are for a machine without other work.
+//! Of the checks of `.ci/run` it repeats only those that are longer here. Its times are for a machine without other work.
 
 use clap::Args;
 

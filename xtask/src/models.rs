@@ -16,7 +16,7 @@ const MODELS: [(Checker, &[&str]); 3] = [
     (Checker::Shuttle, &["-p", "runyard-smp", "--test", "shuttle"]),
 ];
 
-/// The models that take half a minute and more: 34 s and 80 s of the 235 s of all together.
+/// The models that take half a minute and more.
 const LONG: [&str; 2] = ["a_policy_races_a_pull", "going_offline_races_a_switch"];
 
 /// The model checkers.

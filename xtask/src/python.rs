@@ -23,7 +23,7 @@ pub struct Options {
     /// Only build the wheel, into target/python/wheels
     #[arg(long)]
     pub build_only: bool,
-    /// Build the wheel without optimisation, in half the time
+    /// Build the wheel with the profile of tests
     #[arg(long, conflicts_with = "build_only")]
     pub debug: bool,
     /// The command that the package is compared with

@@ -2,7 +2,7 @@
 //! forks, and checks of the vector registers.
 
 use crate::os::signal;
-use crate::os::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::os::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::os::thread::Tid;
 use std::ffi::CString;
 use std::hint::black_box;
@@ -18,7 +18,7 @@ static IS_HANDLING: AtomicBool = AtomicBool::new(false);
 const HANDLES_FOR: Duration = Duration::from_micros(300);
 
 /// The number of steps that take this time. The handler reads no clock, since that is in the C library.
-static HANDLER_STEPS: AtomicUsize = AtomicUsize::new(0);
+static HANDLER_STEPS: AtomicU32 = AtomicU32::new(0);
 
 /// Installs a handler for a signal that computes for long under a lock, outside the C library.
 pub fn handle_slowly(signal: i32) {
@@ -39,25 +39,24 @@ pub fn is_handling() -> bool {
 
 extern "C" fn handler(_: i32) {
     IS_HANDLING.store(true, Ordering::SeqCst);
-    count_to(HANDLER_STEPS.load(Ordering::SeqCst));
+    compute(HANDLER_STEPS.load(Ordering::SeqCst));
     IS_HANDLING.store(false, Ordering::SeqCst);
 }
 
-fn count_to(steps: usize) {
-    for step in 0..steps {
-        black_box(step);
-    }
+/// Counts the steps, with no call of another library.
+fn compute(steps: u32) -> u32 {
+    (0..steps).fold(0, |sum, _| black_box(sum) + 1)
 }
 
 /// Returns a number of steps that takes `span` or longer, mostly less than twice as long.
-fn steps_in(span: Duration) -> usize {
-    let takes = |steps: &usize| {
+fn steps_in(span: Duration) -> u32 {
+    let takes = |steps| {
         let began = Instant::now();
-        count_to(*steps);
+        black_box(compute(steps));
         began.elapsed()
     };
-    let mut sizes = (10..usize::BITS).map(|bit| 1 << bit);
-    sizes.find(|steps| takes(steps) >= span).expect("a loop takes time")
+    let mut sizes = (10..u32::BITS).map(|bit| 1 << bit);
+    sizes.find(|&steps| takes(steps) >= span).expect("a loop takes time")
 }
 
 /// Loads a library, calls its function `double name(double)`, and unloads the library; `None` if there is none. It is
@@ -148,7 +147,7 @@ pub fn fork_and_compute() -> Option<i32> {
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            libc::_exit(if compute() == STEPS { COMPUTED } else { 1 });
+            libc::_exit(if compute(STEPS) == STEPS { COMPUTED } else { 1 });
         }
         while libc::waitpid(child, &raw mut status, 0) == -1 {
             if *libc::__errno_location() != libc::EINTR {
@@ -159,16 +158,12 @@ pub fn fork_and_compute() -> Option<i32> {
     libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status))
 }
 
-fn compute() -> u32 {
-    (0..STEPS).fold(0, |sum, _| black_box(sum) + 1)
-}
-
 /// Makes a command compute a little between fork(2) and execve(2). The hook for this is unsafe.
 pub fn compute_before_exec(command: &mut Command) -> &mut Command {
     // SAFETY: the hook only computes: it calls nothing and takes no lock.
     unsafe {
         command.pre_exec(|| {
-            black_box(compute());
+            black_box(compute(STEPS));
             Ok(())
         })
     }
