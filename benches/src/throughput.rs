@@ -39,7 +39,7 @@ const LARGE_CPUS: u64 = 4_096;
 /// A simulated machine.
 #[derive(Debug)]
 pub struct Simulation {
-    sim: Sim<'static, Counter>,
+    sim: Sim<'static>,
     counts: Rc<Counts>,
 }
 

@@ -97,12 +97,13 @@ fn wheel(folder: &Path, mut build: Command) -> Outcome<PathBuf> {
     Ok(built.path())
 }
 
-/// An environment with these packages, made if it is missing.
+/// An environment with these packages, made if it is missing. Python compiles the modules that it imports, and pip none:
+/// to compile all takes as long as to install them.
 fn environment(folder: &Path, needs: &[&str]) -> Outcome<PathBuf> {
     if !python(folder).exists() {
         workspace::run(program("python3").args(["-m", "venv"]).arg(folder))?;
     }
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"];
     workspace::run(program(python(folder)).args(pip).args(needs))?;
     Ok(folder.to_owned())
 }

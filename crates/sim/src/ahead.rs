@@ -8,7 +8,7 @@
 
 use crate::calendar::{AT_ONCE, Due};
 use crate::cpu::{Cpu, Doing};
-use crate::sim::{Observer, Sim};
+use crate::sim::Sim;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use std::hint::black_box;
@@ -43,7 +43,7 @@ impl<T: Copy> Few<T> {
     }
 }
 
-impl<O: Observer> Sim<'_, O> {
+impl Sim<'_> {
     /// Reads the data of the next events.
     #[inline(never)]
     pub(crate) fn read_ahead(&mut self) {

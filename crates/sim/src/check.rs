@@ -9,7 +9,7 @@
 
 use crate::cpu::Doing;
 use crate::program::Waiting;
-use crate::sim::{Observer, Sim, Violation};
+use crate::sim::{Sim, Violation};
 use crate::watch::{Takes, Waiter, Waste};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -36,7 +36,7 @@ pub(crate) struct Beaten {
     on: CpuId,
 }
 
-impl<O: Observer> Sim<'_, O> {
+impl Sim<'_> {
     pub(crate) fn check(&mut self) {
         self.machine.check();
         self.check_population();

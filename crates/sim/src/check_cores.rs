@@ -13,14 +13,14 @@
 
 use crate::cores::{Cores, Seen};
 use crate::cpu::Doing;
-use crate::sim::{Observer, Sim};
+use crate::sim::Sim;
 use runyard_engine::attr::Cookie;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::run_queue::{Importance, Resched};
 use runyard_engine::task::Task;
 
-impl<O: Observer> Sim<'_, O> {
+impl Sim<'_> {
     /// Reports that a CPU is idle, or forced idle.
     pub(crate) fn tell_idle(&mut self, cpu: CpuId) {
         let forced = self.machine.forced_idle(cpu);

@@ -7,7 +7,7 @@
 use crate::calendar::Due;
 use crate::cpu::{Current, Doing};
 use crate::program::{Program, Todo, Waiting};
-use crate::sim::{Observer, Sim};
+use crate::sim::Sim;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::features::Feature;
@@ -17,7 +17,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Expiry, Walk};
 use runyard_smp::machine::Work;
 
-impl<O: Observer> Sim<'_, O> {
+impl Sim<'_> {
     /// Returns whether the timer hardware of `cpu` interrupts at `at` with work to do. If there is no work, sets the
     /// hardware again.
     pub(crate) fn has_interrupt(&mut self, cpu: CpuId, at: Time) -> bool {

@@ -4,7 +4,7 @@
 //! task falls behind a waiting one between two ticks, the second tick reports it.
 
 use crate::cpu::Current;
-use crate::sim::{Observer, Sim};
+use crate::sim::Sim;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::run_queue::Expired;
@@ -13,7 +13,7 @@ use runyard_engine::task::TaskId;
 /// The number of waiting tasks that a tick examines. A tick must not walk a long queue.
 const ASKED_AT_TICK: usize = 8;
 
-impl<O: Observer> Sim<'_, O> {
+impl Sim<'_> {
     /// Explains the waits on `cpu` after a task was sent there, which `cpu` may have refused.
     #[inline]
     pub(crate) fn explain(&mut self, task: TaskId, cpu: CpuId) {

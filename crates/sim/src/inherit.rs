@@ -12,13 +12,13 @@
 //! Nice values are not inherited, as in the kernel.
 
 use crate::program::Waiting;
-use crate::sim::{Observer, Sim};
+use crate::sim::Sim;
 use runyard_engine::inherit::{Lent, Waiter};
 use runyard_engine::task::TaskId;
 use runyard_workload::objects::Awaited;
 use runyard_workload::scenario::{MutexKind, ObjectId};
 
-impl<O: Observer> Sim<'_, O> {
+impl Sim<'_> {
     /// Propagates priorities after `task` began to wait for `mutex`.
     pub(crate) fn inherit(&mut self, task: TaskId, mutex: ObjectId) {
         debug_assert_eq!(self.tasks[task.index()].waiting, Waiting::Other(Awaited::Mutex(mutex)));

@@ -32,6 +32,7 @@ use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::{self, Objects, Undone};
 use runyard_workload::scenario::{Scenario, SpecId};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The number of CPUs from which a machine does not fit into the caches, so that it pays to [read ahead](crate::ahead).
 /// For fewer CPUs that depends on other contents of the caches.
@@ -136,7 +137,7 @@ pub struct Simulated {
 
 /// A simulation.
 #[derive(Debug)]
-pub struct Sim<'s, O> {
+pub struct Sim<'s> {
     pub(crate) scenario: &'s Scenario,
     pub(crate) machine: Machine<Work<()>>,
     pub(crate) now: Time,
@@ -165,7 +166,8 @@ pub struct Sim<'s, O> {
     pub(crate) watch: Watch,
     /// The run cannot continue.
     pub(crate) stopped: bool,
-    pub(crate) observer: O,
+    /// Not a type parameter: the loop is then compiled once, here, and not in each crate that observes it.
+    pub(crate) observer: Box<dyn Observer + 's>,
     /// The machine is larger than the caches.
     pub(crate) reads_ahead: bool,
     /// The speeds of hardware threads that share a core.
@@ -193,6 +195,12 @@ pub trait Observer {
     /// Receives an invariant that did not hold after the last event.
     fn violation(&mut self, violation: &Violation) {
         let _ = violation;
+    }
+}
+
+impl fmt::Debug for dyn Observer + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
     }
 }
 
@@ -265,7 +273,7 @@ impl Effects<Work<()>> for Asked {
     }
 }
 
-impl<'s, O: Observer> Sim<'s, O> {
+impl<'s> Sim<'s> {
     /// Returns a simulation of the tasks of `scenario`, none of which has begun. `observer` receives every event.
     ///
     /// # Errors
@@ -273,8 +281,8 @@ impl<'s, O: Observer> Sim<'s, O> {
     pub fn new(
         scenario: &'s Scenario,
         options: Options,
-        observer: O,
-    ) -> Result<Sim<'s, O>, BadConfig> {
+        observer: impl Observer + 's,
+    ) -> Result<Sim<'s>, BadConfig> {
         let config = scenario.config();
         let cores = Cores::new(&config);
         let topology = config.topology;
@@ -306,7 +314,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             blocked: 0,
             watch,
             stopped: false,
-            observer,
+            observer: Box::new(observer),
             reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
             cores,
             smt: scenario.machine.smt.and_then(|busy_speed| Smt::new(busy_speed, topology)),

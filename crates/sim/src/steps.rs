@@ -6,7 +6,7 @@
 use crate::calendar::Due;
 use crate::cpu::Current;
 use crate::program::{NewProgram, StepsAtOnce, Todo, Waiting, Wakeup};
-use crate::sim::{Observer, Sim};
+use crate::sim::Sim;
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
@@ -35,7 +35,7 @@ enum Then {
     Exit,
 }
 
-impl<O: Observer> Sim<'_, O> {
+impl Sim<'_> {
     /// Advances the task on `cpu`, which executes and has completed its step.
     pub(crate) fn advance(&mut self, cpu: CpuId) {
         self.pause(cpu);
@@ -293,7 +293,7 @@ impl<O: Observer> Sim<'_, O> {
     }
 }
 
-impl<O: Observer> Sharing for Sim<'_, O> {
+impl Sharing for Sim<'_> {
     fn objects(&self) -> &Objects {
         &self.objects
     }

@@ -10,13 +10,13 @@
 //! has been unused since its period began. After [`Check::EVENTS`] events everything is verified.
 
 use crate::calendar::Due;
-use crate::sim::{Observer, Sim};
+use crate::sim::Sim;
 use crate::watch::{Check, Takes};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 use std::collections::BTreeSet;
 
-impl<O: Observer> Sim<'_, O> {
+impl Sim<'_> {
     /// Runs an event and verifies the invariants after it. Returns `false` after the last.
     #[inline(never)]
     pub(crate) fn step_checked(&mut self, at: Time, due: Due) -> bool {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     /// Asserts that the remembered state of each untouched CPU is its current state.
-    fn audit<O: Observer>(sim: &Sim<'_, O>) {
+    fn audit(sim: &Sim<'_>) {
         for (at, seen) in sim.watch.seen.iter().enumerate() {
             let cpu = CpuId::at(at);
             let housed = sim.queued_on(cpu) + sim.cpus[at].inbound as usize;

@@ -79,10 +79,10 @@ pub fn whole(
 
 /// Simulates `scenario` to its end under `observer`. It calls `stop` now and then, and returns `None` if `stop` returns
 /// `true`.
-pub(crate) fn outcome<O: Observer>(
+pub(crate) fn outcome(
     scenario: &Scenario,
     options: Options,
-    observer: O,
+    observer: impl Observer,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Outcome>, String> {
     let mut sim = Sim::new(scenario, options, observer).map_err(|error| error.to_string())?;
