@@ -97,13 +97,12 @@ fn wheel(folder: &Path, mut build: Command) -> Outcome<PathBuf> {
     Ok(built.path())
 }
 
-/// An environment with these packages, made if it is missing. Python compiles the modules that it imports, and pip none:
-/// to compile all takes as long as to install them.
+/// An environment with these packages, made if it is missing.
 fn environment(folder: &Path, needs: &[&str]) -> Outcome<PathBuf> {
     if !python(folder).exists() {
         workspace::run(program("python3").args(["-m", "venv"]).arg(folder))?;
     }
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"];
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     workspace::run(program(python(folder)).args(pip).args(needs))?;
     Ok(folder.to_owned())
 }
