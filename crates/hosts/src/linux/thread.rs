@@ -8,7 +8,7 @@ use super::ground::Ground;
 use super::kernel::{Counts, Figures, Outcome, apply};
 use crate::clock::nanos;
 use crate::play::{Asked, NewTask, Stage, World, play};
-use crate::sync::{Arc, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use rustix::io::Errno;
@@ -216,21 +216,30 @@ fn thread_name(name: &str) -> String {
 
 /// Runs a future on the calling thread, which blocks while it waits.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let unpark = Arc::new(Unpark { thread: thread::current(), is_woken: AtomicBool::new(false) });
+    let waker = Waker::from(unpark.clone());
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
             return value;
         }
-        thread::park();
+        while !unpark.is_woken.swap(false, Ordering::SeqCst) {
+            thread::park();
+        }
     }
 }
 
-struct Unpark(Thread);
+struct Unpark {
+    thread: Thread,
+    /// Whether it was woken since the last poll. The thread's token alone does not say so: all code that parks the
+    /// thread in a poll consumes that.
+    is_woken: AtomicBool,
+}
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.thread.unpark();
     }
 }

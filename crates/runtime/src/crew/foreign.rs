@@ -34,7 +34,7 @@ const ROUNDS: u32 = 6;
 /// The futex value of a lock for which threads wait, in std and glibc.
 const CONTENDED: u32 = 2;
 
-/// The futex value of std's `thread::park` while the thread is parked, as in `Runtime::block_on`: this is no lock.
+/// The futex value of std's `thread::park` while the thread is parked: this is no lock.
 const PARKED: u32 = u32::MAX;
 
 /// The inverse of the part of a CPU for waits that are perhaps not for a lock, and for reading the list of threads.

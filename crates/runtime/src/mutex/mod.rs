@@ -23,7 +23,6 @@ use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::thread;
 
 /// A mutex for tasks, and for threads that are not tasks, with priority inheritance. A task that holds it is as
 /// important as the most important of its waiters. Limits of its own groups do not throttle it if the waiters are
@@ -168,7 +167,7 @@ impl<T: ?Sized> Mutex<T> {
 
 /// Waits for a lock on the calling thread.
 fn wait_for<G>(lock: impl Future<Output = G>) -> G {
-    let waker = Unpark::this_thread();
+    let (parker, waker) = Unpark::new();
     let mut lock = pin!(lock);
     loop {
         match lock.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -178,7 +177,7 @@ fn wait_for<G>(lock: impl Future<Output = G>) -> G {
                     "a locked mutex cannot be waited for by blocking in virtual time: use `lock().await`"
                 )
             }
-            Poll::Pending => blocking(thread::park),
+            Poll::Pending => blocking(|| parker.park()),
         }
     }
 }

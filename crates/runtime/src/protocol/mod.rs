@@ -9,6 +9,7 @@ pub(crate) mod company;
 pub(crate) mod handoff;
 pub(crate) mod in_kernel;
 pub(crate) mod newcomers;
+pub(crate) mod parker;
 pub(crate) mod places;
 pub(crate) mod steering;
 pub(crate) mod turns;

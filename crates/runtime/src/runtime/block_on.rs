@@ -1,15 +1,15 @@
 //! Runs a future on a thread that is not a worker's, or on a thread in the middle of a poll. Between the polls of the
-//! future the thread is parked.
+//! future the thread waits on a word of its own, so code in a poll may park the thread as it likes.
 
 use super::context::Entered;
 use crate::os::here;
 use crate::os::sync::{Arc, OnceLock};
+use crate::protocol::parker::Parker;
 use crate::shared::Shared;
 use std::future::Future;
 use std::pin::pin;
 use std::ptr;
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
-use std::thread::{self, Thread};
 
 /// Runs a future on the calling thread until it is ready, in the context of a runtime. Before it returns, every earlier
 /// event has reached the observer, if there is one.
@@ -20,7 +20,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     );
     let _context = Entered::enter(shared);
     let _driver = shared.driver.enter();
-    let waker = Unpark::this_thread();
+    let (parker, waker) = Unpark::new();
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
@@ -28,25 +28,31 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
             shared.flush();
             return value;
         }
-        thread::park();
+        parker.park();
     }
 }
 
-/// A waker that unparks a waiting thread.
-pub(crate) struct Unpark(Thread);
+/// A waker that ends the wait of a thread.
+pub(crate) struct Unpark(Parker);
 
 /// The vtable that all `Unpark` wakers share. It is set when the first of them is made.
 static UNPARKS: OnceLock<&'static RawWakerVTable> = OnceLock::new();
 
 impl Unpark {
-    /// Returns a waker for the calling thread.
-    pub(crate) fn this_thread() -> Waker {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    /// Makes the word of a wait, and the waker that ends it.
+    pub(crate) fn new() -> (Arc<Unpark>, Waker) {
+        let word = Arc::new(Unpark(Parker::new()));
+        let waker = Waker::from(word.clone());
         UNPARKS.get_or_init(|| waker.vtable());
-        waker
+        (word, waker)
     }
 
-    /// Returns whether `waker` unparks a thread. Wakers with the same vtable behave alike.
+    /// Waits until the waker was woken since the last wait.
+    pub(crate) fn park(&self) {
+        self.0.park();
+    }
+
+    /// Returns whether `waker` ends such a wait. Wakers with the same vtable behave alike.
     pub(crate) fn is_behind(waker: &Waker) -> bool {
         UNPARKS.get().is_some_and(|&unparks| ptr::eq(unparks, waker.vtable()))
     }
@@ -54,6 +60,10 @@ impl Unpark {
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
         self.0.unpark();
     }
 }

@@ -11,7 +11,6 @@ use crate::os::sync::Arc;
 use crate::stall::Stalls;
 use crate::worker::current::without_preemption;
 use crate::worker::ring;
-use std::thread;
 
 impl Shared {
     /// Accepts no more tasks, and ends every task at its next await. It may be called twice.
@@ -32,17 +31,14 @@ impl Shared {
 
     /// Ends every task at its next await, and waits until all have ended.
     fn end_tasks(&self) {
-        self.registry.be_closer();
-        // This closes the runtime even if it is closed already: a task that ended before there was a closer no longer
-        // counts as live.
         self.close();
         while self.registry.nr_live_but_serving() > 0 {
-            thread::park();
+            self.registry.wait_for_an_end();
         }
         self.registry.close_for_servants();
         self.abort_all(true);
         while self.registry.nr_live() > 0 {
-            thread::park();
+            self.registry.wait_for_an_end();
         }
     }
 

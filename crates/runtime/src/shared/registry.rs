@@ -2,9 +2,8 @@
 
 use super::{FIRST_ROOM, Shared};
 use crate::deferred::rubbish::{Rubbish, discard};
-use crate::os::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering, lock,
-};
+use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use crate::protocol::parker::Parker;
 use crate::protocol::places::{Place, Places};
 use crate::task::{Cell, Job, Todo};
 use crate::worker::current::without_preemption;
@@ -12,7 +11,6 @@ use runyard_engine::attr::Attr;
 use runyard_engine::task::TaskId;
 use runyard_smp::machine::TaskOf;
 use std::collections::VecDeque;
-use std::thread::{self, Thread};
 
 /// Number of boxes of tasks that are over which each part keeps for a burst of spawns: at most 720 KiB, and 4 MiB with
 /// their cells.
@@ -85,8 +83,8 @@ pub(crate) struct Registry {
     closed: AtomicBool,
     /// Set when no more tasks that serve others are accepted, because no task is left to serve.
     serves_nobody: AtomicBool,
-    /// The thread that waits for the last task to end.
-    closer: OnceLock<Thread>,
+    /// The word on which the thread waits that ends the runtime, until its last task has ended.
+    closer: Parker,
 }
 
 /// The number of the next task, on a cache line apart from the fields that all threads read.
@@ -104,7 +102,7 @@ impl Registry {
             next_task: NextTask::default(),
             closed: AtomicBool::new(false),
             serves_nobody: AtomicBool::new(false),
-            closer: OnceLock::new(),
+            closer: Parker::new(),
         }
     }
 
@@ -142,9 +140,10 @@ impl Registry {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Notes that the calling thread waits for the last task to end.
-    pub(super) fn be_closer(&self) {
-        let _ = self.closer.set(thread::current());
+    /// Waits until a task has ended since the last wait. Called by the thread that ends the runtime, after
+    /// [`Registry::close`].
+    pub(super) fn wait_for_an_end(&self) {
+        self.closer.park();
     }
 
     /// Accepts no more tasks at all.
@@ -160,10 +159,8 @@ impl Registry {
 
     /// Counts a task that is over, or was refused, after it has left its part.
     fn one_less_live(&self) {
-        if self.is_closed()
-            && let Some(closer) = self.closer.get()
-        {
-            closer.unpark();
+        if self.is_closed() {
+            self.closer.unpark();
         }
     }
 
