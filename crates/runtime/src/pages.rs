@@ -24,5 +24,8 @@ struct Timers;
 #[doc = include_str!("../../../docs/guides/tests.md")]
 struct Tests;
 
+#[doc = include_str!("../../../docs/guides/fork.md")]
+struct Fork;
+
 #[doc = include_str!("../../../docs/guides/pitfalls.md")]
 struct Pitfalls;

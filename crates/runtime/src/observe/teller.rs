@@ -316,6 +316,7 @@ impl Teller {
             self.say_if_it_loses();
             for event in events.drain(..) {
                 harmless(|| self.observer.event(&event));
+                os::fork::end_child();
                 self.nr_told.fetch_add(1, Ordering::SeqCst);
             }
             self.turn();
@@ -376,7 +377,9 @@ impl Shared {
 
     /// Waits until the observer, if there is one, has received all events so far.
     pub(crate) fn flush(&self) {
-        self.observation.teller.iter().for_each(Teller::flush);
+        if !os::fork::is_child() {
+            self.observation.teller.iter().for_each(Teller::flush);
+        }
     }
 
     /// Returns whether there is an observer, which needs the times of wake-ups.

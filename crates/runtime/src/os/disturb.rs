@@ -1,9 +1,9 @@
 //! Disturbances for tests: slow signal handlers like those of other crates, a library that is loaded and unloaded,
-//! forks, and checks of the vector registers.
+//! children of each kind, and checks of the vector registers.
 
-use crate::os::signal;
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::os::thread::Tid;
+use crate::os::{fork, signal};
 use std::ffi::CString;
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
@@ -132,41 +132,92 @@ pub fn stack_left() -> usize {
     std::ptr::from_ref(&here).addr() - lowest.addr()
 }
 
-/// The exit code of [`fork_and_compute`]'s child.
-pub const COMPUTED: i32 = 42;
-
-/// The steps that a forked child computes: some hundred microseconds.
-const STEPS: u32 = 1_000_000;
-
-/// Makes a child by fork(2) that computes a little, calls nothing and exits. Returns the child's exit code as its
-/// parent sees it, if it has one.
-pub fn fork_and_compute() -> Option<i32> {
-    let mut status = 0;
-    // SAFETY: the child calls nothing that is forbidden in the child of a multi-threaded process: it computes and
-    // exits. The parent waits for its own child, and the kernel writes the status to a valid place.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            libc::_exit(if compute(STEPS) == STEPS { COMPUTED } else { 1 });
-        }
-        while libc::waitpid(child, &raw mut status, 0) == -1 {
-            if *libc::__errno_location() != libc::EINTR {
-                return None;
-            }
-        }
-    }
-    libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status))
+/// The way in which a child with a copy of the memory is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Birth {
+    /// By fork(2) of the C library.
+    Fork,
+    /// By the system call clone(2), of which the C library does not learn.
+    Clone,
 }
 
-/// Makes a command compute a little between fork(2) and execve(2). The hook for this is unsafe.
-pub fn compute_before_exec(command: &mut Command) -> &mut Command {
-    // SAFETY: the hook only computes: it calls nothing and takes no lock.
-    unsafe {
-        command.pre_exec(|| {
-            black_box(compute(STEPS));
-            Ok(())
-        })
+/// Makes a child. Returns `None` in the child, and the child's process id in its parent.
+///
+/// # Panics
+/// If the kernel refuses the child.
+#[must_use]
+pub fn fork(birth: Birth) -> Option<i32> {
+    // SAFETY: the callers are tests, whose children call the C library only as it allows them to.
+    let child = unsafe {
+        match birth {
+            Birth::Fork => libc::fork(),
+            Birth::Clone => libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32,
+        }
+    };
+    assert!(child >= 0, "{birth:?}: {}", std::io::Error::last_os_error());
+    (child > 0).then_some(child)
+}
+
+/// The bytes of the stack of a child that shares its parent's memory.
+const CHILD_STACK: usize = 256 << 10;
+
+/// Makes a child that has the memory of its parent, which waits, as vfork(2) does. It has a stack of its own, runs
+/// `body` and exits with the result. Returns its process id.
+///
+/// # Panics
+/// If the kernel refuses the child.
+#[must_use]
+pub fn vfork<F: FnMut() -> i32>(mut body: F) -> i32 {
+    extern "C" fn run<F: FnMut() -> i32>(body: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `vfork` passes a pointer to its closure, which lives until the child is over.
+        exit_at_once(unsafe { (*body.cast::<F>())() })
     }
+    let mut stack = vec![0_u128; CHILD_STACK / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the calling thread waits until the child has left the memory, so nobody else uses the closure and the
+    // stack meanwhile.
+    let child = unsafe {
+        libc::clone(run::<F>, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut body).cast())
+    };
+    assert!(child > 0, "{}", std::io::Error::last_os_error());
+    child
+}
+
+/// Ends the process without its destructors.
+pub fn exit_at_once(code: i32) -> ! {
+    // SAFETY: the call takes only a number.
+    unsafe { libc::_exit(code) }
+}
+
+/// Waits for the end of a child. Returns its exit code, or the negative number of the signal that ended it.
+///
+/// # Panics
+/// If it is no child of this process.
+#[must_use]
+pub fn status_of(child: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: the kernel writes the status to a valid place.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
+        let error = std::io::Error::last_os_error();
+        assert_eq!(error.kind(), std::io::ErrorKind::Interrupted, "{error}");
+    }
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -libc::WTERMSIG(status) }
+}
+
+/// Makes a command run `hook` between fork(2) and execve(2).
+pub fn before_exec(command: &mut Command, mut hook: impl FnMut() + Send + Sync + 'static) {
+    // SAFETY: the callers are tests, whose hooks allocate and compute. The C library's allocator can do so in a child.
+    unsafe {
+        command.pre_exec(move || {
+            hook();
+            Ok(())
+        });
+    }
+}
+
+/// Pretends from now on that the kernel refuses a page that it clears in a child. Called before the first runtime.
+pub fn refuse_wiping() {
+    fork::IS_REFUSED.store(true, Ordering::SeqCst);
 }
 
 /// The vector registers: room for the largest set of any supported machine.

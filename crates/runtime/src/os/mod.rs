@@ -34,6 +34,8 @@ mod code;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
 pub(crate) mod disturb;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod fork;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
 pub(crate) mod futex;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
 mod pages;
@@ -60,7 +62,7 @@ mod portable;
 pub(crate) use portable::bell;
 #[cfg(not(all(target_os = "linux", not(runyard_portable))))]
 pub(crate) use portable::{
-    barrier, disturb, futex, pages, signal, stack, symbols, tasks, thread, timer,
+    barrier, disturb, fork, futex, pages, signal, stack, symbols, tasks, thread, timer,
 };
 
 /// Whether threads can be stopped on this system at all.

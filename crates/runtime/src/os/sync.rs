@@ -19,7 +19,10 @@ pub(crate) use std::sync::mpsc;
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard, OnceLock,
-    atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence},
+    atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        compiler_fence,
+    },
     mpsc::{Receiver, channel},
 };
 

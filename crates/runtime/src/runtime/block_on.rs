@@ -2,8 +2,8 @@
 //! future the thread waits on a word of its own, so code in a poll may park the thread as it likes.
 
 use super::context::Entered;
-use crate::os::here;
 use crate::os::sync::{Arc, OnceLock};
+use crate::os::{self, here};
 use crate::protocol::parker::Parker;
 use crate::shared::Shared;
 use std::future::Future;
@@ -18,6 +18,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
         !here::is_paused(),
         "a future cannot be blocked on in virtual time, because that waits in real time; await it"
     );
+    os::fork::refuse_in_child("a future cannot be blocked on");
     let _context = Entered::enter(shared);
     let _driver = shared.driver.enter();
     let (parker, waker) = Unpark::new();
@@ -48,7 +49,11 @@ impl Unpark {
     }
 
     /// Waits until the waker was woken since the last wait.
+    ///
+    /// # Panics
+    /// In a child of fork, where nobody would wake it.
     pub(crate) fn park(&self) {
+        os::fork::refuse_in_child("a thread cannot wait for a future");
         self.0.park();
     }
 

@@ -459,7 +459,8 @@ impl Builder {
     /// start. Only [the signal](Builder::signal) of the runtime is always unmasked in workers.
     ///
     /// # Panics
-    /// If the operating system refuses a thread. The threads that were started have ended by then.
+    /// If the operating system refuses a thread, or in a child of fork ([`BuildError::Forked`]). The threads that were
+    /// started have ended by then.
     /// [`Builder::try_build`] returns the refusal as an error.
     #[must_use]
     #[track_caller]
@@ -494,6 +495,9 @@ impl Builder {
         self.cores = self.cores(&mut cpus[..ours]);
         let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
         let driver = mem::take(&mut self.driver).open(preempts).map_err(BuildError::Driver)?;
+        if !os::fork::begin() {
+            return Err(BuildError::Forked);
+        }
         let shared = Arc::new(Shared::new(cpus, preempts, self, driver));
         shared.start()?;
         Ok(Runtime { handle: Handle { shared }, cpu_latency, has_ended: false })
@@ -520,6 +524,9 @@ pub enum BuildError {
     Timer,
     /// The operating system refuses a resource of tokio's driver (`Builder::enable_tokio`, with the feature `tokio`).
     Driver(io::Error),
+    /// The process is a child of fork, and its parent had a runtime when it forked: locks of that runtime may be held
+    /// by threads that the child does not have.
+    Forked,
 }
 
 impl From<Refusal> for BuildError {
@@ -547,6 +554,9 @@ impl fmt::Display for BuildError {
             BuildError::Timer => f.write_str(
                 "a runtime cannot start: the kernel refuses more timers (RLIMIT_SIGPENDING)",
             ),
+            BuildError::Forked => f.write_str(
+                "a runtime cannot start: this process is a child of fork, and a runtime lived in its parent",
+            ),
         }
     }
 }
@@ -555,7 +565,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             BuildError::Thread(error) | BuildError::Driver(error) => Some(error),
-            BuildError::Timer => None,
+            BuildError::Timer | BuildError::Forked => None,
         }
     }
 }
@@ -565,6 +575,7 @@ impl From<BuildError> for io::Error {
         let kind = match &error {
             BuildError::Thread(error) | BuildError::Driver(error) => error.kind(),
             BuildError::Timer => io::ErrorKind::WouldBlock,
+            BuildError::Forked => io::ErrorKind::Unsupported,
         };
         io::Error::new(kind, error)
     }

@@ -62,6 +62,9 @@ impl Runtime {
     /// Ends the runtime on another thread, and waits at most `longest` for that thread.
     fn end_without(&mut self, longest: Duration) {
         self.has_ended = true;
+        if os::fork::is_child() {
+            return;
+        }
         let ended = end_elsewhere(&self.handle.shared, self.cpu_latency.take());
         if !longest.is_zero() && !may_not_wait(&self.handle.shared) {
             // No value is ever sent; the channel is closed.
@@ -72,7 +75,8 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if self.has_ended {
+        // A child of fork has no thread that could end.
+        if self.has_ended || os::fork::is_child() {
             return;
         }
         let shared = &self.handle.shared;

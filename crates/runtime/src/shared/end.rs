@@ -67,6 +67,7 @@ impl Shared {
         self.observation.teller.iter().for_each(Teller::end);
         self.forget_boxes();
         self.serve_late();
+        os::fork::end();
     }
 
     /// Frees the boxes of tasks that are over, because they refer to the runtime.

@@ -518,6 +518,7 @@ impl Shared {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        os::fork::refuse_in_child("a task cannot be spawned");
         let id = self.registry.next_id();
         self.note_place(id, Location::caller());
         let bequeaths = new.bequeaths();

@@ -416,12 +416,12 @@ impl Cell {
         self.used.store(FINAL | known.max(used.0), Ordering::Release);
     }
 
-    /// Wakes the task, unless it is awake or over.
+    /// Wakes the task, unless it is awake or over. In a child of fork the task does not exist.
     pub(crate) fn wake(&self) {
         if self.shared.paused.is_none() && self.is_polled_here() {
             return self.seat.wake_in_poll();
         }
-        if !self.shared.admits(self) {
+        if os::fork::is_child() || !self.shared.admits(self) {
             return;
         }
         without_preemption(|| {

@@ -502,6 +502,7 @@ impl Worker {
             self.shared.empty_bin_a_little(cpu);
             self.in_poll.store(true, Ordering::Relaxed);
             self.clocked(now, || crate::task::current::with_task(cell, || os::future::run(cell)));
+            os::fork::end_child();
             self.in_poll.store(false, Ordering::Relaxed);
         }
         self.set_preempt_count(1);

@@ -77,9 +77,12 @@ impl Worker {
         self.shared.slot(self.cpu()).calls(self.id)
     }
 
-    /// Returns whether this thread is called, and does not wait for the end of the poll.
+    /// Returns whether this thread is called, and does not wait for the end of the poll. In a child of fork the call was
+    /// for the parent's thread.
     fn is_called_now(&self) -> bool {
-        self.is_called() && !(self.owns() && self.may_end_first(os::thread::now()))
+        self.is_called()
+            && !os::fork::is_child()
+            && !(self.owns() && self.may_end_first(os::thread::now()))
     }
 
     /// Returns whether this worker's poll has only just begun, and no real-time task waits.
@@ -108,6 +111,9 @@ impl Worker {
     /// Reacts to the doorbell, in the signal handler. `deaf_to` are the signals that could not have interrupted this
     /// thread.
     pub(crate) fn rung(&self, at_unsafe_point: bool, deaf_to: Signals) {
+        if os::fork::is_child() {
+            return;
+        }
         self.shared.crew.keeper.somebody_runs();
         self.note_place();
         let now = os::thread::now();

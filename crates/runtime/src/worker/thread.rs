@@ -51,9 +51,10 @@ impl Worker {
     }
 
     /// Runs `section`, which is going to block in the kernel, without the slot, and queues for one after it. It runs
-    /// with the slot if that cannot be given away. A section inside another one is part of the outer one.
+    /// with the slot if that cannot be given away. A section inside another one is part of the outer one. In a child of
+    /// fork there is no other thread that could have the slot.
     pub(crate) fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
-        if self.is_in_section() {
+        if self.is_in_section() || os::fork::is_child() {
             return section();
         }
         let count = self.preempt_count.load(Ordering::Relaxed);
@@ -153,6 +154,10 @@ struct Blocking<'a> {
 impl Drop for Blocking<'_> {
     fn drop(&mut self) {
         let Blocking { worker, count, halted } = *self;
+        if os::fork::is_child() {
+            // It was made in the section, and goes on with the poll: there is nothing to wait for.
+            return worker.set_preempt_count(count);
+        }
         worker.set_preempt_count(count + 1);
         worker.section.store(section::OUTSIDE, Ordering::SeqCst);
         if count == 0 && !worker.owns() {

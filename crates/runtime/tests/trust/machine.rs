@@ -1,13 +1,11 @@
-//! Effects of the machine on a thread that is stopped anywhere: on its stack, its registers, its waits, and on
-//! processes that are forked from it.
+//! Effects of the machine on a thread that is stopped anywhere: on its stack, its registers and its waits.
 
 use crate::child::within;
 use crate::common::{ms, signal_everybody, spin, under_a_storm, workers};
 use nix::sys::signal::Signal;
 use nix::time::ClockId;
-use runyard::{Runtime, blocking, spawn, time, trial};
+use runyard::{Runtime, trial};
 use std::hint::black_box;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -112,53 +110,5 @@ fn h14_who_is_stopped_goes_on_when_its_turn_comes_and_not_before() {
         interrupter.join().unwrap();
         let times = trial::interruptions();
         assert!(times > 100, "{times} interruptions");
-    });
-}
-
-#[test]
-fn h27_a_task_forks_and_its_child_computes() {
-    within(ms(60_000), "machine::h27_a_task_forks_and_its_child_computes", || {
-        let runtime = workers(2);
-        under_a_storm(|| {
-            let tasks = (0..4).map(|nth| {
-                runtime.spawn(async move {
-                    for _ in 0..10 {
-                        let fork = trial::fork_and_compute;
-                        let code = if nth % 2 == 0 { fork() } else { blocking(fork) };
-                        assert_eq!(code, Some(trial::COMPUTED));
-                        time::sleep(Duration::from_micros(100)).await;
-                    }
-                })
-            });
-            for task in tasks.collect::<Vec<_>>() {
-                runtime.block_on(task).unwrap();
-            }
-        });
-        runtime.block_on(async { spawn(async { spin(ms(3)) }).await.unwrap() });
-    });
-}
-
-#[test]
-fn h27_a_task_starts_programs_with_and_without_code_before() {
-    within(ms(60_000), "machine::h27_a_task_starts_programs_with_and_without_code_before", || {
-        let runtime = workers(2);
-        under_a_storm(|| {
-            let tasks = (0..4).map(|nth| {
-                runtime.spawn(async move {
-                    for _ in 0..10 {
-                        let mut command = Command::new("echo");
-                        if nth % 2 == 0 {
-                            trial::compute_before_exec(&mut command);
-                        }
-                        let output = command.arg("well").output().unwrap();
-                        assert!(output.status.success(), "{}", output.status);
-                        assert_eq!(output.stdout, b"well\n");
-                    }
-                })
-            });
-            for task in tasks.collect::<Vec<_>>() {
-                runtime.block_on(task).unwrap();
-            }
-        });
     });
 }

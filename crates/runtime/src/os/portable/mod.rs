@@ -14,6 +14,7 @@ pub(crate) mod barrier;
 #[cfg(feature = "tokio")]
 pub(crate) mod bell;
 pub(crate) mod disturb;
+pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod pages;
 pub(crate) mod signal;
