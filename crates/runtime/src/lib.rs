@@ -80,7 +80,8 @@ pub use runyard_engine::limits::BadLimit;
 pub use runyard_engine::task::TaskId;
 pub use runyard_engine::time::{Nanos, Time};
 pub use snapshot::{
-    Counts, CpuSnapshot, GroupSnapshot, OldestWait, Preemptions, Snapshot, TaskSnapshot, TaskState,
+    Counts, CpuSnapshot, DeafThread, GroupSnapshot, OldestWait, Preemptions, Snapshot,
+    TaskSnapshot, TaskState,
 };
 pub use stall::{NoBacktrace, StallBacktrace, StallReport};
 pub use task::builder::{

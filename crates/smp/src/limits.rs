@@ -101,6 +101,15 @@ impl<W: Controlled> Machine<W> {
         self.groups.is_there(group) && queue.rq.charge_unpicked(now, group, span)
     }
 
+    /// Reduces the debts of a group and of those above it, each to the budget of one period: for CPU time that the host
+    /// could not keep the group from using. A group that was removed has none.
+    pub fn forgive(&self, now: Time, cpu: CpuId, group: GroupId) {
+        let mut queue = lock(&self.cpus[cpu.index()].queue);
+        if self.groups.is_there(group) {
+            queue.rq.forgive(now, group);
+        }
+    }
+
     /// Returns the groups, as run queues see them.
     #[must_use]
     pub fn groups(&self) -> &impl Pools {

@@ -1,8 +1,10 @@
-//! Work of the C library and the kernel for a task: child processes, and names of hosts.
+//! Work of the C library and the kernel for a task: child processes of each kind, names of hosts, and signal masks.
 
 use super::all;
 use crate::draws::Draws;
-use runyard::spawn;
+use nix::sys::signal::SigSet;
+use runyard::trial::{Birth, before_exec, exit_at_once, fork, status_of};
+use runyard::{blocking, spawn};
 use std::io::{Read, Write};
 use std::net::ToSocketAddrs;
 use std::process::{Command, Stdio};
@@ -40,6 +42,58 @@ pub async fn names(mut draws: Draws) {
             let found: Vec<_> = found.collect();
             let ours = |at: &std::net::SocketAddr| at.port() == port && at.ip().is_loopback();
             assert!(!found.is_empty() && found.iter().all(ours), "{found:?}");
+        })
+    };
+    all((0..tasks).map(turn).collect::<Vec<_>>()).await;
+}
+
+/// Computes and allocates a little. Returns the same number always.
+fn sum() -> i32 {
+    (0..50).map(|nth| vec![1_i32; nth].iter().sum::<i32>()).sum::<i32>() % 101
+}
+
+/// Makes children by fork that compute, allocate and exit.
+pub async fn forks(mut draws: Draws) {
+    let tasks = draws.within(1, 3);
+    let turn = |_| {
+        let waits = draws.within(0, 1) == 1;
+        spawn(async move {
+            let child = || match fork(Birth::Fork) {
+                None => exit_at_once(sum()),
+                Some(child) => status_of(child),
+            };
+            let status = if waits { blocking(child) } else { child() };
+            assert_eq!(status, sum(), "a child computes as its parent does");
+        })
+    };
+    all((0..tasks).map(turn).collect::<Vec<_>>()).await;
+}
+
+/// Starts programs with code before their exec that computes and allocates.
+pub async fn hooks(mut draws: Draws) {
+    let tasks = draws.within(1, 3);
+    let turn = |_| {
+        spawn(async move {
+            let mut command = Command::new("true");
+            before_exec(&mut command, || assert_eq!(sum(), sum()));
+            assert!(command.status().expect("it starts").success());
+        })
+    };
+    all((0..tasks).map(turn).collect::<Vec<_>>()).await;
+}
+
+/// Blocks all signals in polls that compute, and mostly leaves them blocked.
+pub async fn deaf(mut draws: Draws) {
+    let tasks = draws.within(1, 3);
+    let turn = |_| {
+        let (rounds, mends) = (draws.within(1, 400), draws.within(0, 3) == 0);
+        spawn(async move {
+            let before = SigSet::thread_get_mask().expect("a thread has a mask");
+            SigSet::all().thread_block().expect("a thread may block signals");
+            assert!((0..rounds).all(|_| sum() == sum()));
+            if mends {
+                before.thread_set_mask().expect("a thread may unblock signals");
+            }
         })
     };
     all((0..tasks).map(turn).collect::<Vec<_>>()).await;

@@ -243,6 +243,16 @@ impl Pool {
         self.used += i128::from(used);
     }
 
+    /// Reduces a debt that exceeds one quota to that: the budget of the next period is still lost.
+    pub fn forgive(&mut self, now: Time) {
+        self.refill(now);
+        let excess = -self.part.quota.0.cast_signed() - self.left;
+        if excess > 0 {
+            self.left += excess;
+            self.granted += i128::from(excess);
+        }
+    }
+
     /// Notes that the CPU no longer waits for budget.
     pub fn forget(&mut self, cpu: CpuId) {
         self.note_throttled(cpu, false);
@@ -415,6 +425,20 @@ mod tests {
         grant.charge(Nanos(4 * MS));
         let _ = pool.give_back(Time(103 * MS), grant);
         assert_eq!(drain(&mut pool, 103 * MS), 7 * MS);
+        pool.check(Nanos::ZERO);
+    }
+
+    #[test]
+    fn of_a_debt_that_is_forgiven_one_quota_is_left() {
+        let mut pool = pool(10, 0);
+        pool.charge(Time(MS), Nanos(14 * MS));
+        pool.forgive(Time(2 * MS));
+        assert_eq!(drain(&mut pool, 100 * MS), 6 * MS, "a debt below a quota stays");
+        pool.charge(Time(150 * MS), Nanos(500 * MS));
+        pool.forgive(Time(160 * MS));
+        assert_eq!(drain(&mut pool, 200 * MS), 0, "one quota is owed");
+        assert_eq!(drain(&mut pool, 300 * MS), 10 * MS);
+        assert_eq!(pool.used(), Nanos(530 * MS), "the use itself is not forgotten");
         pool.check(Nanos::ZERO);
     }
 

@@ -122,6 +122,15 @@ impl<P, G: Pools> RunQueue<P, G> {
         exhausted
     }
 
+    /// Reduces the debts of a group and of those above it, each to one quota.
+    pub fn forgive(&mut self, now: Time, group: GroupId) {
+        let mut next = group;
+        while next != GroupId::ROOT {
+            self.groups.with_pool(next, self.cpu, |pool| pool.forgive(now));
+            next = self.groups.parent(next);
+        }
+    }
+
     /// Applies a change of the limit of a group: the budget that this CPU had of the old limit
     /// lapses, and the old limit throttles no task any more.
     pub fn renew_limit(&mut self, now: Time, group: GroupId) -> Resched {

@@ -21,15 +21,16 @@ use crate::crew::rescue::Rescue;
 use crate::crew::slotless;
 use crate::crew::standing::Standing;
 use crate::os;
-use crate::os::sync::{Arc, AtomicBool, AtomicI32, AtomicU32, Ordering};
+use crate::os::sync::{Arc, AtomicBool, AtomicI32, AtomicU32, Mutex, Ordering, lock};
 use crate::os::thread::{SHORTEST_SLICE, Tid};
 use crate::protocol::handoff::{Doing, WorkerId};
 use crate::shared::Shared;
+use crate::task::Cell;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 
 /// The time between two checks of the owners while a task runs.
-const BUSY_INTERVAL: Nanos = Nanos::from_millis(1);
+pub(crate) const BUSY_INTERVAL: Nanos = Nanos::from_millis(1);
 /// The time between two checks while no task runs. The first tick of a task ends it.
 const IDLE_INTERVAL: Nanos = Nanos::from_millis(100);
 
@@ -56,6 +57,13 @@ pub(crate) struct Keeper {
     nr_wanting: AtomicU32,
     /// The number of threads that are stopped in the middle of foreign code.
     nr_stopped: AtomicU32,
+    /// The number of threads that do not answer ([`crate::worker`]).
+    nr_deaf: AtomicU32,
+    /// The first of them with the task that it polls, until the maker has told of it.
+    first_deaf: Mutex<Option<(Tid, Arc<Cell>)>>,
+    has_been_deaf: AtomicBool,
+    /// Whether the kernel gives a thread its nice value back, by a try on another thread.
+    may_renice: AtomicBool,
 }
 
 impl Keeper {
@@ -67,6 +75,10 @@ impl Keeper {
             nr_ready: AtomicU32::new(0),
             nr_wanting: AtomicU32::new(0),
             nr_stopped: AtomicU32::new(0),
+            nr_deaf: AtomicU32::new(0),
+            first_deaf: Mutex::new(None),
+            has_been_deaf: AtomicBool::new(false),
+            may_renice: AtomicBool::new(false),
         }
     }
 
@@ -121,6 +133,37 @@ impl Keeper {
     /// Returns how many threads are stopped in the middle of foreign code.
     pub(crate) fn nr_stopped(&self) -> usize {
         self.nr_stopped.load(Ordering::SeqCst) as usize
+    }
+
+    /// Counts one more thread that does not answer, or one less. May be called in a signal handler.
+    pub(crate) fn count_deaf(&self, is_deaf: bool) {
+        if is_deaf {
+            self.nr_deaf.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.nr_deaf.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns how many threads do not answer.
+    pub(crate) fn nr_deaf(&self) -> u32 {
+        self.nr_deaf.load(Ordering::SeqCst)
+    }
+
+    /// Notes the first thread that does not answer, and its task.
+    pub(crate) fn note_first_deaf(&self, deaf: impl FnOnce() -> Option<(Tid, Arc<Cell>)>) {
+        if !self.has_been_deaf.swap(true, Ordering::SeqCst) {
+            *lock(&self.first_deaf) = deaf();
+        }
+    }
+
+    /// Takes the first thread that did not answer, and its task.
+    pub(crate) fn take_first_deaf(&self) -> Option<(Tid, Arc<Cell>)> {
+        lock(&self.first_deaf).take()
+    }
+
+    /// Returns whether a thread whose nice value is raised can have its old one back.
+    pub(crate) fn may_renice(&self) -> bool {
+        self.may_renice.load(Ordering::Relaxed)
     }
 
     /// Notes that the keeper or the maker has started.
@@ -213,6 +256,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     os::signal::listen_to_nothing();
     os::thread::be_exact();
     os::thread::set_slice(Some(SHORTEST_SLICE));
+    shared.crew.keeper.may_renice.store(os::thread::may_renice(), Ordering::Relaxed);
     let mut looks = Looks::new(shared);
     if os::thread::is_blocked(os::thread::current()).is_none() {
         eprintln!(
@@ -337,6 +381,11 @@ fn watch(
         return;
     }
     if !watched.waits(worker.tid(), (owner.0, doing)) {
+        if doing == Doing::Foreign
+            && let Some(seen) = watched.seen
+        {
+            shared.listen_for(cpu, &worker, seen.used);
+        }
         return worker.look_at_owner(watched.ran);
     }
     if doing == Doing::Own {

@@ -201,7 +201,9 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         shared.let_in(shared.nr_spares());
         give_back(shared, &mut surplus, &mut ending);
         shared.empty_bins();
+        ending.extend(shared.crew.threads.take_leaving());
         shared.crew.threads.reap(&mut ending);
+        shared.say_if_deaf();
         if signal_is_ours && !os::signal::is_ours(shared.signal) {
             signal_is_ours = false;
             eprintln!(

@@ -167,8 +167,9 @@ impl Looks {
     /// Checks the workers whose check is due.
     pub(crate) fn look(&mut self, shared: &Shared, now: Time) {
         self.in_polls.look(shared, &shared.crew.slotless.in_polls, |worker| {
-            if worker.use_without_slot(now).ran > NEXT_TO_NOTHING {
-                worker.stop_if_it_runs();
+            let Used { ran, all, .. } = worker.use_without_slot(now);
+            if ran > NEXT_TO_NOTHING {
+                worker.stop_if_it_runs(all);
             }
         });
         if now.since(self.looked_at_sections) < INTERVAL_OF_SECTIONS {
@@ -177,11 +178,11 @@ impl Looks {
         self.looked_at_sections = now;
         let many = std::mem::take(&mut self.used_in_sections) > MANY_WAITS;
         self.in_sections.look(shared, &shared.crew.slotless.in_sections, |worker| {
-            let Used { ran, is_exhausted } = worker.use_without_slot(now);
+            let Used { ran, all, is_exhausted } = worker.use_without_slot(now);
             self.used_in_sections += ran;
             let allowed = if many || is_exhausted { NEXT_TO_NOTHING } else { A_WAIT };
             if ran > allowed {
-                worker.stop_if_it_runs();
+                worker.stop_if_it_runs(all);
             }
         });
     }
@@ -206,10 +207,12 @@ impl Round {
     }
 }
 
-/// The CPU time that a thread without a slot used since the last check, and whether its group has no budget left.
+/// The CPU time that a thread without a slot used since the last check and in all, and whether its group has no budget
+/// left.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     ran: Nanos,
+    all: Nanos,
     is_exhausted: bool,
 }
 
@@ -269,7 +272,7 @@ impl Worker {
     /// Charges the time that this thread used without a slot since the last call.
     fn use_without_slot(&self, now: Time) -> Used {
         let Some(used) = os::thread::cpu_time(self.tid()) else {
-            return Used { ran: Nanos::ZERO, is_exhausted: false };
+            return Used { ran: Nanos::ZERO, all: Nanos::ZERO, is_exhausted: false };
         };
         // The task that is picked next on this thread does not pay for this time again.
         self.reading.renew(used);
@@ -278,16 +281,31 @@ impl Worker {
         let ran = if os::thread::KNOWS_CPU_TIME { used.0.saturating_sub(paid) } else { 0 };
         let ran = Nanos(ran);
         let (machine, group) = (&self.shared.machine, self.without_slot.group());
-        Used { ran, is_exhausted: machine.charge_unpicked(now, self.cpu(), group, ran) }
+        let is_exhausted = machine.charge_unpicked(now, self.cpu(), group, ran);
+        Used { ran, all: used, is_exhausted }
     }
 
-    /// Rings this thread, which runs without a slot, unless it waits by now.
-    fn stop_if_it_runs(&self) {
+    /// Reduces the debt of the group of this thread, whose poll no signal could end, to the budget of one period.
+    pub(crate) fn forgive(&self) {
+        let (machine, now) = (&self.shared.machine, os::thread::now());
+        let group = self.without_slot.group();
+        if machine.groups().is_limited(group) {
+            self.use_without_slot(now);
+            machine.forgive(now, self.cpu(), group);
+        }
+    }
+
+    /// Rings this thread, which runs without a slot and has used this much CPU time in all, unless it waits by now.
+    fn stop_if_it_runs(&self, used: Nanos) {
+        if self.is_deaf() {
+            return;
+        }
         // Without /proc the state is not known, and the timer on the CPU clock has to suffice.
         let waits = || os::thread::is_blocked(self.tid()).unwrap_or(true);
         if !self.wants_slot() && !waits() {
             self.hear_in_section();
             os::signal::ring(self.tid(), self.shared.signal);
+            self.await_answer(used);
         }
     }
 }

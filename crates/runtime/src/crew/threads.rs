@@ -8,10 +8,12 @@
 //!
 //! Invariant: a worker has a thread, or is vacant, or is held by the caller that is about to start its thread.
 
+use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
 use crate::protocol::handoff::WorkerId;
 use crate::runtime::Hooks;
 use crate::worker::Worker;
+use crate::worker::current::without_preemption;
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle, ThreadId};
 
@@ -37,6 +39,8 @@ pub(crate) struct Threads {
     vacant: Mutex<Vec<Arc<Worker>>>,
     /// Workers that were spares of a slot and are needed at none.
     pool: Mutex<Vec<WorkerId>>,
+    /// Workers whose threads end by themselves.
+    leaving: Mutex<List<Arc<Worker>>>,
 }
 
 impl Threads {
@@ -51,6 +55,7 @@ impl Threads {
             nr_running: AtomicUsize::new(0),
             vacant: Mutex::default(),
             pool: Mutex::new(Vec::with_capacity(most)),
+            leaving: Mutex::default(),
         }
     }
 
@@ -102,6 +107,19 @@ impl Threads {
         }
     }
 
+    /// Notes that the thread of a worker, which calls this, is about to end.
+    pub(crate) fn leaves(&self, id: WorkerId) {
+        let worker = self.worker(id);
+        let mut leaving = lock(&self.leaving);
+        worker.into_iter().for_each(|worker| leaving.push(worker));
+    }
+
+    /// Takes the workers whose threads end by themselves.
+    pub(crate) fn take_leaving(&self) -> Vec<Arc<Worker>> {
+        let leaving = without_preemption(|| std::mem::take(&mut *lock(&self.leaving)));
+        leaving.into_iter().collect()
+    }
+
     /// Returns how many threads there are.
     pub(crate) fn nr_running(&self) -> usize {
         self.nr_running.load(Ordering::Relaxed)
@@ -147,6 +165,7 @@ impl Threads {
         threads.into_values().for_each(join);
         // These workers own the runtime, which owns them: this breaks the cycle.
         lock(&self.vacant).clear();
+        drop(self.take_leaving());
     }
 }
 

@@ -215,6 +215,17 @@ pub fn before_exec(command: &mut Command, mut hook: impl FnMut() + Send + Sync +
     }
 }
 
+/// Gives away the rights of the calling thread alone, for ever: the other threads keep theirs.
+///
+/// # Panics
+/// If the kernel refuses.
+pub fn drop_rights_of_thread() {
+    const NOBODY: libc::uid_t = 65_534;
+    // SAFETY: the call takes only numbers. The C library would change all threads.
+    let set = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
 /// Pretends from now on that the kernel refuses a page that it clears in a child. Called before the first runtime.
 pub fn refuse_wiping() {
     fork::IS_REFUSED.store(true, Ordering::SeqCst);

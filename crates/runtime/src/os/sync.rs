@@ -20,11 +20,14 @@ pub(crate) use std::sync::mpsc;
 pub(crate) use std::sync::{
     Mutex, MutexGuard, OnceLock,
     atomic::{
-        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-        compiler_fence,
+        AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
     },
     mpsc::{Receiver, channel},
 };
+
+/// Only the sign of a forked child needs it.
+#[cfg(all(not(loom), target_os = "linux", not(runyard_portable)))]
+pub(crate) use std::sync::atomic::AtomicPtr;
 
 #[cfg(loom)]
 pub(crate) use loom::thread::yield_now;

@@ -140,6 +140,32 @@ fn set_slack(nanos: libc::c_ulong) {
     }
 }
 
+/// Returns the nice value of a thread of this process. May be called in a signal handler.
+pub(crate) fn nice(thread: Tid) -> Option<i32> {
+    // SAFETY: the call takes only numbers. The kernel returns 20 less the nice value, or a negative error.
+    let answer = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, thread.0) };
+    (answer > 0).then(|| 20 - answer as i32)
+}
+
+/// Gives a thread of this process another nice value. Returns the value before; `None` if the kernel refuses. May be
+/// called in a signal handler.
+pub(crate) fn renice(thread: Tid, to: i32) -> Option<i32> {
+    let before = nice(thread)?;
+    // SAFETY: the call takes only numbers.
+    let set = unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, thread.0, to) };
+    (set == 0).then_some(before)
+}
+
+/// Returns whether a thread whose nice value was raised can have the old one back (`RLIMIT_NICE`, `CAP_SYS_NICE`), by a
+/// try on a thread of its own.
+pub(crate) fn may_renice() -> bool {
+    let is_back = || {
+        let own = current();
+        renice(own, 19).is_some_and(|before| renice(own, before).is_some())
+    };
+    std::thread::Builder::new().spawn(is_back).is_ok_and(|thread| thread.join().unwrap_or(false))
+}
+
 /// The shortest slice that the kernel gives (`__setparam_fair` of Linux 6.18). A thread with this slice gets a CPU at
 /// once beside busy threads with longer slices, otherwise when those end (`PREEMPT_SHORT`, since Linux 6.12).
 pub(crate) const SHORTEST_SLICE: Nanos = Nanos::from_micros(100);

@@ -6,10 +6,10 @@
 //! ```text
 //!  any thread request: word |= PENDING. It depends on the word before:
 //!                       FOREIGN -> signal the owner     ASLEEP -> wake the owner
-//!                       FOREIGN and DEAF -> nothing     ASLEEP and DRIVES -> ring the driver's bell
+//!                       FOREIGN and UNRUNG -> nothing   ASLEEP and DRIVES -> ring the driver's bell
 //!  owner     enter:   FOREIGN, unless PENDING;   fall asleep: ASLEEP, unless PENDING
 //!            leave:   clears both and PENDING, unless the slot was taken; then it schedules
-//!            be deaf: DEAF;   hear again: clears DEAF; then it checks PENDING
+//!            be unrung: UNRUNG; be rung again: clears UNRUNG; then it checks PENDING
 //!            drive:   DRIVES, unless PENDING, with ASLEEP if it waits; leave, as above
 //!            in the handler, within a no-preempt section:  PENDING, if something is due
 //!            in the handler or at the end of a no-preempt section, if PENDING or something is due:
@@ -54,7 +54,7 @@ const FOREIGN: u64 = 1 << 62;
 /// The owner waits to be woken.
 const ASLEEP: u64 = 1 << 61;
 /// The owner runs foreign code that our signals must not interrupt. It checks for requests when that is over.
-const DEAF: u64 = 1 << 60;
+const UNRUNG: u64 = 1 << 60;
 /// The owner has no task and is in tokio's driver, which calls foreign code.
 const DRIVES: u64 = 1 << 59;
 
@@ -142,6 +142,13 @@ impl Slot {
         self.word.load(Ordering::SeqCst) & (PENDING | FOREIGN) == PENDING
     }
 
+    /// Returns whether `worker` owns the slot, runs foreign code, and was asked to schedule by a signal.
+    pub(crate) fn is_rung(&self, worker: WorkerId) -> bool {
+        let word = self.word.load(Ordering::SeqCst);
+        let rung = word & (PENDING | FOREIGN | UNRUNG) == PENDING | FOREIGN;
+        rung && owner(word) == worker
+    }
+
     /// Returns whether the owner sleeps, or is about to sleep.
     pub(crate) fn is_asleep(&self) -> bool {
         self.word.load(Ordering::SeqCst) & ASLEEP != 0
@@ -166,7 +173,7 @@ impl Slot {
     /// Asks the owner to schedule.
     pub(crate) fn request(&self) -> Ring {
         let old = self.word.fetch_or(PENDING, Ordering::SeqCst);
-        match old & (PENDING | FOREIGN | ASLEEP | DEAF) {
+        match old & (PENDING | FOREIGN | ASLEEP | UNRUNG) {
             FOREIGN => Ring::Signal(owner(old)),
             ASLEEP if old & DRIVES != 0 => Ring::Bell(owner(old)),
             ASLEEP => {
@@ -209,14 +216,14 @@ impl Slot {
         self.change(|word| (owner(word) == worker).then_some(word | FOREIGN));
     }
 
-    /// Stops signals to `worker` until [`Slot::hear_again`]. Does nothing if it does not own the slot.
-    pub(crate) fn be_deaf(&self, worker: WorkerId) {
-        self.change(|word| (owner(word) == worker).then_some(word | DEAF));
+    /// Stops signals to `worker` until [`Slot::be_rung_again`]. Does nothing if it does not own the slot.
+    pub(crate) fn be_unrung(&self, worker: WorkerId) {
+        self.change(|word| (owner(word) == worker).then_some(word | UNRUNG));
     }
 
     /// Allows signals to `worker` again; it then checks whether it is called. Does nothing if it does not own the slot.
-    pub(crate) fn hear_again(&self, worker: WorkerId) {
-        self.change(|word| (owner(word) == worker).then_some(word & !DEAF));
+    pub(crate) fn be_rung_again(&self, worker: WorkerId) {
+        self.change(|word| (owner(word) == worker).then_some(word & !UNRUNG));
     }
 
     /// Marks that the owner is about to sleep, in tokio's driver if it `drives`. Returns the value that [`Slot::bed`]
@@ -435,14 +442,14 @@ mod models {
     }
 
     #[test]
-    fn who_was_deaf_is_told_or_sees_it() {
+    fn who_was_not_rung_is_told_or_sees_it() {
         loom::model(|| {
             let world = World::new();
             assert!(world.slot.enter(T));
-            world.slot.be_deaf(T);
+            world.slot.be_unrung(T);
             let other = world.clone();
             let requester = thread::spawn(move || other.request());
-            world.slot.hear_again(T);
+            world.slot.be_rung_again(T);
             let sees = world.slot.calls(T);
             let ring = requester.join().unwrap();
             assert!(sees || ring == Ring::Signal(T), "the owner is rung unless it saw the request");

@@ -168,7 +168,7 @@ mod models {
         /// Wakes a worker that sleeps, as the thread that left the wheel.
         fn see_to_it(&self) -> bool {
             // A change that changes nothing: loads of two words have no order in the model.
-            self.slot.hear_again(WorkerId(0));
+            self.slot.be_rung_again(WorkerId(0));
             self.slot.is_asleep() && self.slot.request() == Ring::Wake
         }
     }

@@ -92,7 +92,9 @@ impl Runtime {
     }
 
     /// Returns whether tasks are stopped in the middle of their polls. That is so on Linux, unless preemption is
-    /// [switched off](Builder::preempt) or the kernel refuses a resource that it needs.
+    /// [switched off](Builder::preempt) or the kernel refuses a resource that it needs. It is `false` for a time while a
+    /// worker cannot be asked for its CPU, because a task has blocked the runtime's signal on its thread
+    /// ([`Snapshot::deaf`](crate::Snapshot::deaf)).
     ///
     /// Without preemption a task keeps its CPU until its next await, even while it blocks in the kernel. It gives its
     /// CPU away only in [`blocking`](crate::blocking). A function of [`spawn_blocking`](crate::spawn_blocking) then has
@@ -105,7 +107,7 @@ impl Runtime {
     /// ```
     #[must_use]
     pub fn preempts(&self) -> bool {
-        self.handle.shared.preempts
+        self.handle.shared.preempts_everywhere()
     }
 
     /// Returns whether tasks with different [cookies](Builder::cookies) are kept apart.

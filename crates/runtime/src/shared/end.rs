@@ -55,6 +55,7 @@ impl Shared {
         // Servants end first, because the maker starts workers.
         let servants = self.crew.take_servants();
         servants.into_iter().for_each(threads::join);
+        self.say_if_deaf();
         for cpu in self.machine.config().topology.iter() {
             ring(self, cpu);
         }

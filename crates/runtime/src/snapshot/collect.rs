@@ -10,7 +10,9 @@
 //!
 //! Rejected: to stop all CPUs for a moment. Then tasks would pay the cost of a snapshot, and not its caller.
 
-use super::{Counts, CpuSnapshot, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState};
+use super::{
+    Counts, CpuSnapshot, DeafThread, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState,
+};
 use crate::group::{Group, WeakGroup};
 use crate::os;
 use crate::os::list::List;
@@ -136,7 +138,18 @@ impl Shared {
             ended: ended.into(),
             threads: self.crew.threads.nr_running(),
             stopped_threads,
+            deaf: self.deaf_threads(),
         }
+    }
+
+    fn deaf_threads(&self) -> Vec<DeafThread> {
+        let deaf = self.crew.threads.workers().filter(|worker| worker.is_deaf());
+        deaf.filter_map(|worker| {
+            let cell = worker.cell_of_poll()?;
+            let (task, name) = (cell.id, cell.name().map(str::to_owned));
+            Some(DeafThread { thread: worker.tid().0, task, name })
+        })
+        .collect()
     }
 
     /// Searches the tasks of these cells, until all were found or the last round is over.
@@ -249,7 +262,8 @@ impl Shared {
             }
         };
         for worker in self.crew.threads.workers() {
-            let see = |task: &Task<Job>| add(list, task, TaskState::InKernel);
+            let state = if worker.is_deaf() { TaskState::Deaf } else { TaskState::InKernel };
+            let see = |task: &Task<Job>| add(list, task, state);
             without_preemption(|| worker.look_in_kernel(see));
         }
         let see = |task: &Task<Job>| add(list, task, TaskState::AwaitsThread);

@@ -60,6 +60,8 @@ pub struct Snapshot {
     pub stopped_threads: usize,
     /// The task that has waited longest for a CPU, if any waits.
     pub oldest_wait: Option<OldestWait>,
+    /// The kernel threads that cannot be asked for their CPU, because a task has blocked the runtime's signal there.
+    pub deaf: Vec<DeafThread>,
 }
 
 /// Counters that only grow. Those of a task count since it was spawned, and those of a CPU count all tasks that ran
@@ -145,6 +147,8 @@ pub enum TaskState {
     Blocked,
     /// Its poll blocks in the kernel, and other tasks have its CPU.
     InKernel,
+    /// Its poll runs on a thread that [cannot be asked](DeafThread) for its CPU, and other tasks have that.
+    Deaf,
     /// It waits for a kernel thread, because the system refuses more.
     AwaitsThread,
     /// It changed from one of these states to another, and was not found.
@@ -163,6 +167,20 @@ pub struct GroupSnapshot {
     /// to another group takes its totals along, except the CPU time. That is the time which tasks used while they were
     /// in the group, as in [`Group::usage`](crate::Group::usage).
     pub counts: Counts,
+}
+
+/// A kernel thread that cannot be asked for its CPU until its poll is over.
+///
+/// Other tasks have its CPU of the runtime, and the kernel gives it one of its own. Its group is charged for that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeafThread {
+    /// The kernel's number of the thread.
+    pub thread: i32,
+    /// The task that it polls.
+    pub task: TaskId,
+    /// The task's name, if it has one.
+    pub name: Option<String>,
 }
 
 /// The task that has waited longest for a CPU.
@@ -197,6 +215,7 @@ impl TaskState {
             TaskState::Stopped => "stopped",
             TaskState::Blocked => "blocked",
             TaskState::InKernel => "in-kernel",
+            TaskState::Deaf => "deaf",
             TaskState::AwaitsThread => "awaits-thread",
             TaskState::Moving => "moving",
         }

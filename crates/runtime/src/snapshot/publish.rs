@@ -137,12 +137,13 @@ impl Snapshot {
 
 impl TaskState {
     /// All states.
-    const ALL: [TaskState; 7] = [
+    const ALL: [TaskState; 8] = [
         TaskState::Running,
         TaskState::Waiting,
         TaskState::Stopped,
         TaskState::Blocked,
         TaskState::InKernel,
+        TaskState::Deaf,
         TaskState::AwaitsThread,
         TaskState::Moving,
     ];

@@ -25,6 +25,14 @@ impl fmt::Display for Snapshot {
             let (task, cpu, waits) = (wait.task, wait.cpu, seconds(wait.waits));
             writeln!(f, "oldest wait: {task} {name} on CPU {cpu}, for {waits} s")?;
         }
+        for deaf in &self.deaf {
+            let name = deaf.name.as_deref().unwrap_or("-");
+            writeln!(
+                f,
+                "thread {} cannot be asked for its CPU: {} {name}",
+                deaf.thread, deaf.task
+            )?;
+        }
         writeln!(f)?;
         self.cpus_shown().fmt(f)?;
         if !self.groups.is_empty() {

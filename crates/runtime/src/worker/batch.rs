@@ -508,9 +508,7 @@ impl Worker {
         member: &mut Member,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
         let Open { cpu, batches, batch, now, .. } = *open;
-        while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
-            self.come_back();
-        }
+        self.leave_poll();
         batches.company.note_poll(NO_POLL);
         // Until here, a thread that takes the slot reads this, if the batch was closed before.
         self.polling.store(u64::MAX, Ordering::Relaxed);

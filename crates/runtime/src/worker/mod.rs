@@ -10,6 +10,7 @@
 pub(crate) mod batch;
 mod beside;
 pub(crate) mod current;
+mod hearing;
 mod idle;
 pub(crate) mod newcomers;
 mod picture;
@@ -37,6 +38,7 @@ use crate::protocol::steering::Steering;
 use crate::shared::{KickNow, Shared};
 use crate::stall::PollClock;
 use crate::task::{Cell, Job, Todo};
+use hearing::Hearing;
 use idle::Found;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
@@ -177,6 +179,8 @@ pub(crate) struct Worker {
     blocks_at: AtomicU32,
     /// (a) Written by the thread that takes its slot, while it blocks, and by the thread that gives it one.
     pub(crate) without_slot: WithoutSlot,
+    /// (a) Whether it answers when it is asked for its CPU.
+    hearing: Hearing,
     /// (o) The signals that the thread blocks outside handlers, as far as is known.
     deaf_to: AtomicU64,
     /// (a) The CPUs to which the thread is bound for the poll that it is in the middle of, if that task has an
@@ -233,6 +237,7 @@ impl Worker {
             computes_at: AtomicU64::new(0),
             blocks_at: AtomicU32::new(0),
             without_slot: WithoutSlot::new(),
+            hearing: Hearing::new(),
             deaf_to: AtomicU64::new(0),
             bound: Mutex::new(None),
             is_bound: AtomicBool::new(false),
@@ -348,7 +353,11 @@ impl Worker {
             }
         };
         let (Left::Preempted(from) | Left::Lost(from)) = left else { return (Prev::Idle, None) };
-        let polled = self.end_batch_left(cpu, &shared.worker(from).expect(ALIVE));
+        if let Some(handed) = self.take_handed() {
+            return handed;
+        }
+        let from = shared.worker(from).expect(ALIVE);
+        let polled = self.end_batch_left(cpu, &from);
         match left {
             Left::Drove(_) => unreachable!("a worker in the driver had no task"),
             Left::Preempted(worker) => {
@@ -397,6 +406,7 @@ impl Worker {
                 None => {}
             }
             waits_for_threads = false;
+            let Ok(next) = self.hand_on(next) else { return };
             let Some((id, Job { cell, todo })) = next else {
                 let found = if self.take_some(cpu) { Found::Asked } else { self.idle(cpu) };
                 if found == Found::NoSlot {
@@ -449,9 +459,7 @@ impl Worker {
         let company = self.shared.batches(cpu).map(|it| &it.company);
         company.into_iter().for_each(|company| company.note_poll(now.0));
         let polled = self.run_foreign(now, &cell, enters);
-        while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
-            self.come_back();
-        }
+        self.leave_poll();
         self.polling.store(u64::MAX, Ordering::Relaxed);
         self.unbind();
         self.note_poll(&cell, polled);
@@ -512,7 +520,12 @@ impl Worker {
     /// Notes the end of a poll, if the task was `polled`.
     fn note_poll(&self, cell: &Cell, polled: bool) {
         if polled {
-            cell.note_light(!self.has_blocked.load(Ordering::Relaxed));
+            let has_blocked = self.has_blocked.load(Ordering::Relaxed);
+            cell.note_light(!has_blocked);
+            // A thread that was deaf has lost its slot in this poll.
+            if has_blocked {
+                self.mend_hearing();
+            }
         }
         let guards = self.guards.load(Ordering::Relaxed);
         if guards != 0 {
@@ -618,6 +631,16 @@ impl Worker {
         compiler_fence(Ordering::SeqCst);
         self.preempt_count.store(count, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Leaves the code of a task at the end of a poll. When this returns the worker owns a slot, or the runtime is over.
+    fn leave_poll(&self) {
+        while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
+            if self.mend_hearing() {
+                self.forgive();
+            }
+            self.come_back();
+        }
     }
 
     /// Queues for a slot, when the thread is back in the runtime's code: its slot was taken or given away while the

@@ -114,6 +114,7 @@ impl Worker {
         if os::fork::is_child() {
             return;
         }
+        self.has_heard();
         self.shared.crew.keeper.somebody_runs();
         self.note_place();
         let now = os::thread::now();
@@ -121,7 +122,7 @@ impl Worker {
         let slot = self.shared.slot(self.cpu());
         if self.preempt_count.load(Ordering::Relaxed) > 0 {
             if !slot.belongs_to(self.id) || self.waits_in_section() {
-                // It goes on without a slot, or deaf: it is asked again when it has used some more CPU time.
+                // It goes on without a slot, or unrung: it is asked again when it has used some more CPU time.
                 self.stop_when_it_runs();
             } else if !self.is_to_look(now) {
                 return;
@@ -171,7 +172,7 @@ impl Worker {
             if self.is_in_section() {
                 // There is no spare: it waits with its slot, as a section does that begins without a spare.
                 self.wait_quietly();
-                self.shared.slot(self.cpu()).be_deaf(self.id);
+                self.shared.slot(self.cpu()).be_unrung(self.id);
                 return self.stop_when_it_runs();
             }
         }
@@ -290,6 +291,7 @@ impl Worker {
     /// Resets the fields before a thread is started for this worker: observations of an earlier thread do not apply to
     /// it.
     pub(super) fn begin_anew(&self) {
+        self.hearing.begin_anew();
         self.goes_on_until.store(0, Ordering::SeqCst);
         self.used.store(0, Ordering::SeqCst);
         self.waits.store(0, Ordering::SeqCst);
@@ -341,6 +343,7 @@ impl Worker {
         if self.shared.is_over() || !self.shared.preempts {
             return false;
         }
+        self.note_answer();
         if self.owns() { self.park() } else { self.park_without_slot() }
     }
 

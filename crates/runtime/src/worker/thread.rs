@@ -66,7 +66,7 @@ impl Worker {
         self.stop_when_it_runs();
         let given = count == 0 && self.owns() && self.shared.take_slot(self.cpu(), self.id);
         if !given {
-            self.shared.slot(self.cpu()).be_deaf(self.id);
+            self.shared.slot(self.cpu()).be_unrung(self.id);
         }
         self.blocks_at.store(count, Ordering::Relaxed);
         let _end = Blocking { worker: self, count, halted };
@@ -116,7 +116,7 @@ impl Worker {
     pub(crate) fn hear_in_section(&self) {
         if self.change_section(section::WAITS, section::COMPUTES) {
             // This is for a section that could not give its slot away.
-            self.shared.slot(self.cpu()).hear_again(self.id);
+            self.shared.slot(self.cpu()).be_rung_again(self.id);
         }
     }
 
@@ -165,7 +165,7 @@ impl Drop for Blocking<'_> {
             worker.shared.slot(worker.cpu()).enter_all_the_same(worker.id);
         } else {
             // Requests that came meanwhile are handled when the section ends.
-            worker.shared.slot(worker.cpu()).hear_again(worker.id);
+            worker.shared.slot(worker.cpu()).be_rung_again(worker.id);
         }
         worker.arm(os::thread::now());
         worker.go_on_clock(halted);

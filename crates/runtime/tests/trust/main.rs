@@ -9,6 +9,7 @@
 mod common;
 
 mod child;
+mod deaf;
 mod foreign_code;
 mod leaks;
 mod limits;

@@ -85,6 +85,21 @@ pub(crate) fn exactly(wait: impl FnOnce()) {
 /// Does nothing: waits keep their exactness.
 pub(crate) fn be_exact() {}
 
+/// Returns `None`: the nice value of a thread is not known.
+pub(crate) fn nice(_thread: Tid) -> Option<i32> {
+    None
+}
+
+/// Refuses to change the nice value of a thread.
+pub(crate) fn renice(_thread: Tid, _to: i32) -> Option<i32> {
+    None
+}
+
+/// Returns that no thread can have its nice value back.
+pub(crate) fn may_renice() -> bool {
+    false
+}
+
 /// Refuses to reserve CPU time for a thread.
 ///
 /// # Errors

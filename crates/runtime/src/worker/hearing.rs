@@ -1,0 +1,280 @@
+//! Threads that do not answer (R-3). A task may block the runtime's signal on its thread, as the idiom of signalfd does.
+//! Then nothing stops the thread: its CPU is lost for everybody, and its group's limit does not hold.
+//!
+//! ```text
+//!  HEARS ---> MARKED   the keeper: it was asked, has used 10 ms of CPU time since, and its handler has not begun
+//!  MARKED --> DEAF     the keeper has made its nice value 19 and has taken its slot
+//!  MARKED --> HEARS    the keeper could not take the slot
+//!  DEAF ----> HEARS    the thread: its poll is over, and the signal is unblocked; or its handler has begun
+//! ```
+//!
+//! A deaf thread goes on with its poll without a slot, like one that returns from the kernel: it is charged, and asks for
+//! a slot at the end. It has a low nice value if the kernel would give it back the old one, which is tried when the
+//! runtime starts. If the kernel refuses that later, the thread hands its slot on as soon as its poll is over, and ends.
+//!
+//! Its group owes the CPU time of the deaf poll, at most the budget of one period: a group with a limit of 10 % would
+//! otherwise stand still for nine times as long as that poll.
+//!
+//! Rejected:
+//!
+//! * To read the mask at the end of each poll: a system call for each.
+//! * To catch `pthread_sigmask`: programs make the system call too.
+//! * To count wall-clock time: a thread without a CPU does not answer either.
+//!
+//! Invariant: only the keeper leaves HEARS and MARKED, and only the thread leaves DEAF.
+
+use super::{UNSET, Worker};
+use crate::crew::keeper::BUSY_INTERVAL;
+use crate::deferred::rubbish::{Rubbish, discard};
+use crate::os;
+use crate::os::sync::{AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
+use crate::shared::Shared;
+use crate::task::Job;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::run_queue::Prev;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+
+/// The CPU time after which a thread is deaf that was asked and has not answered. In long system calls the
+/// signal waits as well. Few of those compute for longer, and a thread that is wrongly taken for deaf loses only its slot.
+const UNANSWERED: Nanos = Nanos::from_millis(10);
+
+/// The lowest nice value, by which a deaf thread leaves the CPU to others.
+const LOWEST: i32 = 19;
+
+/// Stands for no nice value.
+const UNCHANGED: i32 = i32::MAX;
+
+mod state {
+    pub(super) const HEARS: u32 = 0;
+    pub(super) const MARKED: u32 = 1;
+    pub(super) const DEAF: u32 = 2;
+}
+
+/// A task that a worker was about to poll or to resume when it handed its slot on.
+type Handed = (Prev<Job>, Option<TaskId>);
+
+/// Whether a thread answers when it is asked for its CPU.
+///
+/// Legend of access: `(w)` written by this thread, read by the keeper; `(k)` used by the keeper only; `(a)` as the field
+/// says.
+#[derive(Debug)]
+pub(crate) struct Hearing {
+    /// (w) The number of times that it answered: the handler began, or a section ended with a request.
+    answers: AtomicU64,
+    /// (k) The number of answers and the begin of the poll when it was first seen to be asked, and its CPU time then.
+    asked: AtomicU64,
+    asked_in: AtomicU64,
+    used: AtomicU64,
+    /// (a) One of [`state`].
+    state: AtomicU32,
+    /// (a) The nice value that it had before it was lowered. Written by the keeper while MARKED, by the thread while DEAF.
+    nice: AtomicI32,
+    /// (a) The task that the owner before it handed on.
+    handed: Mutex<Option<Handed>>,
+    /// (w) Whether the kernel refused to give it its nice value back.
+    is_stuck: AtomicU32,
+}
+
+impl Hearing {
+    pub(super) fn new() -> Hearing {
+        Hearing {
+            answers: AtomicU64::new(0),
+            asked: AtomicU64::new(u64::MAX),
+            asked_in: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            state: AtomicU32::new(state::HEARS),
+            nice: AtomicI32::new(UNCHANGED),
+            handed: Mutex::new(None),
+            is_stuck: AtomicU32::new(0),
+        }
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Prepares for a new thread.
+    pub(super) fn begin_anew(&self) {
+        self.is_stuck.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Worker {
+    /// Notes that this thread answers a request.
+    pub(super) fn note_answer(&self) {
+        let answers = &self.hearing.answers;
+        answers.store(answers.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Notes that the handler has begun: the thread hears, also if it did not before.
+    pub(super) fn has_heard(&self) {
+        self.note_answer();
+        if self.is_deaf() {
+            self.hear();
+        }
+    }
+
+    /// Returns whether this thread does not hear requests.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.hearing.state.load(Ordering::SeqCst) == state::DEAF
+    }
+
+    /// Checks a thread that was asked for its CPU and has used this much CPU time by now: asks again if it has not
+    /// answered for some time, and marks it as deaf if that has not helped. Called by the keeper.
+    pub(crate) fn await_answer(&self, used: Nanos) {
+        let hearing = &self.hearing;
+        let (answers, poll) =
+            (hearing.answers.load(Ordering::Relaxed), self.began.load(Ordering::Relaxed));
+        let is_new = hearing.asked.swap(answers, Ordering::Relaxed) != answers
+            || hearing.asked_in.swap(poll, Ordering::Relaxed) != poll;
+        if is_new {
+            return hearing.used.store(used.0, Ordering::Relaxed);
+        }
+        let since = used.0.saturating_sub(hearing.used.load(Ordering::Relaxed));
+        if since >= UNANSWERED.0 {
+            self.deafen();
+        } else if since >= UNANSWERED.0 / 2 {
+            // It may have answered before it was seen to be asked, in a section that goes on.
+            os::signal::ring(self.tid(), self.shared.signal);
+        }
+    }
+
+    /// Notes that this thread is not asked for anything now. Called by the keeper.
+    pub(crate) fn awaits_no_answer(&self) {
+        self.hearing.asked.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Returns whether this thread has not handled its own timer, which was due at the keeper's last check already.
+    fn has_overdue_timer(&self) -> bool {
+        let armed = self.armed.load(Ordering::Relaxed);
+        armed != UNSET && Time(armed) + BUSY_INTERVAL <= os::thread::now()
+    }
+
+    fn deafen(&self) {
+        let (shared, hearing) = (&self.shared, &self.hearing);
+        let take = |cpu| shared.slot(cpu).has_spares(1) && shared.take_slot(cpu, self.id);
+        if self.is_deaf() {
+            // It got a slot since, at the end of a section.
+            if self.owns() {
+                take(self.cpu());
+            }
+            return;
+        }
+        if !hearing.change(state::HEARS, state::MARKED) {
+            return;
+        }
+        if shared.crew.keeper.may_renice() {
+            let before = os::thread::renice(self.tid(), LOWEST);
+            hearing.nice.store(before.unwrap_or(UNCHANGED), Ordering::SeqCst);
+        }
+        let is_marked = if self.owns() { take(self.cpu()) } else { self.is_in_poll() };
+        if is_marked {
+            shared.crew.keeper.count_deaf(true);
+            shared.crew.keeper.note_first_deaf(|| Some((self.tid(), self.cell_of_poll()?)));
+            hearing.state.store(state::DEAF, Ordering::SeqCst);
+            shared.crew.maker.call();
+        } else {
+            shared.crew.maker.order();
+            self.give_nice_back();
+            hearing.state.store(state::HEARS, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns whether the thread is in the code of a task. If its poll ends at this moment, it sees that it is marked.
+    fn is_in_poll(&self) -> bool {
+        self.in_poll.load(Ordering::SeqCst)
+    }
+
+    /// Gives this thread its nice value back, unless its task has changed that.
+    fn give_nice_back(&self) {
+        let before = self.hearing.nice.swap(UNCHANGED, Ordering::SeqCst);
+        if before == UNCHANGED || os::thread::nice(self.tid()) != Some(LOWEST) {
+            return;
+        }
+        if os::thread::renice(self.tid(), before).is_none() {
+            self.hearing.is_stuck.store(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Notes that this thread hears again. Called by the thread.
+    fn hear(&self) {
+        if self.hearing.change(state::DEAF, state::HEARS) {
+            self.give_nice_back();
+            self.shared.crew.keeper.count_deaf(false);
+        }
+    }
+
+    /// Unblocks the signal at the end of a poll in which this thread was deaf. Returns whether it was.
+    pub(super) fn mend_hearing(&self) -> bool {
+        // Pairs with the keeper's mark and its question whether the thread is in a poll.
+        fence(Ordering::SeqCst);
+        while self.hearing.state.load(Ordering::SeqCst) == state::MARKED {
+            std::thread::yield_now();
+        }
+        let was_deaf = self.is_deaf();
+        if was_deaf {
+            self.deaf_to.store(os::signal::listen_to(self.shared.signal), Ordering::Relaxed);
+            self.hear();
+        }
+        was_deaf
+    }
+
+    /// Hands the slot to a spare, with the task that this worker was about to poll or to resume, if its thread cannot
+    /// have its nice value back: then the thread ends. Returns the task otherwise.
+    pub(super) fn hand_on(&self, next: Option<(TaskId, Job)>) -> Result<Option<(TaskId, Job)>, ()> {
+        if self.hearing.is_stuck.load(Ordering::Relaxed) == 0 {
+            return Ok(next);
+        }
+        let slot = self.shared.slot(self.cpu());
+        let Some(spare) = slot.take_spare().and_then(|spare| self.shared.worker(spare)) else {
+            self.shared.crew.maker.order();
+            return Ok(next);
+        };
+        let handed = match next {
+            Some((id, job)) => (Prev::Preempted(job), Some(id)),
+            None => (Prev::Idle, None),
+        };
+        *lock(&spare.hearing.handed) = Some(handed);
+        self.retires.store(true, Ordering::SeqCst);
+        self.shared.crew.threads.leaves(self.id);
+        let is_handed = slot.hand_over(self.id, spare.id);
+        assert!(is_handed, "a slot is not taken in its owner's own code");
+        spare.baton.grant();
+        Err(())
+    }
+
+    /// Returns the task that the owner before this worker handed on, if it did.
+    pub(super) fn take_handed(&self) -> Option<Handed> {
+        lock(&self.hearing.handed).take()
+    }
+}
+
+impl Shared {
+    /// Checks whether the owner of a slot answers, which runs a task's code and has used this much CPU time: another
+    /// thread may have asked it, or its own timer. Called by the keeper.
+    pub(crate) fn listen_for(&self, cpu: CpuId, worker: &Worker, used: Nanos) {
+        if self.slot(cpu).is_rung(worker.id) || worker.has_overdue_timer() {
+            worker.await_answer(used);
+        } else {
+            worker.awaits_no_answer();
+        }
+    }
+
+    /// Returns whether tasks are stopped in the middle of their polls now, on each worker.
+    pub(crate) fn preempts_everywhere(&self) -> bool {
+        self.preempts && self.crew.keeper.nr_deaf() == 0
+    }
+
+    /// Says once that a thread is deaf, with the name of its task. Called by the maker.
+    pub(crate) fn say_if_deaf(&self) {
+        let Some((thread, cell)) = self.crew.keeper.take_first_deaf() else { return };
+        let name = cell.name().map_or_else(|| format!("{}", cell.id), str::to_owned);
+        eprintln!(
+            "runyard: thread {} does not let signal {} through in the poll of task {name}: the poll goes on without a \
+             CPU of the runtime, at nice {LOWEST} if that can be undone; then the runtime unblocks the signal",
+            thread.0, self.signal
+        );
+        discard(Rubbish::Cell(cell));
+    }
+}
