@@ -2,11 +2,11 @@
 //! host.
 //!
 //! The kernel counts the time for which each CPU was idle (`/proc/stat`), and the CPU time of this process. Others had
-//! the rest. Stolen time is a part of it. Only the CPUs that this process may use count: what happens on the others takes
+//! the rest. Stolen time is a part of it. Only the CPUs that this process may use count: use of the other CPUs takes
 //! nothing from it. The CPU time of child processes counts as that of others.
 //!
-//! Idle time is taken and not busy time, since most kernels only sample who is busy, at each tick. Somebody who runs for
-//! some hundred microseconds whenever this process changes threads is rarely seen then. The unit of the file is 10 ms a
+//! Idle time is taken and not busy time, since most kernels only sample the running thread, at each tick. A thread that
+//! runs for some hundred microseconds whenever this process changes threads is rarely seen then. The unit of the file is 10 ms a
 //! CPU, so spans of half a second and more are measured to some 2 % of the CPUs.
 
 use crate::clock::process_cpu_time;
@@ -118,7 +118,7 @@ cpu2 999 0 30 800 0 2 2 1 0 0
         while Instant::now() < end {}
         let used = process_cpu_time().saturating_sub(span.own);
         let others = span.others().expect("a machine that runs tests counts");
-        // Nothing is known of what others do meanwhile; but all together have no more than all CPUs.
+        // Others may do anything meanwhile, but all together have no more than all CPUs.
         let own = used.0 as f64 / (span.began.elapsed().as_nanos() as f64 * span.cpus.len() as f64);
         assert!(own > 0.0 && others + own < 1.1, "{others} {own}");
     }
