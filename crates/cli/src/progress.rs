@@ -1,9 +1,10 @@
 //! The progress of a command, for a person that waits. A terminal on standard error gets a bar. Elsewhere a command
-//! with many runs prints a line now and then, for a log.
+//! with many runs prints a line now and then, for a log, and an experiment tells its present work.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::stderr::say;
+use runyard_labs::Progress;
 use std::io::{IsTerminal as _, stderr};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -108,6 +109,9 @@ impl RunsProgress {
     }
 }
 
+/// The time between two lines of an experiment. The user has to see at least each two seconds that it goes on.
+const BETWEEN_STEPS: Duration = Duration::from_millis(1_500);
+
 /// A thread that shows how long some work has taken. Dropping it removes the display.
 #[derive(Debug)]
 pub(crate) struct Shown {
@@ -125,6 +129,29 @@ pub(crate) fn of_wall_time(duration: Option<Nanos>) -> Shown {
 /// Shows work of unknown length.
 pub(crate) fn of(what: &'static str) -> Shown {
     Shown::new(move || bar(None, "{spinner} {msg}, {elapsed}").with_message(what))
+}
+
+/// Shows the present work of an experiment and the time left: a line that changes on a terminal, otherwise line after line.
+pub(crate) fn of_experiment(title: String, progress: Progress) -> Shown {
+    let terminal = stderr().is_terminal();
+    let (over, is_over) = mpsc::channel::<()>();
+    let goes_on = move |time| is_over.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+    let show = move || {
+        let text = || format!("{title}: {}", progress.text());
+        if terminal && goes_on(PATIENCE) {
+            let Passing(bar) = &Passing(bar(None, "{spinner} {msg}"));
+            while goes_on(TICK) {
+                bar.set_message(text());
+                bar.tick();
+            }
+        } else if !terminal {
+            while goes_on(BETWEEN_STEPS) {
+                say(text());
+            }
+        }
+        progress.take_messages().iter().for_each(say);
+    };
+    Shown { over: Some(over), thread: Some(thread::spawn(show)) }
 }
 
 impl Shown {

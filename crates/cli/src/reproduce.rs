@@ -6,12 +6,14 @@ use crate::exit::Done;
 use crate::folder::takes_files;
 use crate::interrupt;
 use crate::output;
+use crate::progress;
 use clap::{Args, ValueEnum};
 use runyard_hosts::Failure;
 use runyard_hosts::stderr::say;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_labs::{
-    Claims, Length, Reproduced, greedy_timers, hard_limits, idle_balance, latency_nice, rt_migrate,
+    Claims, Length, Progress, Reproduced, greedy_timers, hard_limits, idle_balance, latency_nice,
+    rt_migrate,
 };
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -30,6 +32,9 @@ pub(crate) struct Arguments {
     /// original on `sim`, also with other assumptions where the original is silent; 5 on `live`.
     #[arg(long)]
     soak: bool,
+    /// Exit with code 1 also if a claim was not judged, because others used the CPUs.
+    #[arg(long)]
+    strict: bool,
     /// Print only the claims, as JSON on standard output.
     #[arg(long)]
     json: bool,
@@ -56,7 +61,7 @@ enum Host {
 }
 
 /// Runs an experiment.
-type Run = fn(Length) -> Result<Reproduced, Failure>;
+type Run = fn(Length, &Progress) -> Result<Reproduced, Failure>;
 
 impl Name {
     /// All experiments, in the order of their documents. They run in this order.
@@ -90,6 +95,14 @@ impl Host {
     const ALL: [Host; 2] = [Host::Sim, Host::Live];
 }
 
+/// The form and the place in which results are shown.
+#[derive(Clone, Debug)]
+struct Shown {
+    json: bool,
+    strict: bool,
+    out: Option<PathBuf>,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let length = if arguments.soak { Length::Soak } else { Length::Short };
     if let Some(folder) = &arguments.out {
@@ -97,17 +110,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     }
     let wanted = &arguments.experiments;
     let reproduced = Arc::new(Mutex::new(Vec::new()));
-    let (so_far, json, out) = (reproduced.clone(), arguments.json, arguments.out.clone());
+    let Arguments { json, strict, ref out, .. } = *arguments;
+    let shown = Shown { json, strict, out: out.clone() };
+    let (so_far, interrupted) = (reproduced.clone(), shown.clone());
     interrupt::on_signal(move || {
         say("interrupted: what is shown was done by then");
-        show(take(&so_far), json, out.as_deref())
+        interrupted.show(take(&so_far))
     });
     for name in Name::ALL.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
         for host in Host::ALL {
             if arguments.host.is_some_and(|only| only != host) {
                 continue;
             }
-            let one = match name.on(host)(length) {
+            let one = match watched(*name, host, length) {
                 // The experiment does not exist on this host, and the user did not name the host.
                 Err(Failure::Refused(why)) if arguments.host.is_none() => {
                     say(why);
@@ -115,13 +130,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
                 }
                 one => one?,
             };
-            if !arguments.json {
+            if !json {
                 output::report(|out| out.write_all(one.text.as_bytes()))?;
             }
             lock(&reproduced).push(one);
         }
     }
-    show(take(&reproduced), arguments.json, arguments.out.as_deref())
+    shown.show(take(&reproduced))
+}
+
+/// Runs an experiment, and shows its progress meanwhile.
+fn watched(name: Name, host: Host, length: Length) -> Result<Reproduced, Failure> {
+    let progress = Progress::new(length);
+    let title = format!("{} on {}", word(&name), word(&host));
+    let _shown = progress::of_experiment(title, progress.clone());
+    name.on(host)(length, &progress)
+}
+
+/// The word of an argument on the command line.
+fn word(of: &impl ValueEnum) -> String {
+    of.to_possible_value().map_or_else(String::new, |word| word.get_name().to_owned())
 }
 
 /// Takes the results, which are shown once.
@@ -129,18 +157,31 @@ fn take(reproduced: &Mutex<Vec<Reproduced>>) -> Vec<Reproduced> {
     std::mem::take(&mut lock(reproduced))
 }
 
-/// Shows everything but the texts, which were shown one by one.
-fn show(reproduced: Vec<Reproduced>, as_json: bool, out: Option<&Path>) -> Result<Done, Failure> {
-    let (experiments, texts): (Vec<_>, Vec<_>) =
-        reproduced.into_iter().map(|Reproduced { experiment, text }| (experiment, text)).unzip();
-    let claims = Claims::new(experiments);
-    if let Some(folder) = out {
-        write(folder, &claims, &texts).map_err(|error| refused(folder, &error))?;
+impl Shown {
+    /// Shows everything but the texts, which were shown one by one.
+    fn show(&self, reproduced: Vec<Reproduced>) -> Result<Done, Failure> {
+        let (experiments, texts): (Vec<_>, Vec<_>) = reproduced
+            .into_iter()
+            .map(|Reproduced { experiment, text }| (experiment, text))
+            .unzip();
+        let claims = Claims::new(experiments);
+        if let Some(folder) = &self.out {
+            write(folder, &claims, &texts).map_err(|error| refused(folder, &error))?;
+        }
+        if self.json {
+            output::report(|out| out.write_all(json(&claims).as_bytes()))?;
+        }
+        Ok(self.outcome(&claims))
     }
-    if as_json {
-        output::report(|out| out.write_all(json(&claims).as_bytes()))?;
+
+    fn outcome(&self, claims: &Claims) -> Done {
+        let not_judged = claims.not_judged();
+        if self.strict && not_judged > 0 {
+            say(format_args!("--strict: claims that were not judged: {not_judged}"));
+            return Done::Broken;
+        }
+        if claims.hold() { Done::Well } else { Done::Broken }
     }
-    Ok(if claims.hold() { Done::Well } else { Done::Broken })
 }
 
 fn json(claims: &Claims) -> String {
@@ -163,4 +204,40 @@ fn write(folder: &Path, claims: &Claims, texts: &[String]) -> io::Result<()> {
         std::fs::write(folder.join(format!("{}-{}.txt", experiment.name, experiment.host)), text)?;
     }
     std::fs::write(folder.join("reproduce.json"), json(claims))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_labs::{Claim, ClaimVerdict, Disturbed, Experiment};
+
+    /// The outcome of claims with these verdicts.
+    fn outcome(strict: bool, verdicts: &[ClaimVerdict]) -> Done {
+        let claim = |&verdict: &ClaimVerdict| Claim {
+            what: String::new(),
+            unit: String::new(),
+            published_before: None,
+            published_after: None,
+            before: None,
+            after: None,
+            verdict,
+        };
+        let claims = verdicts.iter().map(claim).collect();
+        let experiment = Experiment { name: String::new(), host: String::new(), claims };
+        Shown { json: true, strict, out: None }.outcome(&Claims::new(vec![experiment]))
+    }
+
+    #[test]
+    fn what_was_not_judged_is_a_failure_only_if_the_user_is_strict() {
+        use ClaimVerdict::{Fails, Holds, NotJudged, Shown};
+        let not_judged = NotJudged(Disturbed::Others(40));
+        for (verdicts, plain, strict) in [
+            ([Holds, Shown], Done::Well, Done::Well),
+            ([Holds, Fails], Done::Broken, Done::Broken),
+            ([Holds, not_judged], Done::Well, Done::Broken),
+            ([Fails, not_judged], Done::Broken, Done::Broken),
+        ] {
+            assert_eq!([false, true].map(|it| outcome(it, &verdicts)), [plain, strict]);
+        }
+    }
 }

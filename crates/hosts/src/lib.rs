@@ -24,6 +24,7 @@ pub mod linux;
 pub mod live;
 pub mod machine;
 mod mounts;
+pub mod others;
 pub mod play;
 pub mod scenario;
 pub mod stderr;

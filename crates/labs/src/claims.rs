@@ -2,6 +2,8 @@
 
 use runyard_report::table;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeSet;
+use std::fmt;
 
 /// All experiments of one call, as scripts read them (`runyard.reproduce/1`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,11 +40,12 @@ pub struct Claim {
     /// The measured figure with the mechanism.
     pub after: Option<f64>,
     /// Whether the claim holds.
-    #[serde(rename = "holds")]
+    #[serde(flatten)]
     pub verdict: ClaimVerdict,
 }
 
-/// The outcome of a claim. Scripts read whether it holds. A figure without a bound cannot fail, so it holds.
+/// The outcome of a claim. In JSON it is the fields `verdict`, `why` if it was not judged, and `holds`: true, false or,
+/// if nothing was judged, null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimVerdict {
     /// The claim holds.
@@ -51,6 +54,17 @@ pub enum ClaimVerdict {
     Fails,
     /// The figure is shown without a bound: a time on a machine that other programs use as well.
     Shown,
+    /// The claim has a bound, but its measurement says nothing about it, for this reason.
+    NotJudged(Disturbed),
+}
+
+/// The reason why a claim was not judged. Its text is a part of a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Disturbed {
+    /// Others had this share of the CPUs, in per cent.
+    Others(u8),
+    /// The kernel does not count who has the CPUs. Nobody knows then whether a failure is the fault of others.
+    Uncounted,
 }
 
 /// An experiment that was run on a host.
@@ -69,24 +83,67 @@ impl ClaimVerdict {
         if so { ClaimVerdict::Holds } else { ClaimVerdict::Fails }
     }
 
-    /// Whether the claim has not failed.
+    /// Whether the claim was judged and does not hold.
     #[must_use]
-    pub fn holds(self) -> bool {
-        self != ClaimVerdict::Fails
+    pub fn fails(self) -> bool {
+        self == ClaimVerdict::Fails
+    }
+
+    /// Whether the claim holds; `None` if nothing was judged.
+    fn holds(self) -> Option<bool> {
+        match self {
+            ClaimVerdict::Holds => Some(true),
+            ClaimVerdict::Fails => Some(false),
+            ClaimVerdict::Shown | ClaimVerdict::NotJudged(_) => None,
+        }
+    }
+
+    /// The reason why the claim was not judged.
+    fn why(self) -> Option<Disturbed> {
+        match self {
+            ClaimVerdict::NotJudged(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            ClaimVerdict::Holds => "holds",
+            ClaimVerdict::Fails => "fails",
+            ClaimVerdict::Shown => "shown",
+            ClaimVerdict::NotJudged(_) => "not judged",
+        }
     }
 
     fn cell(self) -> &'static str {
         match self {
-            ClaimVerdict::Holds => "holds",
             ClaimVerdict::Fails => "FAILS",
             ClaimVerdict::Shown => "-",
+            other => other.name(),
+        }
+    }
+}
+
+impl fmt::Display for Disturbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Disturbed::Others(percent) => write!(f, "others had {percent} % of the CPUs"),
+            Disturbed::Uncounted => write!(f, "the kernel does not count who has the CPUs"),
         }
     }
 }
 
 impl Serialize for ClaimVerdict {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bool(self.holds())
+        #[derive(Serialize)]
+        struct Fields {
+            verdict: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            why: Option<String>,
+            holds: Option<bool>,
+        }
+        let why = self.why().map(|why| why.to_string());
+        Fields { verdict: self.name(), why, holds: self.holds() }.serialize(serializer)
     }
 }
 
@@ -97,22 +154,34 @@ impl Claims {
         Claims { schema: "runyard.reproduce/1", experiments }
     }
 
-    /// Whether every claim holds.
+    /// Whether no claim fails.
     #[must_use]
     pub fn hold(&self) -> bool {
-        let mut claims = self.experiments.iter().flat_map(|experiment| &experiment.claims);
-        claims.all(|claim| claim.verdict.holds())
+        !self.all().any(|claim| claim.verdict.fails())
+    }
+
+    /// The number of claims that were not judged.
+    #[must_use]
+    pub fn not_judged(&self) -> usize {
+        self.all().filter(|claim| claim.verdict.why().is_some()).count()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Claim> {
+        self.experiments.iter().flat_map(|experiment| &experiment.claims)
     }
 }
 
 impl Experiment {
-    /// The claims as a table that ends with a line end.
+    /// The claims as a table that ends with a line end. Below it stands why claims were not judged.
     #[must_use]
     pub fn table(&self) -> String {
         let header = ["claim", "published: before", "after", "here: before", "after", "so"];
         let mut table = table(&header, 1);
         table.add_rows(self.claims.iter().map(Claim::row));
-        table.trim_fmt() + "\n"
+        let reasons: BTreeSet<_> =
+            self.claims.iter().filter_map(|claim| claim.verdict.why()).collect();
+        let reasons = reasons.into_iter().map(|why| format!("not judged: {why}\n"));
+        table.trim_fmt() + "\n" + &reasons.collect::<String>()
     }
 }
 
@@ -157,7 +226,10 @@ mod tests {
         assert!(!claims.hold());
         let json = serde_json::to_string(&claims).unwrap();
         assert!(json.starts_with(r#"{"schema":"runyard.reproduce/1","experiments":[{"name":"a""#));
-        assert!(json.contains(r#""before":null,"after":55.5,"holds":true"#), "{json}");
+        for fields in [r#""verdict":"holds","holds":true}"#, r#""verdict":"fails","holds":false}"#]
+        {
+            assert!(json.contains(&format!(r#""before":null,"after":55.5,{fields}"#)), "{json}");
+        }
     }
 
     #[test]
@@ -166,7 +238,25 @@ mod tests {
         let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
         assert!(experiment.table().lines().last().unwrap().ends_with(" -"));
         let claims = Claims::new(vec![experiment]);
-        assert!(claims.hold());
-        assert!(!serde_json::to_string(&claims).unwrap().contains("false"));
+        assert!(claims.hold() && claims.not_judged() == 0);
+        let json = serde_json::to_string(&claims).unwrap();
+        assert!(json.contains(r#""verdict":"shown","holds":null}"#), "{json}");
+    }
+
+    #[test]
+    fn what_was_not_judged_has_its_reason_once_in_text_and_in_each_claim_of_json() {
+        let why = ClaimVerdict::NotJudged(Disturbed::Others(40));
+        let claims = [ClaimVerdict::Holds, why, why].map(claim).to_vec();
+        let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
+        let table = experiment.table();
+        let last: Vec<_> = table.lines().rev().take(2).collect();
+        assert_eq!(last[0], "not judged: others had 40 % of the CPUs");
+        assert!(last[1].ends_with("  not judged"), "{table}");
+        let claims = Claims::new(vec![experiment]);
+        assert!(claims.hold(), "it is no failure");
+        assert_eq!(claims.not_judged(), 2);
+        let json = serde_json::to_string(&claims).unwrap();
+        let fields = r#""verdict":"not judged","why":"others had 40 % of the CPUs","holds":null}"#;
+        assert_eq!(json.matches(fields).count(), 2, "{json}");
     }
 }

@@ -1,5 +1,10 @@
 //! The length of an experiment.
 
+use std::time::Duration;
+
+/// The longest time of a short experiment on two CPUs, on each host.
+const SHORT: Duration = Duration::from_secs(40);
+
 /// The length of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
@@ -10,6 +15,11 @@ pub enum Length {
 }
 
 impl Length {
+    /// The longest time; a soak takes the time that it needs.
+    pub(crate) fn most(self) -> Option<Duration> {
+        self.pick(Some(SHORT), None)
+    }
+
     /// `short` for a short run, `soak` for a soak.
     pub(crate) fn pick<T>(self, short: T, soak: T) -> T {
         match self {

@@ -6,7 +6,7 @@
 //! [claims](Experiment) and a text for a person ([`Reproduced`]).
 //!
 //! Speed is no claim. A time on real CPUs is shown beside the figure that it is compared with. It has no bound and
-//! cannot fail.
+//! cannot fail. A claim on real CPUs is [not judged](Disturbed) while others use them.
 
 mod claims;
 mod figure;
@@ -16,10 +16,12 @@ pub mod idle_balance;
 pub mod latency_nice;
 mod length;
 mod progress;
+mod quiet;
 pub mod rt_migrate;
 
-pub use claims::{Claim, ClaimVerdict, Claims, Experiment, Reproduced};
+pub use claims::{Claim, ClaimVerdict, Claims, Disturbed, Experiment, Reproduced};
 pub use length::Length;
+pub use progress::Progress;
 
 /// The runtime does not stop a test's task inside the allocator.
 #[cfg(test)]

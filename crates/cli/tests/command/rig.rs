@@ -28,6 +28,16 @@ impl Said {
         self.out
     }
 
+    /// Returns standard error without the lines of progress of `reproduce`.
+    pub fn messages(&self) -> String {
+        let is_progress = |line: &&str| {
+            let of = line.split_once(": ").map_or("", |(of, _)| of);
+            (of.ends_with(" on sim") || of.ends_with(" on live")) && line.ends_with(" s left")
+        };
+        let messages = self.err.lines().filter(|line| !is_progress(line));
+        messages.map(|line| format!("{line}\n")).collect()
+    }
+
     /// Returns the only line of standard error, which names the mistake in the input.
     #[track_caller]
     pub fn refused(self) -> String {

@@ -40,7 +40,7 @@ fn nobody_listens_and_nothing_breaks() {
         &["sim", "--help"],
     ] {
         let said = call_writing_to(arguments, closed());
-        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{arguments:?}");
+        assert_eq!((said.code, said.messages().as_str()), (Some(0), ""), "{arguments:?}");
     }
 }
 
@@ -69,7 +69,7 @@ fn a_report_that_cannot_be_written_is_no_success() {
         let Some(full) = full() else { return };
         let said = call_writing_to(arguments, full.into());
         assert!(said.code.is_some_and(|code| (1..=3).contains(&code)), "{arguments:?}: {said:?}");
-        assert_eq!(said.err.lines().count(), 1, "it says why: {}", said.err);
+        assert_eq!(said.messages().lines().count(), 1, "it says why: {}", said.err);
     }
 }
 

@@ -447,6 +447,6 @@ mod tests {
     fn what_is_claimed_holds() {
         let rows = rows();
         let claims = claims(&rows);
-        assert!(claims.iter().all(|claim| claim.verdict.holds()), "{}", text(&rows));
+        assert!(claims.iter().all(|claim| !claim.verdict.fails()), "{}", text(&rows));
     }
 }

@@ -18,5 +18,5 @@ mod live;
 mod simulated;
 mod spread;
 
-pub use live::live;
+pub use live::{live, live_without};
 pub use simulated::simulated;

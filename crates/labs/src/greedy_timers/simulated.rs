@@ -5,7 +5,7 @@ use super::{cancelled, guesses};
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
 use crate::length::Length;
-use crate::progress;
+use crate::progress::Progress;
 use rayon::prelude::*;
 use runyard_hosts::Failure;
 use std::fmt::Write as _;
@@ -52,11 +52,11 @@ const PUBLISHED: [Published; 4] = [
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
+pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let seconds = length.pick(SECONDS, SOAK_SECONDS);
     let guesses = length.pick(0, guesses::RUNS);
-    let bar = progress::bar("runs", 2 * SEEDS * Case::DOCUMENTS.len() as u64 + guesses);
-    let done = || bar.inc(1);
+    progress.parts("runs", 2 * SEEDS * Case::DOCUMENTS.len() as u64 + guesses);
+    let done = || progress.part_done();
     let pairs: Result<Vec<_>, _> =
         Case::DOCUMENTS.par_iter().with_max_len(1).map(|case| case.pair(seconds, done)).collect();
     let pairs = pairs?;
@@ -64,7 +64,6 @@ pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
         Length::Short => String::new(),
         Length::Soak => guesses::text(done)?,
     };
-    bar.finish_and_clear();
     let rows = cancelled::rows();
 
     let cases = Case::DOCUMENTS.into_iter().zip(PUBLISHED).zip(&pairs);
@@ -186,7 +185,7 @@ mod tests {
     /// The claims of a case that fail.
     fn failed(at: usize, before: Runs, after: Runs) -> Vec<String> {
         let claims = claims(Case::DOCUMENTS[at], PUBLISHED[at], &Pair { before, after });
-        let failed = claims.into_iter().filter(|claim| !claim.verdict.holds());
+        let failed = claims.into_iter().filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what.rsplit(": ").next().unwrap().to_owned()).collect()
     }
 

@@ -348,7 +348,7 @@ mod tests {
     fn failed(case: &Case, before: &[f64], after: &[f64]) -> Vec<String> {
         let period = case.groups[0].limit.unwrap().period;
         let pair = Pair { before: used(before, period), after: used(after, period) };
-        let failed = case.claims(&pair).into_iter().filter(|claim| !claim.verdict.holds());
+        let failed = case.claims(&pair).into_iter().filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what.rsplit_once(": ").unwrap().1.to_owned()).collect()
     }
 
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn who_is_below_the_limit_is_neither_throttled_nor_short() {
-        let holds = |used: &Used| below_claims(used).map(|claim| claim.verdict.holds());
+        let holds = |used: &Used| below_claims(used).map(|claim| !claim.verdict.fails());
         let fine = used(&[0.1; 48], BELOW.period);
         assert_eq!(holds(&fine), [true, true]);
         let mut throttled = fine;

@@ -14,5 +14,5 @@ mod setting;
 mod simulated;
 mod tenants;
 
-pub use live::live;
+pub use live::{live, live_without};
 pub use simulated::simulated;

@@ -1,9 +1,11 @@
 //! The experiment on this machine's CPUs, on the runtime: a soaker for each, and one normal task.
 //!
-//! The claims are the duties of a scheduler whatever else the machine does: it gives its CPUs away, and to the right
-//! tasks. So the divided time is that of the runtime's CPUs. On these a task also executes while the machine has lent
-//! its worker's CPU to another process. The kernel's accounts of the process do not serve here: the time that a busy
-//! machine takes from the process is missing in the account of one task or another. This time is shown.
+//! The claims are the duties of a scheduler: it gives its CPUs away, and to the right tasks. The mechanism of the
+//! document is not among them: on the runtime, which has one node, its absence changes none of these figures. The
+//! divided time is that of the runtime's CPUs. On these a task also executes while the machine has lent its worker's CPU
+//! to another process. The kernel's accounts of the process do not serve here: the time that the machine takes from the
+//! process is missing in the account of one task or another. This time is shown. The claims are judged while
+//! [others leave the CPUs alone](crate::quiet).
 //!
 //! The evenness of the soakers is only shown. On the runtime a CPU with one task has no tick, so one soaker may have a
 //! CPU to itself while another waits on the normal task's CPU.
@@ -15,7 +17,8 @@ use super::mpstat::{Mpstat, Rows, Window};
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, micros, percent};
 use crate::length::Length;
-use crate::progress;
+use crate::progress::Progress;
+use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard_engine::event::{Event, What};
 use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
@@ -26,7 +29,8 @@ use runyard_hosts::live::{self, EventSink};
 use runyard_hosts::machine;
 use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
-use std::time::Instant;
+use runyard_workload::Scenario;
+use std::time::{Duration, Instant};
 
 /// A second in which the normal task comes, a second to settle, and the counted seconds.
 const WINDOW: Window = Window { from: Time(2_000_000_000), seconds: 4 };
@@ -50,16 +54,20 @@ const SOAK_RUNS: u64 = 20;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length) -> Result<Reproduced, Failure> {
+pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let cores = u32::try_from(cpus).map_err(Failure::input)?;
     let case = Case { nodes: 1, cores, normal: 1, light: Light::Policy, seconds: WINDOW.seconds };
     let runs = length.pick(1, SOAK_RUNS);
-    let bar = progress::bar("runs", runs);
-    let runs: Result<Vec<_>, _> =
-        (1..=runs).map(|seed| RunShares::of(&case, seed).inspect(|_| bar.inc(1))).collect();
-    bar.finish_and_clear();
-    let runs = runs?;
+    let takes = Duration::from_nanos(WINDOW.end().0);
+    let mut course = Course::new(length, takes * runs as u32, progress);
+    let run = |seed: u64| {
+        course.quiet("a soaker on each CPU and a normal task", takes, |attempt| {
+            let scenario = case.scenario(Model::default())?;
+            RunShares::of(scenario, WINDOW, seed + (u64::from(attempt) << u32::BITS))
+        })
+    };
+    let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let (name, host) = ("idle-balance".to_owned(), "live".to_owned());
     let experiment = Experiment { name, host, claims: claims(&case, &runs) };
     let text = format!(
@@ -67,7 +75,7 @@ pub fn live(length: Length) -> Result<Reproduced, Failure> {
          ever blocks\n\n{}\n{}\n{}\n",
         experiment.table(),
         case.name(),
-        runs[0].rows.text()
+        runs[0].result.rows.text()
     );
     Ok(Reproduced { experiment, text })
 }
@@ -75,6 +83,7 @@ pub fn live(length: Length) -> Result<Reproduced, Failure> {
 /// The results of a run.
 #[derive(Clone, Debug)]
 struct RunShares {
+    window: Window,
     rows: Rows,
     /// The time that the normal task executed, and that of each soaker.
     normal: Nanos,
@@ -86,13 +95,13 @@ struct RunShares {
 }
 
 impl RunShares {
-    fn of(case: &Case, seed: u64) -> Result<RunShares, Failure> {
-        let cpus = case.cpus() as usize;
-        let mut scenario = case.scenario(Model::default())?;
-        scenario.duration = Some(WINDOW.end().since(Time::ZERO));
+    /// Plays a scenario with a soaker for each CPU and then a normal task.
+    fn of(mut scenario: Scenario, window: Window, seed: u64) -> Result<RunShares, Failure> {
+        let cpus = scenario.machine.topology.cpus();
+        scenario.duration = Some(window.end().since(Time::ZERO));
         let sink = CpuSink {
-            mpstat: Mpstat::new(WINDOW, cpus, cpus + 1),
-            normal: TaskId(case.cpus().into()),
+            mpstat: Mpstat::new(window, cpus, cpus + 1),
+            normal: TaskId(cpus as u64),
             woken: None,
             start: None,
         };
@@ -101,36 +110,36 @@ impl RunShares {
         let plan = Plan::new(scenario, seed);
         let over = live::run(plan, cpus, sink.clone())?;
         let (wall, used) = (begun.elapsed(), process_cpu_time() - used);
-        let told = (0..=u64::from(case.cpus())).map(TaskId);
+        let told = (0..=cpus as u64).map(TaskId);
         assert!(over.tasks().eq(told), "both count tasks in the order of the file");
         let CpuSink { mpstat, start, .. } = lock(&sink).clone();
         let (rows, mut soakers) = mpstat.finish();
         let normal = soakers.pop().expect("the last is the normal task");
         let given = used.0 as f64 / (wall.as_nanos() as f64 * cpus as f64);
-        Ok(RunShares { rows, normal, soakers, start, given })
+        Ok(RunShares { window, rows, normal, soakers, start, given })
     }
 
     /// The fraction of a CPU that the normal task got.
     fn share(&self) -> f64 {
-        part(self.normal)
+        self.part(self.normal)
     }
 
     /// The fraction of the other CPUs that the soakers got; `None` if there are no others.
     fn soaked(&self) -> Option<f64> {
         let others = self.soakers.len() - 1;
-        let sum = self.soakers.iter().copied().map(part).sum::<f64>();
+        let sum = self.soakers.iter().map(|&soaker| self.part(soaker)).sum::<f64>();
         (others > 0).then(|| sum / others as f64)
     }
 
     /// The least fraction of a CPU that a soaker got.
     fn least_soaker(&self) -> f64 {
-        self.soakers.iter().copied().map(part).fold(f64::INFINITY, f64::min)
+        self.soakers.iter().map(|&soaker| self.part(soaker)).fold(f64::INFINITY, f64::min)
     }
-}
 
-/// A time as a fraction of the window.
-fn part(time: Nanos) -> f64 {
-    time.0 as f64 / WINDOW.span().0 as f64
+    /// A time as a fraction of the window.
+    fn part(&self, time: Nanos) -> f64 {
+        time.0 as f64 / self.window.span().0 as f64
+    }
 }
 
 /// Observes the work of the CPUs, and the start of the normal task.
@@ -159,18 +168,19 @@ impl EventSink for CpuSink {
 }
 
 /// The claims. Of each figure the worst run counts.
-fn claims(case: &Case, runs: &[RunShares]) -> Vec<Claim> {
+fn claims(case: &Case, tried: &[Tried<RunShares>]) -> Vec<Claim> {
+    let runs = deciding(tried);
     let claim = |what: &str, unit: &'static str, after: Option<f64>, verdict: ClaimVerdict| {
         let what = format!("{}: {what}", case.name());
         Figure { what: &what, unit, before: None, after: None }.claim(None, after, verdict)
     };
     let least = |of: fn(&RunShares) -> Option<f64>| {
-        let least = runs.iter().filter_map(of).min_by(f64::total_cmp);
+        let least = runs.iter().copied().filter_map(of).min_by(f64::total_cmp);
         least.map(percent)
     };
     let at_least = |what: &str, bound: f64, of: fn(&RunShares) -> Option<f64>| {
         let least = least(of);
-        least.map(|least| claim(what, "%", Some(least), ClaimVerdict::of(least >= bound)))
+        least.map(|least| claim(what, "%", Some(least), verdict(tried, least >= bound)))
     };
     let shown = |what: &str, of: fn(&RunShares) -> Option<f64>| {
         Some(claim(what, "%", least(of), ClaimVerdict::Shown))
@@ -192,6 +202,8 @@ fn claims(case: &Case, runs: &[RunShares]) -> Vec<Claim> {
 mod tests {
     use super::super::mpstat::Row;
     use super::*;
+    use runyard_engine::attr::{Nice, Policy};
+    use runyard_engine::cpu::CpuId;
 
     const CASE: Case = Case { nodes: 1, cores: 2, normal: 1, light: Light::Policy, seconds: 4 };
 
@@ -204,6 +216,7 @@ mod tests {
             ..Row::default()
         };
         RunShares {
+            window: WINDOW,
             rows: Rows::new(WINDOW, vec![second; WINDOW.seconds as usize]),
             normal: percent(normal),
             soakers: soakers.map(percent).to_vec(),
@@ -212,10 +225,14 @@ mod tests {
         }
     }
 
+    fn quiet(runs: &[RunShares]) -> Vec<Tried<RunShares>> {
+        runs.iter().map(|run| Tried { result: run.clone(), disturbed: None }).collect()
+    }
+
     /// The claims that fail.
     fn failed(runs: &[RunShares]) -> Vec<String> {
-        let claims = claims(&CASE, runs).into_iter();
-        let failed = claims.filter(|claim| !claim.verdict.holds());
+        let claims = claims(&CASE, &quiet(runs)).into_iter();
+        let failed = claims.filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
     }
 
@@ -240,9 +257,37 @@ mod tests {
         assert_eq!(failed(&[alone]), [""; 0]);
     }
 
+    /// The claims that do not hold of a second of two CPUs with a fault put in. The machine may disturb the measurement.
+    fn broken(fault: impl FnOnce(&mut Scenario)) -> Vec<String> {
+        let window = Window { from: Time::ZERO + Nanos::from_millis(1_500), seconds: 1 };
+        let mut scenario = CASE.scenario(Model::default()).unwrap();
+        fault(&mut scenario);
+        let run = RunShares::of(scenario, window, 1).unwrap();
+        failed(&[run])
+    }
+
+    #[test]
+    fn soakers_that_are_no_soakers_are_noticed() {
+        let normal = Policy::Normal(Nice::default());
+        let broken = broken(|scenario| scenario.tasks[0].properties.policy = Some(normal));
+        assert!(broken.contains(&"its share of a CPU".to_owned()), "{broken:?}");
+    }
+
+    #[test]
+    fn an_idle_cpu_is_noticed() {
+        let broken = broken(|scenario| {
+            for task in &mut scenario.tasks {
+                task.properties.cpus = Some([CpuId::at(0)].into_iter().collect());
+            }
+        });
+        for claim in ["busy", "the soakers' share of the other CPUs"] {
+            assert!(broken.contains(&claim.to_owned()), "{claim}: {broken:?}");
+        }
+    }
+
     #[test]
     fn times_are_shown() {
-        let claims = claims(&CASE, &[run(0, 99, [50, 50])]);
+        let claims = claims(&CASE, &quiet(&[run(0, 99, [50, 50])]));
         let start = claims.iter().find(|claim| claim.unit == "us").unwrap();
         assert_eq!((start.after, start.verdict), (Some(12.3), ClaimVerdict::Shown));
     }

@@ -4,7 +4,7 @@ use super::case::{Case, CaseShares, Light, Pair};
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
 use crate::length::Length;
-use crate::progress;
+use crate::progress::Progress;
 use rayon::prelude::*;
 use runyard_hosts::Failure;
 use std::fmt::Write as _;
@@ -104,16 +104,15 @@ const fn also(cpus: u32, normal: u32, light: Light, without: Without) -> Trial {
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
+pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let soaked = length.pick(0, SOAK_RUNS);
-    let bar = progress::bar("runs", 2 * (TRIALS.len() as u64 + soaked));
-    let pair = |trial: &Trial, seed| trial.case.pair(seed, || bar.inc(1));
+    progress.parts("runs", 2 * (TRIALS.len() as u64 + soaked));
+    let pair = |trial: &Trial, seed| trial.case.pair(seed, || progress.part_done());
     // The largest trials take the longest, so they begin first.
     let pairs: Result<Vec<_>, _> =
         TRIALS.par_iter().rev().with_max_len(1).map(|trial| pair(trial, 1)).collect();
     let soak: Result<Vec<_>, _> =
         (1..=soaked).into_par_iter().map(|seed| pair(&DOCUMENTS, seed)).collect();
-    bar.finish_and_clear();
     let (mut pairs, soak) = (pairs?, soak?);
     pairs.reverse();
 
@@ -144,7 +143,7 @@ fn text(table: &str, Pair { before, after }: &Pair) -> String {
 
 /// The claim about the number of runs of the document's case in which everything holds.
 fn soak_claim(pairs: &[Pair]) -> Option<Claim> {
-    let holds = |pair: &&Pair| DOCUMENTS.claims(pair).iter().all(|claim| claim.verdict.holds());
+    let holds = |pair: &&Pair| DOCUMENTS.claims(pair).iter().all(|claim| !claim.verdict.fails());
     let good = pairs.iter().filter(holds).count();
     let what = format!("{}: runs in which all of this holds", DOCUMENTS.case.name());
     let figure = Figure { what: &what, unit: "runs", before: None, after: None };
@@ -243,7 +242,7 @@ mod tests {
     /// The claims of the trial that fail.
     fn failed(trial: &Trial, pair: &Pair) -> Vec<String> {
         let claims = trial.claims(pair).into_iter();
-        let failed = claims.filter(|claim| !claim.verdict.holds());
+        let failed = claims.filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
     }
 

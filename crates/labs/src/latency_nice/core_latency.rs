@@ -211,13 +211,13 @@ pub(super) mod tests {
         let mut measured = good();
         measured.0[case] = beside;
         let claims = measured.claims().into_iter();
-        let failed = claims.filter(|claim| !claim.verdict.holds());
+        let failed = claims.filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what.split_once("nice ").unwrap().1.to_owned()).collect()
     }
 
     #[test]
     fn what_is_good_holds() {
-        assert!(good().claims().iter().all(|claim| claim.verdict.holds()));
+        assert!(good().claims().iter().all(|claim| !claim.verdict.fails()));
         assert_eq!(good().claims().len(), 9);
     }
 

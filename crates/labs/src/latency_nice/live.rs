@@ -1,9 +1,9 @@
 //! The experiments on this machine's CPUs: cyclictest beside hackbench, and hackbench alone, on the runtime and as
 //! kernel threads.
 //!
-//! Only the duties of a scheduler can fail, whatever else the machine does: all messages arrive, and sensitive tasks
-//! keep no other task from running. Times are shown. The machine's own scheduler decides when a worker of the runtime
-//! has a CPU, and it knows nothing of latency nice. Where other processes want the CPUs too, the runtime is one thread
+//! Only the duties of a scheduler can fail. All messages arrive, whatever else the machine does. Sensitive tasks keep no
+//! other task from running, if [others leave the CPUs alone](crate::quiet). Times are shown. The machine's own scheduler
+//! decides when a worker of the runtime has a CPU, and it knows nothing of latency nice. Where other processes want the CPUs too, the runtime is one thread
 //! for each CPU among theirs, and hackbench as kernel threads is many. Then the long waits, and with them the mean,
 //! depend on the machine; the median depends on the runtime. The CPU time that the process used is shown: as kernel
 //! threads, hackbench leaves CPUs idle that it fills on the runtime.
@@ -18,7 +18,8 @@ use super::throughput;
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
 use crate::length::Length;
-use crate::progress;
+use crate::progress::Progress;
+use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard_engine::attr::{LatencyNice, Slice};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -31,7 +32,7 @@ use runyard_hosts::{linux, live, machine};
 use runyard_report::Histogram;
 use runyard_workload::Scenario;
 use std::fmt::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The number of groups of hackbench for each CPU beside cyclictest, as in the document, and the largest number of
 /// groups: a group is forty threads.
@@ -41,6 +42,10 @@ const MOST_GROUPS: u32 = 16;
 /// The number of messages that a sender of one group writes to a receiver.
 const LOOPS: u32 = 80;
 
+/// The times of cyclictest beside hackbench, and of hackbench alone.
+const BESIDE: Duration = Duration::from_millis(2_100);
+const ALONE: Duration = Duration::from_millis(600);
+
 /// The number of runs of `--soak`.
 const SOAK_RUNS: u64 = 20;
 
@@ -48,10 +53,12 @@ const SOAK_RUNS: u64 = 20;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length) -> Result<Reproduced, Failure> {
+pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?;
     let runs = length.pick(1, SOAK_RUNS);
-    let measured = LiveFigures::of(&cpus, runs)?;
+    let each = 4 * BESIDE + 2 * throughput::GROUPS.len() as u32 * ALONE;
+    let mut course = Course::new(length, each * runs as u32, progress);
+    let measured = LiveFigures::of(&cpus, runs, &mut course)?;
     let (name, host) = ("latency-nice".to_owned(), "live".to_owned());
     let experiment = Experiment { name, host, claims: measured.claims() };
     let text = format!(
@@ -76,7 +83,7 @@ enum Host {
 #[derive(Clone, Debug)]
 struct LiveFigures {
     /// The results on the runtime at 0 and at -20, and on Linux without a slice and, where it takes one, with a slice.
-    beside: [Option<Beside>; 4],
+    beside: [Vec<Tried<Beside>>; 4],
     /// The results of hackbench alone, for each of [`throughput::GROUPS`].
     alone: Vec<Alone>,
 }
@@ -103,64 +110,78 @@ struct Alone {
 }
 
 impl LiveFigures {
-    fn of(cpus: &[usize], runs: u64) -> Result<LiveFigures, Failure> {
-        let bar = progress::bar("runs", runs * (4 + 2 * throughput::GROUPS.len() as u64));
+    fn of(cpus: &[usize], runs: u64, course: &mut Course<'_>) -> Result<LiveFigures, Failure> {
         let mut measured = LiveFigures {
-            beside: [const { None }; 4],
+            beside: [const { Vec::new() }; 4],
             alone: vec![Alone::default(); throughput::GROUPS.len()],
         };
         let zero = latency_nice(0);
         let cases = [
-            (Host::Live, zero, None),
-            (Host::Live, latency_nice(-20), None),
-            (Host::Linux, zero, None),
-            (Host::Linux, zero, Some(Slice::MIN)),
+            ("cyclictest at 0, live", Host::Live, zero, None),
+            ("cyclictest at -20, live", Host::Live, latency_nice(-20), None),
+            ("cyclictest at nice 0, linux", Host::Linux, zero, None),
+            ("cyclictest with a slice of 0.1 ms, linux", Host::Linux, zero, Some(Slice::MIN)),
         ];
         for seed in 1..=runs {
-            for (sum, (host, nice, slice)) in measured.beside.iter_mut().zip(cases) {
-                if slice.is_none() || kernel_takes(slice) {
-                    let one = Beside::of((host, nice, slice), cpus, seed)?;
-                    *sum = Some(match sum.take() {
-                        Some(sum) => sum.and(&one),
-                        None => one,
-                    });
-                }
-                bar.inc(1);
-            }
+            // Hackbench alone takes as long as the machine makes it, and is not repeated. So it comes first.
             for (sum, groups) in measured.alone.iter_mut().zip(throughput::GROUPS) {
                 let hackbench = throughput::size(groups, LOOPS);
-                let (time, arrived) = alone(hackbench, Host::Live, cpus, seed)?;
+                let name = throughput::name(groups);
+                let run = |host| move || alone(hackbench, host, cpus, seed);
+                let (time, arrived) =
+                    course.once(&format!("{name}, live"), ALONE, run(Host::Live))?;
                 sum.live += time;
                 sum.arrived += arrived;
                 sum.sent += hackbench.messages().expect("it ends");
-                bar.inc(1);
-                sum.linux += alone(hackbench, Host::Linux, cpus, seed)?.0;
-                bar.inc(1);
+                sum.linux += course.once(&format!("{name}, linux"), ALONE, run(Host::Linux))?.0;
+            }
+            for (runs, (what, host, nice, slice)) in measured.beside.iter_mut().zip(cases) {
+                if slice.is_none() || kernel_takes(slice) {
+                    runs.push(course.quiet(what, BESIDE, |attempt| {
+                        let seed = seed + (u64::from(attempt) << u32::BITS);
+                        Beside::of((host, nice, slice), cpus, seed)
+                    })?);
+                }
             }
         }
-        bar.finish_and_clear();
         Ok(measured)
+    }
+
+    /// The latencies of a case in all runs, if there is one.
+    fn latency(&self, at: usize) -> Option<Histogram> {
+        let latencies = self.beside[at].iter().map(|run| run.result.latency.clone());
+        latencies.reduce(|mut sum, one| {
+            sum.merge(&one);
+            sum
+        })
+    }
+
+    /// The least CPU time that was used in a run of a case.
+    fn used(&self, at: usize) -> Option<f64> {
+        self.beside[at].iter().map(|run| run.result.used).min_by(f64::total_cmp)
     }
 
     fn claims(&self) -> Vec<Claim> {
         let claim = |what: &str, unit, before, after, verdict| {
             Figure { what, unit, before: None, after: None }.claim(before, after, verdict)
         };
-        let latency = |at: usize| self.beside[at].as_ref().map(|beside| &beside.latency);
         let mut claims = Vec::new();
         for (host, at) in [("live", 0), ("linux", 2)] {
             for (which, of) in cyclictest::FIGURES {
                 let what = format!("cyclictest beside hackbench: {which}, {host}");
-                let [before, after] = [at, at + 1].map(|at| latency(at).map(of));
+                let [before, after] = [at, at + 1].map(|at| self.latency(at).as_ref().map(of));
                 claims.push(claim(&what, "us", before, after, ClaimVerdict::Shown));
             }
             let what = format!("cyclictest beside hackbench: CPU time that was used, {host}");
-            let used = |at: usize| Some(percent(self.beside[at].as_ref()?.used));
-            claims.push(claim(&what, "%", used(at), used(at + 1), ClaimVerdict::Shown));
+            let [before, after] = [at, at + 1].map(|at| self.used(at).map(percent));
+            claims.push(claim(&what, "%", before, after, ClaimVerdict::Shown));
         }
-        let ran = self.beside[1].as_ref().map(|beside| beside.ran as f64 / beside.tasks as f64);
+        let sensitive = &self.beside[1];
+        let part = |run: &Beside| run.ran as f64 / run.tasks as f64;
+        let ran = deciding(sensitive).into_iter().map(part).min_by(f64::total_cmp);
         let what = "tasks of hackbench that ran beside cyclictest at -20, live";
-        claims.push(claim(what, "%", None, ran.map(percent), ClaimVerdict::of(ran == Some(1.0))));
+        let all = verdict(sensitive, ran == Some(1.0));
+        claims.push(claim(what, "%", None, ran.map(percent), all));
         for (groups, alone) in throughput::GROUPS.into_iter().zip(&self.alone) {
             let name = throughput::name(groups);
             let arrived = alone.arrived as f64 / alone.sent as f64;
@@ -178,9 +199,8 @@ impl LiveFigures {
 
     fn latencies(&self) -> Vec<(String, Histogram)> {
         let names = ["live, latency nice 0", "live, -20", "linux, nice 0", "linux, slice 0.1 ms"];
-        let each = names.iter().zip(&self.beside);
-        let known = each.filter_map(|(name, beside)| Some((name, beside.as_ref()?)));
-        known.map(|(&name, beside)| (name.to_owned(), beside.latency.clone())).collect()
+        let each = names.iter().enumerate();
+        each.filter_map(|(at, &name)| Some((name.to_owned(), self.latency(at)?))).collect()
     }
 
     /// The times of hackbench on both hosts, one line each.
@@ -222,13 +242,6 @@ impl Beside {
         let tasks = watched.hackbench.len() as u64;
         let ran = watched.hackbench.iter().filter(|task| lock(task).steps > 0).count() as u64;
         Ok(Beside { latency, tasks, ran, used })
-    }
-
-    /// Adds another run. Of the CPU time used, the less counts.
-    fn and(mut self, other: &Beside) -> Beside {
-        self.latency.merge(&other.latency);
-        let (tasks, ran) = (self.tasks + other.tasks, self.ran + other.ran);
-        Beside { tasks, ran, used: self.used.min(other.used), ..self }
     }
 }
 
@@ -298,6 +311,10 @@ impl Watch for Watched {
 mod tests {
     use super::*;
 
+    fn quiet(beside: &Beside) -> Tried<Beside> {
+        Tried { result: beside.clone(), disturbed: None }
+    }
+
     fn measured() -> LiveFigures {
         let mut latency = Histogram::default();
         latency.record(Nanos::from_micros(7));
@@ -305,21 +322,21 @@ mod tests {
         let time = Nanos::from_millis(5);
         let alone = Alone { sent: 400, arrived: 400, live: time, linux: time };
         LiveFigures {
-            beside: [Some(beside.clone()), Some(beside.clone()), Some(beside), None],
+            beside: [vec![quiet(&beside)], vec![quiet(&beside)], vec![quiet(&beside)], vec![]],
             alone: vec![alone; throughput::GROUPS.len()],
         }
     }
 
     fn failed(measured: &LiveFigures) -> Vec<String> {
         let claims = measured.claims().into_iter();
-        claims.filter(|claim| !claim.verdict.holds()).map(|claim| claim.what).collect()
+        claims.filter(|claim| claim.verdict.fails()).map(|claim| claim.what).collect()
     }
 
     #[test]
     fn what_can_fail_is_that_somebody_does_not_run_or_a_message_is_lost() {
         assert_eq!(failed(&measured()), [""; 0]);
         let mut starved = measured();
-        starved.beside[1].as_mut().unwrap().ran = 79;
+        starved.beside[1][0].result.ran = 79;
         assert_eq!(
             failed(&starved),
             ["tasks of hackbench that ran beside cyclictest at -20, live"]

@@ -5,7 +5,7 @@ use super::shipped::latency_nice;
 use super::{audio, core_latency, cyclictest, frames, tenants, throughput};
 use crate::claims::{Claim, Experiment, Reproduced};
 use crate::length::Length;
-use crate::progress;
+use crate::progress::Progress;
 use rayon::prelude::*;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::kernel::{self, Model};
@@ -37,9 +37,9 @@ struct SimulatedFigures {
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
+pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let seeds = length.pick(SEEDS, SOAK_SEEDS);
-    let measured = SimulatedFigures::of(seeds)?;
+    let measured = SimulatedFigures::of(seeds, progress)?;
     let (name, host) = ("latency-nice".to_owned(), "sim".to_owned());
     let experiment = Experiment { name, host, claims: measured.claims() };
     let latencies = cyclictest::VALUES.map(|value| format!("at latency nice {value}"));
@@ -59,7 +59,7 @@ pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
 
 impl SimulatedFigures {
     /// Runs so many seeds, on all CPUs.
-    fn of(seeds: u64) -> Result<SimulatedFigures, Failure> {
+    fn of(seeds: u64, progress: &Progress) -> Result<SimulatedFigures, Failure> {
         let (before, after) = (kernel::Experiment::LatencyNice.before(), Model::default());
         let sizes = throughput::GROUPS.map(|groups| [(groups, before), (groups, after)]);
         let both = [0, -20];
@@ -67,9 +67,9 @@ impl SimulatedFigures {
         let runs = cyclictest::VALUES.len() + 2 * both.len() + sizes.as_flattened().len();
         let runs = runs + tenants::cases().len();
         let all = seeds * runs as u64 + more * core_latency::CASES.len() as u64;
-        let bar = progress::bar("runs", all);
+        progress.parts("runs", all);
         let counted = |value: i64, seed, run: fn(LatencyNice, u64) -> Result<Rounds, Failure>| {
-            run(latency_nice(value), seed).inspect(|_| bar.inc(1))
+            run(latency_nice(value), seed).inspect(|_| progress.part_done())
         };
 
         let latencies =
@@ -77,15 +77,14 @@ impl SimulatedFigures {
         let frames = each(&both, seeds, |value, seed| counted(value, seed, frames::run))?;
         let audio = each(&both, seeds, |value, seed| counted(value, seed, audio::run))?;
         let times = each(sizes.as_flattened(), seeds, |(groups, model), seed| {
-            throughput::run(groups, model, seed).inspect(|_| bar.inc(1))
+            throughput::run(groups, model, seed).inspect(|_| progress.part_done())
         })?;
         let between = each(&core_latency::CASES, more, |(value, counts), seed| {
-            core_latency::run(value, counts, seed).inspect(|_| bar.inc(1))
+            core_latency::run(value, counts, seed).inspect(|_| progress.part_done())
         })?;
         let tenants = each(&tenants::cases(), seeds, |(load, apart), seed| {
-            load.run(apart, seed).inspect(|_| bar.inc(1))
+            load.run(apart, seed).inspect(|_| progress.part_done())
         })?;
-        bar.finish_and_clear();
 
         let times: Vec<Nanos> = times.into_iter().map(total).collect();
         Ok(SimulatedFigures {
@@ -174,7 +173,7 @@ mod tests {
     /// The claims that fail.
     fn failed(measured: &SimulatedFigures) -> Vec<String> {
         let claims = measured.claims().into_iter();
-        let failed = claims.filter(|claim| !claim.verdict.holds());
+        let failed = claims.filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
     }
 

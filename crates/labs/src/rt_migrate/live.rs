@@ -2,43 +2,55 @@
 //! priorities, in this process and by the original program.
 //!
 //! The same rule judges a round of the runtime and a round of the original. But the runtime's workers are ordinary
-//! threads of the machine, which can take a CPU away from them for another process. A round may break the rule while
-//! threads of this process were kept waiting for longer than the rule allows. Such a round says nothing about the
-//! runtime: it is repeated, counted, and shown as repeated. This is not too lenient. A worker that another worker of
-//! the runtime keeps waiting looks the same, but too many repeated rounds are a failure. Kernel threads with real-time
-//! priorities have no such exception.
+//! threads of the machine, which can take a CPU away from them for another process. So the rounds of the runtime are
+//! judged while [others leave the CPUs alone](crate::quiet). Even then a daemon may have a CPU for some milliseconds when
+//! the threads are released. So a delay counts without the time in which threads of this process were kept waiting for a
+//! CPU of the machine. A worker that another worker of the runtime keeps waiting looks the same. But that takes some
+//! milliseconds, and a thread that waits for a less important one waits for the 20 ms of a round. Kernel threads with
+//! real-time priorities have no such exception.
 //!
 //! Only the rule can fail. The start times of the threads are times on a machine with other work. They are shown beside
-//! the kernel's own of the same minute, and the goal beside the ratio, for a person to judge.
+//! the kernel's own of the same minute. The goal stands beside the ratio if others left the CPUs alone, for a person to
+//! judge.
 
 use super::original;
 use super::rounds::{
-    self, FAILED, LATEST_IMPORTANT, LATEST_LEAST, MAX_LATE, MOST_CPUS, ROUNDS, RUNS, Round,
-    example, important_starts, least_starts, passes, scenario,
+    self, FAILED, LATEST_IMPORTANT, LATEST_LEAST, MOST_CPUS, ROUNDS, RUNS, Round, example,
+    important_starts, least_starts, passes, scenario,
 };
 use super::watched::Watched;
 use crate::claims::{Claim, ClaimVerdict, Reproduced};
 use crate::figure::{Figure, micros, percent};
 use crate::length::Length;
-use crate::progress;
+use crate::progress::Progress;
+use crate::quiet::{Course, Tried, deciding, verdict};
+use runyard_engine::kernel;
 use runyard_engine::time::Nanos;
 use runyard_hosts::Failure;
 use runyard_hosts::linux::Ground;
 use runyard_hosts::play::Plan;
-use runyard_hosts::stderr::say;
 use runyard_hosts::sync::{Arc, Mutex};
 use runyard_hosts::{linux, live, machine};
+use runyard_workload::Scenario;
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::Step;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// The number of runs of `--soak`.
 const SOAK_RUNS: u64 = 20;
 
-/// The largest number of repeated rounds in a run. Each takes 0.1 s, so a run still ends within the time of a short
-/// reproduction.
-const MOST_REPEATED: usize = 100;
-
-/// The number of rounds of the original, which takes 0.2 s for each.
+/// The number of rounds of the original.
 const ROUNDS_OF_ORIGINAL: u32 = 25;
+
+/// The times of a round, and of one of the original.
+const ROUND: Duration = Duration::from_millis(140);
+const ROUND_OF_ORIGINAL: Duration = Duration::from_millis(200);
+
+/// The rounds without the mechanism, and the time between two releases. On two CPUs 5 to 10 of 100 rounds break the rule
+/// then. So many rounds leave no chance that none does.
+const ROUNDS_WITHOUT: u32 = 200;
+const APART_WITHOUT: Nanos = Nanos::from_millis(50);
 
 /// The goal: the median start, relative to the kernel's own.
 const GOAL: f64 = 1.5;
@@ -47,22 +59,51 @@ const GOAL: f64 = 1.5;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length) -> Result<Reproduced, Failure> {
+pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let mut cpus = machine::cpus()?;
     cpus.truncate(MOST_CPUS);
     let runs = length.pick(1, SOAK_RUNS);
-    let hosts = Hosts::run(&cpus, 1..=runs, ROUNDS)?;
+    let each = 2 * ROUNDS * ROUND + ROUNDS_OF_ORIGINAL * ROUND_OF_ORIGINAL;
+    let mut course = Course::new(length, each * runs as u32, progress);
+    let hosts = Hosts::run(&cpus, 1..=runs, ROUNDS, &mut course)?;
+    hosts
+        .missing
+        .iter()
+        .for_each(|why| progress.say(format!("no figures of the kernel's own: {why}")));
     let experiment = rounds::experiment("live", hosts.claims());
     let text = hosts.text(cpus.len() + 1);
     Ok(Reproduced { experiment, text })
 }
 
+/// The claims about the runtime without push and pull, in one try: for tests that see them fail. On one CPU there is
+/// nowhere to push to.
+///
+/// # Errors
+/// If the machine refuses something.
+pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
+    let mut cpus = machine::cpus()?;
+    cpus.truncate(MOST_CPUS);
+    let mut scenario = scenario(cpus.len() + 1, ROUNDS_WITHOUT);
+    scenario.tasks[0].phases[0].steps.change(|step| match step {
+        Step::Sleep(_) => Step::Sleep(Draw::Fixed(APART_WITHOUT)),
+        other => other,
+    });
+    scenario.use_model(kernel::Experiment::RtMigrate.before());
+    let run = |_| on_runtime(scenario.clone(), cpus.len(), 1);
+    let what = "rounds without push and pull";
+    let takes = ROUNDS_WITHOUT * Duration::from_nanos(APART_WITHOUT.0);
+    let tried = Course::of_one_try(progress).quiet(what, takes, run)?;
+    Ok(published(&[tried]))
+}
+
 /// The results on each host; `None` where a host is missing or refuses.
 #[derive(Debug)]
 struct Hosts {
-    live: Tally,
-    kernel: Option<Tally>,
-    original: Option<Tally>,
+    live: Vec<Tried<Run>>,
+    kernel: Option<Vec<Run>>,
+    original: Option<Vec<Run>>,
+    /// The reason why the kernel's own results are missing.
+    missing: Option<String>,
 }
 
 impl Hosts {
@@ -71,105 +112,120 @@ impl Hosts {
         cpus: &[usize],
         seeds: std::ops::RangeInclusive<u64>,
         rounds: u32,
+        course: &mut Course<'_>,
     ) -> Result<Hosts, Failure> {
         let threads = cpus.len() + 1;
-        let mut live = Tally::new("live");
-        let mut kernel = Some(Tally::new("linux"));
-        let mut original = Some(Tally::new("rt-migrate-test"));
-        let bar = progress::bar("parts", 3 * seeds.end());
+        let mut hosts =
+            Hosts { live: vec![], kernel: Some(vec![]), original: Some(vec![]), missing: None };
+        let takes = ROUND * rounds;
+        // The original goes on without priorities where they are refused. That would compare nothing.
+        let of_original = rounds.min(ROUNDS_OF_ORIGINAL);
         for seed in seeds {
-            let perform = &mut |seed, due| {
-                watch(
-                    |plan| live::run(plan, cpus.len(), Arc::new(Mutex::new(()))).map(drop),
-                    threads,
-                    (seed, due),
-                )
+            hosts.live.push(course.quiet("rounds on the runtime", takes, |attempt| {
+                let seed = seed + (u64::from(attempt) << u32::BITS);
+                on_runtime(scenario(threads, rounds), cpus.len(), seed)
+            })?);
+            let on_kernel = || {
+                let run = |plan| linux::run(plan, Ground::new(cpus.to_vec())).map(drop);
+                watch(run, scenario(threads, rounds), seed)
             };
-            live.run(perform, seed, rounds)?;
-            bar.inc(1);
-            let run = |plan| linux::run(plan, Ground::new(cpus.to_vec())).map(drop);
-            kernel = match kernel.map(|tally| (tally, watch(run, threads, (seed, rounds)))) {
-                Some((tally, Ok(done))) => {
-                    Some(tally.with(done.into_iter().map(|(round, _)| round)))
+            if let Some(runs) = &mut hosts.kernel {
+                match course.once("rounds as kernel threads", takes, on_kernel) {
+                    Ok(mut rounds) => {
+                        rounds.iter_mut().flatten().for_each(|lap| lap.kept = Nanos::ZERO);
+                        runs.push(Run::of(rounds));
+                    }
+                    Err(Failure::Refused(why) | Failure::Input(why)) => {
+                        (hosts.kernel, hosts.original) = (None, None);
+                        hosts.missing = Some(why);
+                    }
                 }
-                Some((_, Err(refused))) => {
-                    bar.suspend(|| say_why_not(&refused));
-                    None
-                }
-                None => None,
-            };
-            bar.inc(1);
-            // Where priorities are refused, the original goes on without them. That would compare nothing.
-            let rounds = rounds.min(ROUNDS_OF_ORIGINAL);
-            let done = kernel.as_ref().and_then(|_| original::rounds(threads, rounds));
-            original = original.zip(done).map(|(tally, done)| tally.with(done));
-            bar.inc(1);
+            }
+            let takes = ROUND_OF_ORIGINAL * of_original;
+            let done = hosts.original.as_ref().and_then(|_| {
+                course.once("rounds of rt-migrate-test", takes, || {
+                    original::rounds(threads, of_original)
+                })
+            });
+            hosts.original = hosts.original.zip(done).map(|(mut runs, done)| {
+                runs.push(Run::of(done));
+                runs
+            });
         }
-        bar.finish_and_clear();
-        Ok(Hosts { live, kernel, original })
+        Ok(hosts)
+    }
+
+    /// All runs on the runtime, also disturbed ones.
+    fn on_runtime(&self) -> impl Iterator<Item = &Run> + Clone {
+        self.live.iter().map(|run| &run.result)
     }
 
     fn claims(&self) -> Vec<Claim> {
-        let mut claims = self.live.published();
-        claims.extend(Starts::of(Some(&self.live)).claims("live"));
-        claims.extend(Starts::of(self.kernel.as_ref()).claims("linux"));
-        claims.extend(Starts::of(self.original.as_ref()).claims("rt-migrate-test"));
+        let mut claims = published(&self.live);
+        claims.extend(Starts::of(self.on_runtime()).claims("live"));
+        claims.extend(Starts::of(self.kernel.iter().flatten()).claims("linux"));
+        claims.extend(Starts::of(self.original.iter().flatten()).claims("rt-migrate-test"));
         let what = "start of a thread that is not the least important, p50, to that on linux";
         claims.push(shown(what, "times", self.ratio()));
-        let what = "rounds repeated because the machine took a CPU away";
-        claims.push(shown(what, "rounds", Some(self.live.repeated as f64)));
+        let what = "the longest that the machine kept threads waiting before such a start, live";
+        let rounds = self.on_runtime().flat_map(|run| &run.rounds);
+        let kept = rounds.flat_map(|round| &round[1..]).map(|lap| lap.kept).max();
+        claims.push(shown(what, "us", kept.map(micros)));
         claims
     }
 
     /// The median start, relative to the kernel's own.
     fn ratio(&self) -> Option<f64> {
-        let [live, kernel] = [Some(&self.live), self.kernel.as_ref()].map(Starts::of);
+        let live = Starts::of(self.on_runtime());
+        let kernel = Starts::of(self.kernel.iter().flatten());
         let ratio = live.p50?.0 as f64 / kernel.p50?.0.max(1) as f64;
         Some((ratio * 100.0).round() / 100.0)
     }
 
     fn text(&self, threads: usize) -> String {
         let mut text = rounds::title("live", threads);
-        text.push_str(&rounds::experiment("live", self.live.published()).table());
+        text.push_str(&rounds::experiment("live", published(&self.live)).table());
         text.push_str(&self.table());
         if let Some(ratio) = self.ratio() {
-            let _ = writeln!(text, "\np50: {ratio} times that on linux (goal: at most {GOAL})");
+            let beside = match self.live.iter().filter_map(|run| run.disturbed).max() {
+                Some(why) => format!("says little: {why}"),
+                None => format!("goal: at most {GOAL}"),
+            };
+            let _ = writeln!(text, "\np50: {ratio} times that on linux ({beside})");
         }
-        if self.live.repeated > 0 {
-            let _ = writeln!(
-                text,
-                "\n{} rounds on live broke the rule while the machine took CPUs away for more than \
-                 {} us;\nthey were repeated, and count in the times only",
-                self.live.repeated,
-                micros(MAX_LATE)
-            );
-        }
-        text.push_str(&self.live.example());
-        text.push_str(&self.kernel.as_ref().map(Tally::example).unwrap_or_default());
+        text.push_str(&example_of("live", &deciding(&self.live)));
+        let kernel: Vec<_> = self.kernel.iter().flatten().collect();
+        text.push_str(&example_of("linux", &kernel));
         text + "\n"
     }
 
     /// All hosts side by side.
     fn table(&self) -> String {
         let mut text = "\nstarts of the threads that are not the least important, us\n".to_owned();
-        let mut row = |name: &str, cells: [String; 6]| {
-            let [rounds, failed, repeated, p50, p99, max] = cells;
+        let mut row = |name: &str, cells: [String; 5]| {
+            let [rounds, failed, p50, p99, max] = cells;
             let _ = writeln!(
                 text,
-                "{name:<15}  {rounds:>6}  {failed:>6}  {repeated:>8}  {p50:>8}  {p99:>8}  {max:>8}"
+                "{name:<15}  {rounds:>6}  {failed:>6}  {p50:>8}  {p99:>8}  {max:>8}"
             );
         };
-        let head = ["rounds", "failed", "repeated", "p50", "p99", "max"];
+        let head = ["rounds", "failed", "p50", "p99", "max"];
         row("host", head.map(str::to_owned));
-        let hosts = [Some(&self.live), self.kernel.as_ref(), self.original.as_ref()];
-        for (name, host) in ["live", "linux", "rt-migrate-test"].into_iter().zip(hosts) {
-            let starts = Starts::of(host);
-            let number = |of: fn(&Tally) -> usize| host.map(|tally| of(tally).to_string());
+        let hosts = [
+            ("live", Some(self.on_runtime().collect::<Vec<_>>())),
+            ("linux", self.kernel.as_ref().map(|runs| runs.iter().collect())),
+            ("rt-migrate-test", self.original.as_ref().map(|runs| runs.iter().collect())),
+        ];
+        for (name, runs) in hosts {
+            let starts = Starts::of(runs.iter().flatten().copied());
+            let number = |of: fn(&Run) -> usize| {
+                let runs = runs.as_ref()?;
+                Some(runs.iter().map(|run| of(run)).sum::<usize>().to_string())
+            };
             let time = |start: Option<Nanos>| start.map(|start| format!("{:.1}", micros(start)));
             let cells = [
-                number(|tally| tally.judged),
-                number(|tally| tally.failed),
-                number(|tally| tally.repeated).filter(|_| name == "live"),
+                number(|run| run.rounds.len()),
+                number(|run| run.failed.len()),
                 time(starts.p50),
                 time(starts.p99),
                 time(starts.max),
@@ -180,131 +236,69 @@ impl Hosts {
     }
 }
 
-fn say_why_not(refused: &Failure) {
-    let why = match refused {
-        Failure::Refused(why) | Failure::Input(why) => why,
-    };
-    say(format_args!("no figures of the kernel's own: {why}"));
-}
-
-/// The results of the rounds on one host.
-#[derive(Debug)]
-struct Tally {
-    host: &'static str,
-    runs: usize,
-    good_runs: usize,
-    /// All rounds, including repeated ones.
+/// The rounds of a run on one host.
+#[derive(Clone, Debug)]
+struct Run {
     rounds: Vec<Round>,
-    /// The number of judged rounds, of those that broke the rule, and of rounds that were repeated.
-    judged: usize,
-    failed: usize,
-    repeated: usize,
-    /// The first round that failed.
-    first_failed: Option<(usize, Round)>,
+    /// The rounds that broke the rule, by their numbers.
+    failed: Vec<usize>,
 }
 
-/// Performs so many rounds from a seed. Returns each with the time that the machine took from it.
-type Perform<'h> = &'h mut dyn FnMut(u64, u32) -> Result<Vec<(Round, Nanos)>, Failure>;
-
-impl Tally {
-    fn new(host: &'static str) -> Tally {
-        Tally {
-            host,
-            runs: 0,
-            good_runs: 0,
-            rounds: Vec::new(),
-            judged: 0,
-            failed: 0,
-            repeated: 0,
-            first_failed: None,
-        }
-    }
-
-    /// A run on a host that shares its CPUs. Rounds without enough CPU time are repeated.
-    fn run(&mut self, perform: Perform<'_>, seed: u64, rounds: u32) -> Result<(), Failure> {
-        let (failed, mut repeated) = (self.failed, 0);
-        let (mut due, mut attempt) = (rounds, 0);
-        while due > 0 {
-            for (round, taken) in perform(seed + (attempt << u32::BITS), due)? {
-                if !passes(&round) && taken > MAX_LATE && repeated < MOST_REPEATED {
-                    repeated += 1;
-                    self.rounds.push(round);
-                } else {
-                    due -= 1;
-                    self.judge(round);
-                }
-            }
-            attempt += 1;
-        }
-        self.repeated += repeated;
-        self.end_run(failed);
-        Ok(())
-    }
-
-    /// Adds the rounds of a host that has its CPUs for itself.
-    fn with(mut self, rounds: impl IntoIterator<Item = Round>) -> Tally {
-        let failed = self.failed;
-        rounds.into_iter().for_each(|round| self.judge(round));
-        self.end_run(failed);
-        self
-    }
-
-    fn judge(&mut self, round: Round) {
-        if !passes(&round) {
-            self.failed += 1;
-            self.first_failed.get_or_insert_with(|| (self.rounds.len(), round.clone()));
-        }
-        self.judged += 1;
-        self.rounds.push(round);
-    }
-
-    fn end_run(&mut self, failed_before: usize) {
-        self.runs += 1;
-        self.good_runs += usize::from(self.failed == failed_before);
-    }
-
-    /// The claims that have figures in the founding document.
-    fn published(&self) -> Vec<Claim> {
-        let latest = |start: Option<Nanos>| Some(micros(start.unwrap_or_default()));
-        let failed = percent(self.failed as f64 / self.judged.max(1) as f64);
-        vec![
-            LATEST_IMPORTANT.claim(
-                None,
-                latest(important_starts(&self.rounds).max()),
-                ClaimVerdict::Shown,
-            ),
-            LATEST_LEAST.claim(None, latest(least_starts(&self.rounds).max()), ClaimVerdict::Shown),
-            FAILED.claim(None, Some(failed), ClaimVerdict::of(self.failed == 0)),
-            RUNS.claim(
-                None,
-                Some(self.good_runs as f64),
-                ClaimVerdict::of(self.good_runs == self.runs),
-            ),
-        ]
-    }
-
-    /// An example: the first failed round, otherwise the last round.
-    fn example(&self) -> String {
-        let last = self.rounds.last().map(|round| (self.rounds.len() - 1, round.clone()));
-        let (what, round) = match &self.first_failed {
-            Some(failed) => ("a round that failed", Some(failed)),
-            None => ("a round", last.as_ref()),
-        };
-        example(&format!("{}: {what}", self.host), round)
+impl Run {
+    fn of(rounds: Vec<Round>) -> Run {
+        let failed = rounds.iter().enumerate().filter(|(_, round)| !passes(round));
+        Run { failed: failed.map(|(at, _)| at).collect(), rounds }
     }
 }
 
-/// Performs rounds on a host.
+/// The claims that have figures in the founding document.
+fn published(runs: &[Tried<Run>]) -> Vec<Claim> {
+    let all = || runs.iter().map(|run| &run.result);
+    let latest = |start: Option<Nanos>| Some(micros(start.unwrap_or_default()));
+    let important = all().flat_map(|run| important_starts(&run.rounds)).max();
+    let least = all().flat_map(|run| least_starts(&run.rounds)).max();
+    let judged = deciding(runs);
+    let sum = |of: fn(&Run) -> usize| judged.iter().map(|run| of(run)).sum::<usize>();
+    let (failed, rounds) = (sum(|run| run.failed.len()), sum(|run| run.rounds.len()));
+    let good = judged.iter().filter(|run| run.failed.is_empty()).count();
+    let part = percent(failed as f64 / rounds.max(1) as f64);
+    vec![
+        LATEST_IMPORTANT.claim(None, latest(important), ClaimVerdict::Shown),
+        LATEST_LEAST.claim(None, latest(least), ClaimVerdict::Shown),
+        FAILED.claim(None, Some(part), verdict(runs, failed == 0)),
+        RUNS.claim(None, Some(good as f64), verdict(runs, good == judged.len())),
+    ]
+}
+
+/// An example of these runs: the first failed round, otherwise the last round.
+fn example_of(host: &str, runs: &[&Run]) -> String {
+    let numbered = |run: &Run, at: usize| (at, run.rounds[at].clone());
+    let failed = runs.iter().find_map(|run| Some(numbered(run, *run.failed.first()?)));
+    let last = runs.last().map(|run| numbered(run, run.rounds.len() - 1));
+    let (what, round) = match failed {
+        Some(failed) => ("a round that failed", Some(failed)),
+        None => ("a round", last),
+    };
+    example(&format!("{host}: {what}"), round.as_ref())
+}
+
+/// Performs the rounds of this scenario on the runtime.
+fn on_runtime(scenario: Scenario, cpus: usize, seed: u64) -> Result<Run, Failure> {
+    let host = |plan| live::run(plan, cpus, Arc::new(Mutex::new(()))).map(drop);
+    watch(host, scenario, seed).map(Run::of)
+}
+
+/// Performs the rounds of this scenario on a host.
 fn watch(
     host: impl FnOnce(Plan) -> Result<(), Failure>,
-    threads: usize,
-    (seed, rounds): (u64, u32),
-) -> Result<Vec<(Round, Nanos)>, Failure> {
-    let watched = Arc::new(Watched::new(threads));
-    let scenario = scenario(threads, rounds);
+    scenario: Scenario,
+    seed: u64,
+) -> Result<Vec<Round>, Failure> {
+    let watched = Arc::new(Watched::new(scenario.tasks.len() - 1));
+    let rounds = scenario.tasks[0].phases[0].loops.expect("the parent ends") as usize;
     host(Plan { watch: Some(watched.clone()), ..Plan::new(scenario, seed) })?;
     let done = watched.rounds();
-    assert_eq!(done.len(), rounds as usize, "the run went through all rounds");
+    assert_eq!(done.len(), rounds, "the run went through all rounds");
     Ok(done)
 }
 
@@ -317,9 +311,9 @@ struct Starts {
 }
 
 impl Starts {
-    fn of(tally: Option<&Tally>) -> Starts {
-        let Some(tally) = tally else { return Starts::default() };
-        let mut starts: Vec<_> = important_starts(&tally.rounds).collect();
+    fn of<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Starts {
+        let runs = runs.into_iter();
+        let mut starts: Vec<_> = runs.flat_map(|run| important_starts(&run.rounds)).collect();
         starts.sort_unstable();
         let [p50, p99, max] = [50, 99, 100].map(|percent| percentile(&starts, percent));
         Starts { p50, p99, max }
@@ -348,67 +342,68 @@ fn shown(what: &str, unit: &'static str, after: Option<f64>) -> Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::Disturbed;
     use crate::rt_migrate::rounds::Lap;
 
     /// A round of two threads. The more important one starts so many milliseconds late.
     fn round(late: u64) -> Round {
         let lap = |start| {
             let (start, work) = (Nanos::from_millis(start), Nanos::from_millis(20));
-            Lap { start, end: start + work, work }
+            Lap { start, end: start + work, work, kept: Nanos::ZERO }
         };
         vec![lap(0), lap(late)]
     }
 
     #[test]
-    fn a_broken_round_is_repeated_only_where_the_machine_had_no_cpu() {
-        let (nothing, much) = (Nanos::ZERO, Nanos::from_millis(2));
-        let rounds =
-            [(0, nothing), (20, nothing), (20, much), (0, much), (20, MAX_LATE), (0, much)];
-        let mut rounds = rounds.into_iter().map(|(late, taken)| (round(late), taken));
-        let mut asked = Vec::new();
-        let mut tally = Tally::new("live");
-        let perform = &mut |seed, due: u32| {
-            asked.push((seed, due));
-            Ok(rounds.by_ref().take(due as usize).collect())
-        };
-        tally.run(perform, 7, 5).unwrap();
-        assert_eq!((tally.judged, tally.failed, tally.repeated), (5, 2, 1));
-        assert_eq!((tally.rounds.len(), tally.runs, tally.good_runs), (6, 1, 0));
-        assert_eq!(tally.first_failed, Some((1, round(20))));
-        let [(7, 5), (other, 1)] = asked[..] else { panic!("the one again: {asked:?}") };
-        assert_ne!(other, 7, "with other draws");
+    fn a_round_that_broke_the_rule_fails_on_a_quiet_machine() {
+        let result = Run::of(vec![round(0), round(20), round(0)]);
+        assert_eq!(result.failed, [1]);
+        let claims = published(&[Tried { result, disturbed: None }]);
+        assert_eq!((claims[2].after, claims[3].after), (Some(33.33), Some(0.0)));
+        assert!(claims[2..].iter().all(|claim| claim.verdict.fails()));
     }
 
     #[test]
-    fn a_machine_that_is_never_quiet_is_no_excuse_for_ever() {
-        let mut tally = Tally::new("live");
-        let perform = &mut |_, due: u32| Ok(vec![(round(20), Nanos::from_millis(9)); due as usize]);
-        tally.run(perform, 1, ROUNDS).unwrap();
-        assert_eq!((tally.judged, tally.failed), (50, 50));
-        assert_eq!((tally.repeated, tally.good_runs), (MOST_REPEATED, 0));
-        assert!(!tally.published().iter().all(|claim| claim.verdict.holds()));
+    fn beside_others_the_ratio_has_no_goal_and_the_rule_judges_nothing() {
+        let run = Run::of(vec![round(0), round(20)]);
+        let disturbed = Some(Disturbed::Others(40));
+        let mut hosts = Hosts {
+            live: vec![Tried { result: run.clone(), disturbed }],
+            kernel: Some(vec![run]),
+            original: None,
+            missing: None,
+        };
+        let text = hosts.text(2);
+        assert!(!text.contains("FAILS") && !text.contains("goal"), "{text}");
+        assert!(text.contains("says little: others had 40 % of the CPUs"), "{text}");
+        hosts.live[0].disturbed = None;
+        let text = hosts.text(2);
+        assert!(text.contains("FAILS") && text.contains("goal: at most 1.5"), "{text}");
     }
 
     #[test]
     fn every_thread_has_a_lap_in_every_round_on_every_host() {
         let cpus = machine::cpus().unwrap();
-        let hosts = Hosts::run(&cpus, 1..=2, 2).unwrap();
-        assert_eq!((hosts.live.runs, hosts.live.judged), (2, 4));
-        assert_eq!(hosts.live.rounds.len(), 4 + hosts.live.repeated);
-        for tally in [Some(hosts.live), hosts.kernel].into_iter().flatten() {
-            for round in &tally.rounds {
+        let progress = Progress::new(Length::Short);
+        let mut course = Course::new(Length::Short, Duration::ZERO, &progress);
+        let hosts = Hosts::run(&cpus, 1..=2, 2, &mut course).unwrap();
+        let of_runtime: Vec<_> = hosts.on_runtime().cloned().collect();
+        assert_eq!(of_runtime.len(), 2);
+        for runs in [Some(of_runtime), hosts.kernel].into_iter().flatten() {
+            for round in runs.iter().flat_map(|run| &run.rounds) {
                 assert_eq!(round.len(), cpus.len() + 1);
                 for lap in round {
                     let spun = lap.end - lap.start;
-                    assert!(spun >= Nanos::from_millis(20), "{}: {lap:?}", tally.host);
+                    assert!(spun >= Nanos::from_millis(20), "{lap:?}");
                     // The clocks are read one after the other.
                     let most = spun + Nanos::from_millis(1);
-                    assert!(Nanos::ZERO < lap.work && lap.work < most, "{}: {lap:?}", tally.host);
+                    assert!(Nanos::ZERO < lap.work && lap.work < most, "{lap:?}");
                 }
             }
+            assert!(runs.iter().all(|run| run.rounds.len() == 2));
         }
-        for tally in [hosts.original].into_iter().flatten() {
-            assert_eq!((tally.rounds.len(), tally.rounds[0].len()), (4, cpus.len() + 1));
+        for run in hosts.original.into_iter().flatten() {
+            assert_eq!((run.rounds.len(), run.rounds[0].len()), (2, cpus.len() + 1));
         }
     }
 

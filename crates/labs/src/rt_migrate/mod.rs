@@ -14,5 +14,5 @@ mod rounds;
 mod simulated;
 mod watched;
 
-pub use live::live;
+pub use live::{live, live_without};
 pub use simulated::simulated;

@@ -30,7 +30,7 @@ fn read(text: &str) -> Option<Vec<Round>> {
         }
         let lap = |((&start, &end), &loops): ((&u64, &u64), &u64)| {
             let (start, end) = (Nanos::from_micros(start), Nanos::from_micros(end));
-            Lap { start, end, work: Nanos(loops) }
+            Lap { start, end, work: Nanos(loops), kept: Nanos::ZERO }
         };
         rounds.push(starts.iter().zip(&ends).zip(&loops).map(lap).collect());
         // An empty line ends the round.
@@ -69,7 +69,8 @@ Parent pid: 26596
         let rounds = read(PRINTED).unwrap();
         assert_eq!(rounds.len(), 2);
         let us = Nanos::from_micros;
-        let least = Lap { start: us(20_148), end: us(40_148), work: Nanos(982_669) };
+        let least =
+            Lap { start: us(20_148), end: us(40_148), work: Nanos(982_669), kept: Nanos::ZERO };
         assert_eq!((rounds[0].len(), rounds[0][0]), (3, least));
         assert!(passes(&rounds[0]) && !passes(&rounds[1]));
         assert_eq!(read("rt-migrate-test: no permission\n"), Some(Vec::new()));

@@ -7,8 +7,7 @@ use super::rounds::{
 use crate::claims::{ClaimVerdict, Reproduced};
 use crate::figure::{micros, percent};
 use crate::length::Length;
-use crate::progress;
-use indicatif::ProgressBar;
+use crate::progress::Progress;
 use rayon::prelude::*;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
@@ -28,11 +27,12 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
+pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let passive = kernel::Experiment::RtMigrate.before();
-    let before = Tally::all(&Experiment::new(passive), SEEDS)?;
     let seeds = length.pick(SEEDS, 1..=PUBLISHED_RUNS);
-    let after = Tally::all(&Experiment::new(Model::default()), seeds)?;
+    progress.parts("runs", SEEDS.end() + seeds.end());
+    let before = Tally::all(&Experiment::new(passive), SEEDS, progress)?;
+    let after = Tally::all(&Experiment::new(Model::default()), seeds, progress)?;
     let (latest, least) = (after.latest_important, micros(after.latest_least));
     let (span, late) = (20_000.0, micros(before.latest_important));
     let all_hold = after.failed == 0;
@@ -127,16 +127,14 @@ impl Tally {
     fn all(
         experiment: &Experiment,
         seeds: std::ops::RangeInclusive<u64>,
+        progress: &Progress,
     ) -> Result<Tally, Failure> {
         let short = seeds == SEEDS;
-        let bar = if short { ProgressBar::hidden() } else { progress::bar("runs", *seeds.end()) };
-        let tally = seeds
+        seeds
             .into_par_iter()
             .map(|seed| Tally::of(experiment, seed, short))
-            .inspect(|_| bar.inc(1))
-            .try_reduce(Tally::default, |a, b| Ok(a.merge(b)));
-        bar.finish_and_clear();
-        tally
+            .inspect(|_| progress.part_done())
+            .try_reduce(Tally::default, |a, b| Ok(a.merge(b)))
     }
 
     fn failed_percent(&self) -> f64 {

@@ -3,7 +3,7 @@
 //! The notes of a task have a lock of their own, which no other task takes while the run lasts. So a task that is
 //! preempted with its lock delays no other task.
 
-use super::rounds::{END, ENDED, Lap, PARENT, PREPARE, RELEASE, ROUNDS, Round, START};
+use super::rounds::{END, Lap, PARENT, PREPARE, RELEASE, ROUNDS, Round, START};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::clock::cpu_time;
@@ -22,8 +22,7 @@ pub(super) struct Watched {
 #[derive(Debug, Default)]
 struct Releases {
     released: Vec<Time>,
-    /// The time that the machine had taken when the round began, and the time that it took in each finished round.
-    before: Nanos,
+    /// The time that the machine had taken when each round was prepared.
     taken: Vec<Nanos>,
 }
 
@@ -33,6 +32,9 @@ struct Spin {
     start: Time,
     end: Time,
     work: Nanos,
+    /// The time that the machine had taken at the start. The kernel counts a wait when it ends; that of the thread's
+    /// worker has ended by then.
+    taken: Nanos,
 }
 
 impl Watched {
@@ -41,16 +43,17 @@ impl Watched {
         Watched { parent: Mutex::default(), threads: (0..threads).map(|_| spins()).collect() }
     }
 
-    /// The rounds, each with the time that the machine took from it.
-    pub(super) fn rounds(&self) -> Vec<(Round, Nanos)> {
+    /// The rounds.
+    pub(super) fn rounds(&self) -> Vec<Round> {
         let parent = lock(&self.parent);
         let threads: Vec<_> = self.threads.iter().map(lock).collect();
         let round = |(nth, (&released, &taken)): (usize, (&Time, &Nanos))| {
             let lap = |spins: &Vec<Spin>| {
-                let Spin { start, end, work } = spins[nth];
-                Lap { start: start.since(released), end: end.since(released), work }
+                let Spin { start, end, work, taken: at_start } = spins[nth];
+                let kept = at_start.saturating_sub(taken);
+                Lap { start: start.since(released), end: end.since(released), work, kept }
             };
-            (threads.iter().map(|spins| lap(spins)).collect(), taken)
+            threads.iter().map(|spins| lap(spins)).collect()
         };
         parent.released.iter().zip(&parent.taken).enumerate().map(round).collect()
     }
@@ -58,20 +61,8 @@ impl Watched {
     fn parent(&self, step: usize, now: Time) {
         let mut parent = lock(&self.parent);
         match step {
-            PREPARE => {
-                // The last round is over for all threads. Only now has the kernel counted their waits, since it counts
-                // a wait when it ends.
-                let (now, before) = (machine::taken(), parent.before);
-                if let Some(last) = parent.taken.last_mut() {
-                    *last = now.saturating_sub(before);
-                }
-                parent.before = now;
-            }
+            PREPARE => parent.taken.push(machine::taken()),
             RELEASE => parent.released.push(now),
-            ENDED => {
-                let taken = machine::taken().saturating_sub(parent.before);
-                parent.taken.push(taken);
-            }
             _ => {}
         }
     }
@@ -84,7 +75,10 @@ impl Watch for Watched {
         }
         let mut spins = lock(&self.threads[task.index() - 1]);
         match step {
-            START => spins.push(Spin { start: now, end: now, work: cpu_time() }),
+            START => {
+                let (work, taken) = (cpu_time(), machine::taken());
+                spins.push(Spin { start: now, end: now, work, taken });
+            }
             END => {
                 if let Some(spin) = spins.last_mut() {
                     (spin.end, spin.work) = (now, cpu_time().saturating_sub(spin.work));
