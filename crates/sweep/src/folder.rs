@@ -18,7 +18,7 @@ use crate::run::{Ran, Runner};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
