@@ -39,6 +39,7 @@ mod folder;
 mod gather;
 mod metric;
 mod page;
+mod parquet;
 mod plan;
 pub mod pool;
 mod rows;
