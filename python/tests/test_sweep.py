@@ -81,7 +81,7 @@ def test_a_plan_travels(scenario: dict[str, Any], tmp_path: Path) -> None:
     assert (there.runs, there.points, there.columns) == (12, 4, here.columns)
     assert there.metrics == here.metrics == spec(scenario)["metrics"]
     assert there.run([5, 7]) == here.run([5, 7])
-    # What travels is deflated JSON.
+    # The results travel as deflated JSON.
     text = zlib.decompress(here.run([5, 7]), wbits=-zlib.MAX_WBITS).decode()
     first, end = json.JSONDecoder().raw_decode(text)
     second = json.loads(text[end:])

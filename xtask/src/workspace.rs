@@ -13,7 +13,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 /// The result of a step. An error is one line for a person.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// The profile of what is released and measured. `release` is the profile of what is built to be tried.
+/// The profile of programs that are released or measured. `release` is for trying.
 pub const DIST: &str = "dist";
 
 /// The root of the checkout that this program was built from.
