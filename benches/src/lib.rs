@@ -21,6 +21,7 @@ mod limits;
 pub mod live;
 pub mod open_loop;
 mod rig;
+mod runtime;
 mod switch;
 pub mod throughput;
 mod timers;
@@ -74,6 +75,7 @@ pub fn operations() -> Vec<Operation> {
         limits::operations(),
         timers::operations(),
         throughput::operations(),
+        runtime::operations(),
     ]
     .into_iter()
     .flatten()

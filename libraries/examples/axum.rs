@@ -1,7 +1,7 @@
 //! The wait of a quick request in an axum service beside requests that compute for long.
 //!
 //! ```text
-//! cargo run --release -p runyard-libraries --example axum [SECONDS]
+//! cargo run --profile dist -p runyard-libraries --example axum [SECONDS]
 //! ```
 //!
 //! The service has a quick route and a slow one. The slow route takes 50 ms of CPU time without an await. Four clients

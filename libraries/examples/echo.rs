@@ -2,7 +2,7 @@
 //! of its drivers.
 //!
 //! ```text
-//! cargo run --release -p runyard-libraries --example echo [ROUNDS]
+//! cargo run --profile dist -p runyard-libraries --example echo [ROUNDS]
 //! ```
 //!
 //! One client sends 32 bytes over loopback, and waits for their echo. Then a task sleeps for 5 ms repeatedly: alone,

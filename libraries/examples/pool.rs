@@ -1,7 +1,7 @@
 //! The lateness of a heartbeat beside a saturated pool of rayon's.
 //!
 //! ```text
-//! cargo run --release -p runyard-libraries --example pool [ROUNDS]
+//! cargo run --profile dist -p runyard-libraries --example pool [ROUNDS]
 //! ```
 //!
 //! A SCHED_FIFO task sleeps for 2 ms repeatedly, on a runtime that has all CPUs. Beside it a pool computes, with a

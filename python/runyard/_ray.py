@@ -2,7 +2,7 @@
 fetched.
 
 A Ray task is a batch of runs of about a second. It gets the texts from which the plan follows, and returns the results of
-the runs as Arrow data. Only the driver writes, in the order of the plan, so the tables equal those of a local sweep.
+the runs as bytes. Only the driver writes, in the order of the plan, so the tables equal those of a local sweep.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def run_on_ray(plan: Plan, folder: SweepFolder, bar: Progress) -> None:
         ended, _ = ray.wait(list(flights), timeout=0.2)
         for flight in ended:
             flights.remove(flight)
-            took_s, streams = ray.get(flight)
-            taken = folder.take(streams)
+            took_s, packed = ray.get(flight)
+            taken = folder.take(packed)
             each_s = took_s / taken
             done += taken
         bar(done)
@@ -72,8 +72,8 @@ def _size(each_s: float | None, missing: int, cpus: int) -> int:
 def _run(texts: Any, batch: list[int]) -> tuple[float, list[bytes]]:
     """Executes a batch of runs on a worker, and returns the seconds that it took with the results."""
     began = time.monotonic()
-    streams = _plan(*texts).run(batch)
-    return time.monotonic() - began, streams
+    packed = _plan(*texts).run(batch)
+    return time.monotonic() - began, packed
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,7 @@
 use crate::input::Source;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_workload::{Diagnostic, Place};
 use std::io;
 

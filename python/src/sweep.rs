@@ -83,15 +83,15 @@ impl Plan {
         self.plan.metrics().iter().map(ToString::to_string).collect()
     }
 
-    /// Executes these runs one after the other, and returns their results as streams of Arrow's IPC format.
-    fn run<'py>(&self, py: Python<'py>, runs: Vec<usize>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    /// Executes these runs one after the other, and returns their results as bytes.
+    fn run<'py>(&self, py: Python<'py>, runs: Vec<usize>) -> PyResult<Bound<'py, PyBytes>> {
         if let Some(run) = runs.iter().find(|&&run| run >= self.plan.runs()) {
             return Err(bad_value(format_args!(
                 "run {run} is beyond the plan's {} runs",
                 self.plan.runs()
             )));
         }
-        let streams = done_meanwhile(
+        let packed = done_meanwhile(
             py,
             |stop| {
                 let (stop, mut runner) = (|| stop.load(Ordering::Relaxed), Runner::default());
@@ -102,7 +102,7 @@ impl Plan {
             },
             |_| Ok(()),
         )?;
-        Ok(streams.iter().map(|stream| PyBytes::new(py, stream)).collect())
+        Ok(PyBytes::new(py, &packed))
     }
 
     fn __repr__(&self) -> String {
@@ -157,10 +157,10 @@ impl SweepFolder {
         look.call1(py, (done.load(Ordering::Relaxed),)).map(drop)
     }
 
-    /// Stores the results of runs from the streams that a plan returned. Returns the number of runs.
-    fn take(&self, py: Python<'_>, streams: Vec<Vec<u8>>) -> PyResult<usize> {
+    /// Stores the results of runs from the bytes that a plan returned. Returns the number of runs.
+    fn take(&self, py: Python<'_>, packed: Vec<u8>) -> PyResult<usize> {
         py.detach(|| {
-            let all = wire::unpacked(&streams).map_err(bad_value)?;
+            let all = wire::unpacked(&packed).map_err(bad_value)?;
             let (count, mut folder) = (all.len(), self.folder());
             for (run, ran) in all {
                 if run >= self.plan.runs() {

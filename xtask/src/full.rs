@@ -49,6 +49,7 @@ pub fn run(options: &Options) -> Outcome {
         ("fuzz", &search),
         ("models", &|| models::run(&models::Options { checker: None, all: true })),
         ("soak", &|| soak(seed)),
+        ("first-answer", &first_answer),
         ("reproduce", &reproduce),
         ("threads", &threads),
         ("fidelity", &|| fidelity(seed)),
@@ -115,7 +116,12 @@ fn benches() -> Outcome {
 /// here.
 fn count() -> Outcome {
     let filter = Some("switch".to_owned());
-    instructions::run(&instructions::Options { filter, iterations: COUNTED, json: false })
+    instructions::run(&instructions::Options {
+        filter,
+        iterations: COUNTED,
+        apart: false,
+        json: false,
+    })
 }
 
 /// Runs the tests of other people's libraries, including those that take too long to build for `.ci/run`. It needs a
@@ -140,6 +146,11 @@ fn threads() -> Outcome {
     };
     let (one, two) = (said("1")?, said("2")?);
     if one.stdout == two.stdout { Ok(()) } else { Err("two threads say another thing".into()) }
+}
+
+/// Measures the builds of a newcomer. In a process of its own: it keeps to two CPUs.
+fn first_answer() -> Outcome {
+    workspace::run(cargo().args(["xtask", "first-answer"]))
 }
 
 fn reproduce() -> Outcome {

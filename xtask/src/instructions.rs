@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 use clap::Args;
 use serde_json::json;
 
-use crate::workspace::{self, Outcome, cargo, program};
+use crate::workspace::{self, DIST, Outcome, cargo, program};
 
 /// The package of the benches.
 const PACKAGE: &str = "runyard-benches";
@@ -35,6 +35,9 @@ pub struct Options {
     #[arg(long, default_value_t = ITERATIONS, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: u32,
+    /// Compile each crate by itself, as a user's program has them, not optimised together
+    #[arg(long)]
+    pub apart: bool,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
@@ -52,7 +55,7 @@ pub struct Cost {
 /// Builds the benches, measures and prints.
 pub fn run(options: &Options) -> Outcome {
     let shown = output(program("valgrind").arg("--version"))?;
-    let binary = build()?;
+    let binary = build(options.apart)?;
     let listed = output(program(&binary).arg("--list"))?;
     let names = selected(&text(&listed.stdout), options.filter.as_deref());
     if names.is_empty() {
@@ -69,16 +72,26 @@ pub fn run(options: &Options) -> Outcome {
 
 /// Builds the benches and measures the operations of these names.
 pub fn costs(names: &[String], iterations: u32) -> Outcome<Vec<Cost>> {
-    all_costs(&build()?, names, iterations)
+    all_costs(&build(false)?, names, iterations)
 }
 
 fn all_costs(binary: &Path, names: &[String], iterations: u32) -> Outcome<Vec<Cost>> {
     names.iter().map(|name| measure(binary, name, iterations)).collect()
 }
 
-fn build() -> Outcome<PathBuf> {
-    workspace::run(cargo().args(["build", "--release", "-p", PACKAGE, "--bin", BINARY]))?;
-    Ok(workspace::target("release")?.join(BINARY))
+fn build(apart: bool) -> Outcome<PathBuf> {
+    let mut build = cargo();
+    build.args(["build", "--profile", DIST, "-p", PACKAGE, "--bin", BINARY]);
+    let mut target = workspace::target(DIST)?;
+    if apart {
+        // Cargo's own values for a release.
+        build.env("CARGO_PROFILE_DIST_LTO", "false").env("CARGO_PROFILE_DIST_CODEGEN_UNITS", "16");
+        let folder = workspace::target("apart")?;
+        build.arg("--target-dir").arg(&folder);
+        target = folder.join(DIST);
+    }
+    workspace::run(&mut build)?;
+    Ok(target.join(BINARY))
 }
 
 fn selected(listed: &str, filter: Option<&str>) -> Vec<String> {
@@ -161,7 +174,7 @@ mod tests {
 
     const SAID: &str = "\
 ==5086== Callgrind, a call-graph generating cache profiler
-==5086== Command: target/release/instructions wake: 100
+==5086== Command: target/dist/instructions wake: 100
 ==5086== 
 ==5086== For interactive control, run 'callgrind_control -h'.
 ==5086== 

@@ -6,9 +6,11 @@
 
 pub mod book;
 pub mod command;
+pub mod cpu_time;
 mod dice;
 pub mod fidelity;
 pub mod figures;
+pub mod first_answer;
 pub mod full;
 pub mod fuzz;
 pub mod instructions;

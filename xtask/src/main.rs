@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    book, command, fidelity, figures, full, fuzz, instructions, models, python, release, replay,
-    rt_app, same, siege, tidy, traces, workspace,
+    book, command, fidelity, figures, first_answer, full, fuzz, instructions, models, python,
+    release, replay, rt_app, same, siege, tidy, traces, workspace,
 };
 
 #[derive(Parser)]
@@ -35,6 +35,8 @@ enum Command {
     Fidelity(fidelity::Options),
     /// Make the tables of the documents from the measurements in docs/figures
     Figures(figures::Options),
+    /// Measure the way of a newcomer: from a clone to the first table, and to the wheel
+    FirstAnswer(first_answer::Options),
     /// Hold the tree to its own rules, as tests
     Tidy(tidy::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Full(options) => full::run(&options),
         Command::Fidelity(options) => fidelity::run(&options),
         Command::Figures(options) => figures::run(&options),
+        Command::FirstAnswer(options) => first_answer::run(&options),
         Command::Tidy(options) => tidy::run(&options),
         Command::Traces(options) => traces::run(&options),
         Command::Python(options) => python::run(&options),

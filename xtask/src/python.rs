@@ -10,7 +10,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::command;
-use crate::workspace::{self, Outcome, program};
+use crate::workspace::{self, DIST, Outcome, program};
 
 /// The packages that the tests need besides the wheel, at fixed versions.
 const NEEDS: &str = "python/tests/requirements.txt";
@@ -38,7 +38,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Outcome {
     let folder = workspace::target("python")?;
     let user = environment(&folder.join("user"), &["-r", NEEDS])?;
-    let profile = if options.debug { "dev" } else { "release" };
+    let profile = if options.debug { "dev" } else { DIST };
     let wheel = wheel(&folder, wheels_by(&user, workspace::root(), profile))?;
     if options.build_only {
         println!("{}", wheel.display());
@@ -66,14 +66,18 @@ fn types(user: &Path) -> Outcome {
     workspace::run(program(user.join("bin/stubtest")).arg("runyard._runyard").current_dir(user))
 }
 
-/// Builds the wheel of the checkout `source` in `folder`, with files of the time `epoch`, and returns its path. It installs
-/// no more than the builder.
-pub fn wheel_of(source: &Path, folder: &Path, epoch: &str) -> Outcome<PathBuf> {
+/// An environment in `folder` with the builder of wheels that the checkout `source` names, and with nothing else.
+pub fn builder(source: &Path, folder: &Path) -> Outcome<PathBuf> {
     let needs = fs::read_to_string(source.join(NEEDS))?;
     let maturin = needs.lines().find(|line| line.starts_with("maturin=="));
     let maturin = maturin.ok_or("the requirements of the tests name no maturin")?;
-    let builder = environment(&folder.join("maturin"), &[maturin])?;
-    let mut build = wheels_by(&builder, source, "release");
+    environment(&folder.join("maturin"), &[maturin])
+}
+
+/// Builds the wheel of the checkout `source` in `folder` as it is released, with files of the time `epoch`, and returns its
+/// path.
+pub fn wheel_of(builder: &Path, source: &Path, folder: &Path, epoch: &str) -> Outcome<PathBuf> {
+    let mut build = wheels_by(builder, source, DIST);
     build.env("SOURCE_DATE_EPOCH", epoch);
     wheel(folder, build)
 }

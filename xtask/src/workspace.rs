@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -11,6 +12,9 @@ use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The result of a step. An error is one line for a person.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// The profile of programs that are released or measured. `release` is for trying.
+pub const DIST: &str = "dist";
 
 /// The root of the checkout that this program was built from.
 #[must_use]
@@ -29,6 +33,22 @@ pub fn metadata() -> Outcome<Metadata> {
 /// The folder for a step that builds with its own flags: it must not evict the ordinary build.
 pub fn target(step: &str) -> Outcome<PathBuf> {
     Ok(metadata()?.target_directory.join(step).into())
+}
+
+/// The folder of a step as [`target`] gives it, emptied.
+pub fn anew(step: &str) -> Outcome<PathBuf> {
+    let folder = target(step)?;
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// The time of the last commit, in seconds since 1970.
+pub fn epoch() -> Outcome<String> {
+    let said = output(program("git").args(["log", "-1", "--format=%ct"]))?.stdout;
+    Ok(String::from_utf8(said)?.trim().to_owned())
 }
 
 /// The cargo that runs this program, at the root of the workspace.

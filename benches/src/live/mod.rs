@@ -1,5 +1,5 @@
 //! Measures the live runtime and its peers in one run and in turns, so that compared figures always come from the same
-//! run. `cargo run --release -p runyard-benches --bin live` prints the tables. `docs/figures/performance.md` has the
+//! run. `cargo run --profile dist -p runyard-benches --bin live` prints the tables. `docs/figures/performance.md` has the
 //! figures.
 
 mod accuracy;

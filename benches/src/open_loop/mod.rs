@@ -1,5 +1,5 @@
 //! The latency of requests that arrive at random in an open loop: p99.9 slowdown against load, on two CPUs. `cargo run
-//! --release -p runyard-benches --bin open_loop` prints the tables. `docs/figures/performance.md` has the figures and
+//! --profile dist -p runyard-benches --bin open_loop` prints the tables. `docs/figures/performance.md` has the figures and
 //! the method.
 //!
 //! A point is a mix of requests, a side that answers them, and a load: the part of both CPUs that the requests' service

@@ -4,7 +4,7 @@ use crate::exit::Done;
 use crate::output;
 use clap::{Args, Command};
 use clap_complete::Shell;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use std::io::Write;
 
 /// The arguments of `runyard completions`.

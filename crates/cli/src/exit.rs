@@ -8,8 +8,8 @@
 //! | 3 | the host refused |
 //! | 130, 143 | a signal ended the run early: 128 and the signal's number, as in shells; the results until then are shown |
 
-use runyard_hosts::Failure;
-use runyard_hosts::stderr::say;
+use runyard_outcome::Failure;
+use runyard_outcome::stderr::say;
 use std::process::ExitCode;
 
 /// The outcome of a subcommand that did not fail.

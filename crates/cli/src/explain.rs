@@ -5,7 +5,7 @@ use crate::options::HostOptions;
 use crate::output;
 use clap::Args;
 use runyard_engine::time::Nanos;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sweep::Question;
 use runyard_workload::moment;
 use std::io::Write;

@@ -7,9 +7,9 @@
 use crate::exit::Done;
 use crate::outputs::tell_what_is_left;
 use runyard_engine::time::Time;
-use runyard_hosts::Failure;
-use runyard_hosts::stderr::say;
 use runyard_hosts::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use runyard_outcome::Failure;
+use runyard_outcome::stderr::say;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 #[cfg(unix)]

@@ -8,9 +8,10 @@ use crate::outputs::Outputs;
 use crate::progress;
 use clap::Args;
 use runyard_engine::time::Nanos;
+use runyard_hosts::ignored;
 use runyard_hosts::linux::{self, Ground};
 use runyard_hosts::play::Plan;
-use runyard_hosts::{Failure, ignored};
+use runyard_outcome::Failure;
 use runyard_report::{Checks, EngineReport};
 use std::time::Instant;
 

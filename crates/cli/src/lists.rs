@@ -8,7 +8,7 @@ use clap::Args;
 use comfy_table::ContentArrangement;
 use runyard_engine::features::Feature;
 use runyard_engine::kernel::{Kernel, Model};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_workload::tunables::{self, Takes, Tunable};
 use runyard_workload::{Overrides, Scenario, parse};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@
 
 use crate::folder::takes_files;
 use crate::output::OutFile;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::Report;
 use runyard_workload::Scenario;
 use runyard_workload::log::{HEADER, Row};

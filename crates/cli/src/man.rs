@@ -5,7 +5,7 @@ use crate::folder::takes_files;
 use crate::output;
 use clap::{Args, Command};
 use clap_mangen::Man;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 //! A reader may stop reading early; this is no failure. Any other failure to write is a refusal of the
 //! host.
 
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};

@@ -2,7 +2,7 @@
 
 use crate::output::{OpenFile, OutFile};
 use clap::Args;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 
 /// The destination of the page, if any.
 #[derive(Debug, Args)]

@@ -3,8 +3,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::stderr::say;
 use runyard_labs::Progress;
+use runyard_outcome::stderr::say;
 use std::io::{IsTerminal as _, stderr};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;

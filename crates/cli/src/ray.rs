@@ -1,7 +1,7 @@
 //! `runyard sweep --backend ray`: runs the Python package, since Ray is driven from Python.
 
 use crate::exit::Done;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;

@@ -5,7 +5,7 @@ use crate::trace::Kept;
 use runyard_engine::attr::Attr;
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
-use runyard_hosts::scenario::chains;
+use runyard_outcome::scenario::chains;
 use runyard_report::{Chains, Collector, Names, timeline};
 use runyard_sim::{Observer, Violation};
 use runyard_workload::Scenario;

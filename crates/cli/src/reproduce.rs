@@ -8,13 +8,13 @@ use crate::interrupt;
 use crate::output;
 use crate::progress;
 use clap::{Args, ValueEnum};
-use runyard_hosts::Failure;
-use runyard_hosts::stderr::say;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_labs::{
     Claims, Length, Progress, Reproduced, greedy_timers, hard_limits, idle_balance, latency_nice,
     rt_migrate,
 };
+use runyard_outcome::Failure;
+use runyard_outcome::stderr::say;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use crate::output::{OpenFile, OutFile};
 use clap::Args;
 use runyard_engine::event::Event;
 use runyard_engine::time::Time;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::{RunInfo, TraceForm};
 use std::ffi::OsString;
 

@@ -146,6 +146,7 @@ impl Config {
     /// assert_eq!(ticks, [8_000_000, 7_125_000, 7_250_000, 7_375_000]);
     /// ```
     #[must_use]
+    #[inline]
     pub fn next_tick(&self, cpu: CpuId, now: Time) -> Time {
         if !self.skew_tick {
             return now.next_multiple(self.tick);

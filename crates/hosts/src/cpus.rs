@@ -1,6 +1,6 @@
 //! The CPUs of this process.
 
-use crate::failure::Failure;
+use runyard_outcome::Failure;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The machine's numbers of the CPUs that this process may use, in ascending order.

@@ -1,10 +1,10 @@
 //! Warnings about parts of a scenario that a host on real CPUs does not support. The host prints them before the run,
 //! and then runs without these parts.
 
-use crate::stderr::say;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::config::Config;
 use runyard_engine::features::Feature;
+use runyard_outcome::stderr::say;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{Properties, TaskSpec};
 

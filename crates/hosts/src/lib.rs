@@ -5,7 +5,7 @@
 //! sleeps and the scheduler.
 //!
 //! Arrows between the files go down: the two hosts know the interpreter, and the interpreter knows neither. A host
-//! returns a [`Failure`] where the input is wrong or the machine refuses.
+//! returns a [`Failure`](runyard_outcome::Failure) where the input is wrong or the machine refuses.
 //!
 //! [`calibrate`] measures the costs of scheduling here, for simulated machines.
 //!
@@ -17,7 +17,6 @@ pub mod calibrate;
 pub mod clock;
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere/cpus.rs")]
 mod cpus;
-mod failure;
 pub mod ignored;
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere/linux.rs")]
 pub mod linux;
@@ -26,8 +25,4 @@ pub mod machine;
 mod mounts;
 pub mod others;
 pub mod play;
-pub mod scenario;
-pub mod stderr;
 pub mod sync;
-
-pub use failure::Failure;

@@ -5,10 +5,7 @@
 //! Events before that, or after the run's end, do not count. The runtime delivers events some time after they happened,
 //! so their timestamps decide.
 
-use crate::failure::Failure;
 use crate::play::{Asked, NewTask, Plan, Section, Stage, TaskStats, World, play};
-use crate::scenario;
-use crate::stderr::say;
 use crate::sync::{Arc, AtomicBool, Mutex, OnceLock, Ordering, lock};
 use runyard::experiments::Experiments;
 use runyard::{Builder, Group, JoinHandle, Limit, Observer, Runtime, Task};
@@ -18,6 +15,9 @@ use runyard_engine::event::{Event, What};
 use runyard_engine::limits::{Usage, UsageOnCpu};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_outcome::Failure;
+use runyard_outcome::scenario;
+use runyard_outcome::stderr::say;
 use runyard_report::{GroupUsage, RunInfo, TaskInfo};
 use runyard_workload::Scenario;
 use runyard_workload::log::Row;

@@ -10,9 +10,9 @@
 //! CPU, so spans of half a second and more are measured to some 2 % of the CPUs.
 
 use crate::clock::process_cpu_time;
-use crate::failure::Failure;
 use crate::machine::{Stat, cpus};
 use runyard_engine::time::Nanos;
+use runyard_outcome::Failure;
 use std::time::Instant;
 
 /// A span of time in which the use by others is measured. It begins when this is made.

@@ -10,8 +10,8 @@
 use crate::claims::{ClaimVerdict, Disturbed};
 use crate::length::Length;
 use crate::progress::Progress;
-use runyard_hosts::Failure;
 use runyard_hosts::others::Span;
+use runyard_outcome::Failure;
 use std::time::{Duration, Instant};
 
 /// The least share of the CPUs that disturbs a measurement. It is well above the use of an idle desktop and above the

@@ -5,8 +5,8 @@
 
 #![cfg(target_os = "linux")]
 
-use runyard_hosts::Failure;
 use runyard_labs::{Claim, ClaimVerdict, Length, Progress, greedy_timers, hard_limits, rt_migrate};
+use runyard_outcome::Failure;
 use std::sync::{Mutex, PoisonError};
 
 /// The runtime does not stop a test's task inside the allocator.

@@ -1,7 +1,7 @@
 //! Measures the latency of a service beside a background job that takes all remaining CPU time.
 //!
 //! ```text
-//! cargo run --release -p runyard --example compaction [SECONDS [ROUNDS]]
+//! cargo run --profile dist -p runyard --example compaction [SECONDS [ROUNDS]]
 //! ```
 //!
 //! The service answers requests that arrive at random, independently of the answers (an open loop). Each request is a

@@ -1,7 +1,7 @@
 //! Measures whether one tenant of a web server can slow down the others.
 //!
 //! ```text
-//! cargo run --release -p runyard --example tenants [SECONDS [ROUNDS]]
+//! cargo run --profile dist -p runyard --example tenants [SECONDS [ROUNDS]]
 //! ```
 //!
 //! The same hyper server runs on tokio and on Runyard, on two CPUs. Three tenants send requests of 300 us on average. A

@@ -64,10 +64,12 @@ pub struct Control {
 }
 
 impl Controlled for Control {
+    #[inline]
     fn tag(&self) -> &Tag {
         &self.tag
     }
 
+    #[inline]
     fn requests(&self) -> &Requests {
         &self.requests
     }
@@ -81,6 +83,7 @@ const FLAGS: u32 = 1;
 const NOBODY: u64 = u64::MAX << FLAGS;
 
 /// Stores a request for the owner of the task.
+#[inline]
 pub(crate) fn ask(cell: &(impl Controlled + ?Sized), change: Change) {
     lock(&cell.requests().0).merge(change);
     cell.tag().task.fetch_or(ASKED, Ordering::Release);
@@ -88,6 +91,7 @@ pub(crate) fn ask(cell: &(impl Controlled + ?Sized), change: Change) {
 }
 
 /// Takes the pending requests, unless another thread has taken them.
+#[inline]
 pub(crate) fn take(cell: &(impl Controlled + ?Sized)) -> Option<Change> {
     let mut pending = lock(&cell.requests().0);
     let asked = cell.tag().task.fetch_and(!ASKED, Ordering::AcqRel) & ASKED != 0;
@@ -101,17 +105,20 @@ impl Default for Tag {
 }
 
 impl Tag {
+    #[inline]
     pub(crate) fn home(&self) -> Home {
         Home::from_bits(self.home.load(Ordering::Acquire))
     }
 
     /// Returns whether the task is in no run queue, as a hint.
     #[must_use]
+    #[inline]
     pub fn is_away(&self) -> bool {
         self.home() == Home::Away
     }
 
     /// Sets the place of the task. The caller holds the lock of the run queue concerned.
+    #[inline]
     pub(crate) fn set_home(&self, home: Home) {
         self.home.store(home.to_bits(), Ordering::Release);
     }
@@ -133,11 +140,13 @@ impl Tag {
     }
 
     /// Returns whether this is the tag of `task`. The caller holds the lock of the run queue at `home`.
+    #[inline]
     pub(crate) fn is_of(&self, task: TaskId) -> bool {
         self.task.load(Ordering::Relaxed) >> FLAGS == task.0
     }
 
     /// Returns whether a request arrived before the preceding [`Tag::set_home`] became visible.
+    #[inline]
     pub(crate) fn was_asked_meanwhile(&self) -> bool {
         fence(Ordering::SeqCst);
         self.was_asked()
@@ -146,6 +155,7 @@ impl Tag {
     /// Returns whether a request is pending, as a hint. A request that it misses is found when the task next enters a
     /// run queue.
     #[must_use]
+    #[inline]
     pub fn was_asked(&self) -> bool {
         self.task.load(Ordering::Acquire) & ASKED != 0
     }
@@ -154,6 +164,7 @@ impl Tag {
 impl Home {
     const AWAY: u64 = u64::MAX;
 
+    #[inline]
     fn to_bits(self) -> u64 {
         match self {
             Home::Away => Home::AWAY,
@@ -161,6 +172,7 @@ impl Home {
         }
     }
 
+    #[inline]
     fn from_bits(bits: u64) -> Home {
         match bits {
             Home::AWAY => Home::Away,

@@ -111,6 +111,7 @@ impl Snapshot {
         masks: 0,
     };
 
+    #[inline]
     pub(crate) fn of<P, G: Pools>(rq: &RunQueue<P, G>) -> Snapshot {
         let load = rq.load();
         let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && !curr.is_migratory();
@@ -131,6 +132,7 @@ impl Snapshot {
     }
 
     /// Returns whether the CPU is online and has no task.
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.masks & 1 == 1
     }
@@ -138,6 +140,7 @@ impl Snapshot {
 
 /// Packs the numbers of tasks into a word. Fair tasks and SCHED_IDLE tasks have 24 bits each, real-time tasks 15, and
 /// one bit says whether the SCHED_IDLE tasks are heavy. A larger number saturates.
+#[inline]
 fn counts(load: CpuLoad) -> u64 {
     let some = |nr: u32, bits: u32| u64::from(nr).min((1 << bits) - 1);
     let (rt, heavy) = (load.nr_running - load.nr_fair, u64::from(load.idle_is_heavy));
@@ -208,10 +211,12 @@ impl Hints {
 
     /// Returns the number of CPUs of a node that a wake-up scans for an idle one. It is all of them until a balance
     /// sets it.
+    #[inline]
     pub(crate) fn idle_scan(&self, first: CpuId) -> usize {
         self.idle_scan[first.index()].load(Ordering::Acquire) as usize
     }
 
+    #[inline]
     pub(crate) fn set_idle_scan(&self, first: CpuId, cpus: u32) {
         self.idle_scan[first.index()].store(cpus, Ordering::Release);
     }
@@ -221,6 +226,7 @@ impl Hints {
     }
 
     /// Publishes the values that change with time.
+    #[inline]
     pub(crate) fn publish_times<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
         let TimeTaken { by_rt: rt, by_normal: normal } = rq.taken();
         let own = self.of(cpu);
@@ -231,6 +237,7 @@ impl Hints {
     }
 
     /// Publishes the averages of the CPU's load, if there are any.
+    #[inline]
     pub(crate) fn publish_averages<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
         let Some((sums, signal)) = rq.load_sums() else { return };
         let own = self.of(cpu);
@@ -242,6 +249,7 @@ impl Hints {
 
     /// Returns the averages of the fair tasks of `cpu` at `now` (`PELT`). The sums are aged with the load and the task
     /// count that the CPU published last. The words are read one by one, so they may belong to two instants.
+    #[inline]
     pub(crate) fn averages(&self, now: Time, cpu: CpuId) -> LoadAverages {
         let own = self.of(cpu);
         let at = own.sums_at.load(Ordering::Acquire);
@@ -256,6 +264,7 @@ impl Hints {
     }
 
     /// Publishes the times by which the next timer interrupts must come.
+    #[inline]
     pub(crate) fn publish_expiries(&self, cpu: CpuId, next: NextExpiries) {
         let own = self.of(cpu);
         own.next_expiry.store(next.any.0, Ordering::Release);
@@ -263,6 +272,7 @@ impl Hints {
     }
 
     /// Publishes the vruntime up to which the batch of `cpu` precedes all others.
+    #[inline]
     pub(crate) fn publish_bound(&self, cpu: CpuId, bound: Option<VTime>) {
         // A bound equal to the word for "none" is stored one nanosecond earlier.
         let word = bound.map_or(NEVER, |at| at.0.min(NEVER - 1));
@@ -273,6 +283,7 @@ impl Hints {
     }
 
     /// Returns the vruntime up to which the batch of `cpu` precedes all others.
+    #[inline]
     pub(crate) fn bound(&self, cpu: CpuId) -> Option<VTime> {
         let word = self.of(cpu).bound.load(Ordering::Acquire);
         (word != NEVER).then_some(VTime(word))
@@ -288,6 +299,7 @@ impl Hints {
     }
 
     /// Returns the virtual clock of the root's queue.
+    #[inline]
     pub(crate) fn clock(&self, cpu: CpuId) -> VTime {
         VTime(self.of(cpu).clock.load(Ordering::Acquire))
     }
@@ -300,33 +312,39 @@ impl Hints {
     }
 
     /// Returns the time by which the next timer interrupt of `cpu` must come.
+    #[inline]
     pub(crate) fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
         let at = self.of(cpu).next_expiry.load(Ordering::Acquire);
         (at != NEVER).then_some(Time(at))
     }
 
     /// Does the same as [`Hints::next_expiry`] without the tick. Returns [`Time::MAX`] if there is no timer.
+    #[inline]
     pub(crate) fn next_timer(&self, cpu: CpuId) -> Time {
         Time(self.of(cpu).next_timer.load(Ordering::Acquire))
     }
 
     /// Returns the priority of the most important task that `cpu` could push.
+    #[inline]
     pub(crate) fn pushable(&self, cpu: CpuId) -> Option<RtPrio> {
         RtPrio::new(self.of(cpu).pushable.load(Ordering::Acquire).into())
     }
 
     /// Returns the sum of the weights of the fair entities of `cpu`.
+    #[inline]
     pub(crate) fn load(&self, cpu: CpuId) -> u64 {
         self.of(cpu).load.load(Ordering::Acquire)
     }
 
     /// Returns the time at which `cpu` became idle, if it is idle.
+    #[inline]
     pub(crate) fn idle_since(&self, cpu: CpuId) -> Option<Time> {
         let at = self.of(cpu).idle_since.load(Ordering::Acquire);
         (at != NEVER).then_some(Time(at))
     }
 
     /// Returns the number of tasks of each kind on `cpu`.
+    #[inline]
     pub(crate) fn counts(&self, cpu: CpuId) -> Seen {
         let counts = self.of(cpu).counts.load(Ordering::Acquire);
         let part = |from: u32, bits: u32| (counts >> from & ((1 << bits) - 1)) as u32;
@@ -336,6 +354,7 @@ impl Hints {
 
     /// Returns the state of `cpu` as a balancing CPU sees it with `measure`. `full` is the power of `cpu` without any
     /// other use.
+    #[inline]
     pub(crate) fn seen(&self, now: Time, cpu: CpuId, full: u64, measure: Measure) -> Seen {
         let own = self.of(cpu);
         let seen = self.counts(cpu);
@@ -352,6 +371,7 @@ impl Hints {
         }
     }
 
+    #[inline]
     fn of(&self, cpu: CpuId) -> &CpuHints {
         &self.cpus[cpu.index()]
     }

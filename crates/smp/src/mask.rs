@@ -18,6 +18,7 @@ impl Mask {
         Mask((0..cpus.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect())
     }
 
+    #[inline]
     pub(crate) fn set(&self, cpu: CpuId, on: bool) {
         let bit = 1 << (cpu.index() % WORD);
         let word = &self.0[cpu.index() / WORD];
@@ -28,11 +29,13 @@ impl Mask {
         }
     }
 
+    #[inline]
     pub(crate) fn contains(&self, cpu: CpuId) -> bool {
         self.word(cpu.index() / WORD) >> (cpu.index() % WORD) & 1 == 1
     }
 
     /// Returns whether the set is empty. Each word is read once.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| word.load(Ordering::Acquire) == 0)
     }
@@ -62,6 +65,7 @@ impl Mask {
     }
 
     /// Returns the number of CPUs of `range` that are in both sets. Each word is read once.
+    #[inline]
     pub(crate) fn count(&self, with: &CpuSet, range: Range<usize>) -> usize {
         let (first, last) = (range.start / WORD, range.end.div_ceil(WORD));
         let in_range = |at: usize| {
@@ -78,6 +82,7 @@ impl Mask {
 
     /// Returns the CPUs of `range` that are in both sets, in ring order from `start`. Each word is read once, and that
     /// of `start` twice.
+    #[inline]
     pub(crate) fn ring<'a>(
         &'a self,
         with: &'a CpuSet,
@@ -100,6 +105,7 @@ struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
+    #[inline]
     fn new(mask: &'a Mask, with: &'a CpuSet, range: Range<usize>) -> Bits<'a> {
         Bits { mask, with, range, left: None }
     }
@@ -108,6 +114,7 @@ impl<'a> Bits<'a> {
 impl Iterator for Bits<'_> {
     type Item = CpuId;
 
+    #[inline]
     fn next(&mut self) -> Option<CpuId> {
         while self.range.start < self.range.end {
             let at = self.range.start / WORD;

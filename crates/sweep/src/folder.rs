@@ -12,13 +12,11 @@
 
 use crate::gather::{Gathered, Parts, Tables, parts, summary_cells};
 use crate::page;
+use crate::parquet::Writer;
 use crate::plan::{Plan, Text};
 use crate::pool;
 use crate::run::{Ran, Runner};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,9 +28,6 @@ use std::sync::Arc;
 
 /// The name of the parts' format.
 const SCHEMA: &str = "runyard.sweep/1";
-
-/// The largest number of rows of the table of runs that are in memory before they are written.
-const ROWS_TOGETHER: usize = 1 << 16;
 
 /// The identity of the sweep that the parts of a folder belong to.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,19 +191,12 @@ impl Folder {
     }
 
     fn write_runs(&self, out: &mut BufWriter<File>, gathered: &Gathered) -> Result<(), Failed> {
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_max_row_group_row_count(Some(ROWS_TOGETHER))
-            .build();
-        let other = |error| Failed::Io(io::Error::other(error));
-        let mut writer =
-            ArrowWriter::try_new(out, gathered.schema(), Some(properties)).map_err(other)?;
+        let mut writer = Writer::new(out, &gathered.schema())?;
         for (part, runs) in parts(&self.plan).enumerate() {
             let ran = self.read(part).map_err(Failed::Said)?;
-            writer.write(&gathered.batch(&self.plan, runs, &ran)).map_err(other)?;
+            writer.add(gathered.batch(&self.plan, runs, &ran))?;
         }
-        writer.close().map_err(other)?;
-        Ok(())
+        Ok(writer.finish()?)
     }
 
     fn write_summary(&self, out: &mut BufWriter<File>, gathered: &Gathered) -> io::Result<()> {

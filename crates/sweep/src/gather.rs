@@ -12,7 +12,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_schema::{DataType, Field, Schema};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::statistics::{Summaries, Summary};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

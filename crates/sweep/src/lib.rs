@@ -39,6 +39,7 @@ mod folder;
 mod gather;
 mod metric;
 mod page;
+mod parquet;
 mod plan;
 pub mod pool;
 mod rows;
@@ -59,7 +60,7 @@ pub use rows::Row;
 pub use run::{Ran, Runner};
 pub use simulated::{Detail, Whole, info, report, whole};
 
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use std::borrow::Cow;
 
 /// Runs a whole sweep in memory, on `jobs` threads; `None` if `stop` ended it.

@@ -4,7 +4,7 @@ use runyard_engine::attr::Attr;
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
-use runyard_hosts::scenario;
+use runyard_outcome::scenario;
 use runyard_report::{Chains, Collector, Report, RunInfo, Stretches, TaskInfo, Violation};
 use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;

@@ -1,6 +1,6 @@
 //! Questions without a specification: why a task was late, and the differences between two scenarios.
 
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sweep::{Comparison, Question, Side, Text, compare, explain};
 use runyard_workload::{Overrides, Scenario, parse};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,8 +2,8 @@
 //! teams use, and on this runtime.
 //!
 //! ```text
-//! cargo build --release -p runyard-libraries --example loads
-//! LOADS=target/release/examples/loads
+//! cargo build --profile dist -p runyard-libraries --example loads
+//! LOADS=target/dist/examples/loads
 //! $LOADS beside 3 >> loads.txt    # beside four clients of the slow route
 //! $LOADS alone 3 >> loads.txt     # the quick route alone; with `http2` or `tls` after the rounds, by these
 //! $LOADS idle 3 >> loads.txt      # 1,000 connections that say nothing

@@ -4,11 +4,10 @@
 use std::fs::read_to_string;
 use std::time::Instant;
 
+use crate::cpu_time::{self, TICK};
+
 /// The largest part of the CPUs that other processes may take in a run, and likewise the machine's host, in per cent.
 const MOST: f64 = 1.0;
-
-/// The unit of `/proc` (`USER_HZ`), in seconds.
-const TICK: f64 = 0.01;
 
 /// The kernel's counts, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,16 +55,13 @@ impl Counted {
     fn read(stat: &str, own: &str) -> Counted {
         let number = |text: &str, at| text.split_whitespace().nth(at).and_then(|n| n.parse().ok());
         let ticks = |text: &str, at| number(text, at).unwrap_or(0.0) * TICK;
-        // A name may have blanks and brackets. After it come the state and, from the twelfth word, utime stime cutime
-        // cstime.
-        let own = own.rsplit_once(')').map_or("", |(_, rest)| rest);
         // cpu user nice system idle iowait irq softirq steal
         Counted {
             cpus: stat.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1)
                 as f64,
             idle: ticks(stat, 4) + ticks(stat, 5),
             stolen: ticks(stat, 8),
-            own: (11..15).map(|at| ticks(own, at)).sum(),
+            own: cpu_time::of(own),
         }
     }
 }

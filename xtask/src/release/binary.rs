@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Release, notices};
-use crate::workspace::{self, Outcome, cargo, output, program, set_rustflags};
+use crate::workspace::{self, DIST, Outcome, cargo, output, program, set_rustflags};
 
 /// The targets, each with a C library that can be inside a program.
 pub(super) const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
@@ -24,21 +24,26 @@ const SHELLS: [(&str, &str); 3] =
 pub(super) fn build(release: &Release, target: &str) -> Outcome<PathBuf> {
     workspace::run(program("rustup").args(["target", "add", target]))?;
     let mut build = cargo();
-    build.current_dir(&release.source).args(["build", "--release", "--locked"]);
+    build.current_dir(&release.source).args(["build", "--profile", DIST, "--locked"]);
     build.args(["--package", "runyard-cli", "--bin", "runyard", "--target", target]);
     build.args(["--target-dir", "target"]);
     // A backtrace keeps the names of functions.
-    build.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-    build.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
+    build.env("CARGO_PROFILE_DIST_DEBUG", "false");
+    build.env("CARGO_PROFILE_DIST_STRIP", "debuginfo");
     let linker = target.replace('-', "_").to_uppercase();
     build.env(format!("CARGO_TARGET_{linker}_LINKER"), "rust-lld");
     set_rustflags(&mut build, &unplaced(&release.source));
     workspace::run(&mut build)?;
-    let binary = release.source.join("target").join(target).join("release/runyard");
+    let binary = built(release, target);
     if needs_loader(&fs::read(&binary)?) {
         return Err(format!("{} is not static", binary.display()).into());
     }
     Ok(binary)
+}
+
+/// The place of the command for `target` after [`build`].
+fn built(release: &Release, target: &str) -> PathBuf {
+    release.source.join("target").join(target).join(DIST).join("runyard")
 }
 
 /// The flags that keep the folders of this machine out of the binary.
@@ -85,7 +90,7 @@ pub(super) fn pack(release: &Release, target: &str, described: &Path) -> Outcome
     fs::create_dir_all(&folder)?;
     let papers = PAPERS.map(|paper| release.source.join(paper));
     let described = ["man", "completions"].map(|part| described.join(part));
-    let binary = release.source.join("target").join(target).join("release/runyard");
+    let binary = built(release, target);
     let mut copy = program("cp");
     workspace::run(copy.arg("-r").arg(binary).args(papers).args(described).arg(&folder))?;
     fs::write(folder.join("LICENSES-THIRD-PARTY"), notices::of(&release.source, target)?)?;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::semver::Version;
 use clap::Args;
 
-use crate::workspace::{self, Outcome, cargo, output, program, root};
+use crate::workspace::{self, Outcome, anew, cargo, output, program, root};
 use crate::{packages, python};
 
 const MANIFEST: &str = "Cargo.toml";
@@ -114,7 +114,7 @@ impl Release {
         let version = options.version.to_string();
         let out = match &options.out {
             Some(out) => std::path::absolute(out)?,
-            None => anew(workspace::target(&format!("release-{version}"))?)?,
+            None => anew(&format!("release-{version}"))?,
         };
         fs::create_dir_all(&out)?;
         if fs::read_dir(&out)?.next().is_some() {
@@ -122,11 +122,10 @@ impl Release {
                 format!("{} is not empty; give a new folder to --out", out.display()).into()
             );
         }
-        let work = anew(workspace::target("release-work")?)?;
+        let work = anew("release-work")?;
         let source = work.join("source");
         workspace::run(program("git").args(["clone", "--quiet"]).arg(root()).arg(&source))?;
-        let epoch = output(program("git").args(["log", "-1", "--format=%ct"]))?.stdout;
-        let epoch = String::from_utf8(epoch)?.trim().to_owned();
+        let epoch = workspace::epoch()?;
         Ok(Release { version, epoch, work, source, out })
     }
 
@@ -154,7 +153,8 @@ impl Release {
 
     /// Makes the wheel, the archives and the sums of them.
     fn make(&self) -> Outcome {
-        let wheel = python::wheel_of(&self.source, &self.work, &self.epoch)?;
+        let builder = python::builder(&self.source, &self.work)?;
+        let wheel = python::wheel_of(&builder, &self.source, &self.work, &self.epoch)?;
         let mut made = vec![self.out.join(wheel.file_name().ok_or("a wheel without a name")?)];
         fs::copy(&wheel, &made[0])?;
         for target in binary::TARGETS {
@@ -174,15 +174,6 @@ impl Release {
         sums.current_dir(&self.out).args(made.iter().filter_map(|path| path.file_name()));
         Ok(fs::write(self.out.join(SUMS), output(&mut sums)?.stdout)?)
     }
-}
-
-/// A folder of the build, emptied.
-fn anew(folder: PathBuf) -> Outcome<PathBuf> {
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
 }
 
 /// Whether binaries for `target` run on this machine.

@@ -1,9 +1,9 @@
 //! The arrows between the crates.
 //!
 //! `engine <- smp <- {sim, runtime}`. `workload` and `report` know at most the engine. `sim` and `runtime` never know
-//! each other. `macros` writes code for users of `runtime`, and knows no crate. `hosts` plays scenarios on the runtime,
-//! `labs` runs experiments on `sim` and `hosts`, `sweep` runs many simulations. The programs are on top, and no crate
-//! depends on a program. A crate that the table does not name fails: its place is decided before its code is written.
+//! each other. `macros` writes code for users of `runtime`, and knows no crate. `outcome` has the outcome of
+//! a run on any host. `hosts` plays scenarios on the runtime, `labs` runs experiments on `sim` and `hosts`, `sweep` runs many
+//! simulations and knows no runtime. The programs are on top, and no crate depends on a program. A crate that the table does not name fails: its place is decided before its code is written.
 //!
 //! Dependencies of tests and examples do not bind users. They may go to any crate of the same layer or a lower one, but
 //! not to a program, and not between the two hosts: a comparison of the hosts belongs on top.
@@ -34,11 +34,12 @@ const REPORT: &str = "crates/report";
 const SIM: &str = "crates/sim";
 const MACROS: &str = "crates/macros";
 const RUNTIME: &str = "crates/runtime";
+const OUTCOME: &str = "crates/outcome";
 const HOSTS: &str = "crates/hosts";
 const LABS: &str = "crates/labs";
 const SWEEP: &str = "crates/sweep";
 const LIBRARIES: &[&str] =
-    &[ENGINE, SMP, WORKLOAD, REPORT, SIM, MACROS, RUNTIME, HOSTS, LABS, SWEEP];
+    &[ENGINE, SMP, WORKLOAD, REPORT, SIM, MACROS, RUNTIME, OUTCOME, HOSTS, LABS, SWEEP];
 
 /// Simulator and runtime, which never know each other.
 const APART: &[&str] = &[SIM, RUNTIME];
@@ -51,14 +52,19 @@ const PLACES: &[Place] = &[
     Place { folder: REPORT, layer: 1, uses: &[ENGINE] },
     Place { folder: SIM, layer: 2, uses: &[ENGINE, SMP, WORKLOAD] },
     Place { folder: RUNTIME, layer: 2, uses: &[ENGINE, SMP, MACROS] },
-    Place { folder: HOSTS, layer: 3, uses: &[ENGINE, SMP, WORKLOAD, REPORT, RUNTIME] },
-    Place { folder: SWEEP, layer: 4, uses: &[ENGINE, SMP, WORKLOAD, REPORT, SIM, HOSTS] },
-    Place { folder: LABS, layer: 4, uses: &[ENGINE, SMP, WORKLOAD, REPORT, SIM, RUNTIME, HOSTS] },
+    Place { folder: OUTCOME, layer: 2, uses: &[ENGINE, WORKLOAD, REPORT] },
+    Place { folder: HOSTS, layer: 3, uses: &[ENGINE, SMP, WORKLOAD, REPORT, OUTCOME, RUNTIME] },
+    Place { folder: SWEEP, layer: 3, uses: &[ENGINE, SMP, WORKLOAD, REPORT, OUTCOME, SIM] },
+    Place {
+        folder: LABS,
+        layer: 4,
+        uses: &[ENGINE, SMP, WORKLOAD, REPORT, OUTCOME, SIM, RUNTIME, HOSTS],
+    },
     Place { folder: "crates/cli", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "benches", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "examples", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "libraries", layer: PROGRAM, uses: LIBRARIES },
-    Place { folder: "python", layer: PROGRAM, uses: LIBRARIES },
+    Place { folder: "python", layer: PROGRAM, uses: &[ENGINE, WORKLOAD, REPORT, OUTCOME, SWEEP] },
     Place { folder: "xtask", layer: PROGRAM, uses: &[] },
 ];
 
@@ -181,6 +187,15 @@ mod tests {
         assert!(places_of(LABS, HOSTS, false).is_empty());
         assert_eq!(places_of(HOSTS, LABS, false), ["crates/hosts/Cargo.toml:4"]);
         assert_eq!(places_of(HOSTS, SIM, false), ["crates/hosts/Cargo.toml:4"]);
+    }
+
+    #[test]
+    fn what_only_simulates_is_built_without_the_runtime() {
+        for upper in [RUNTIME, HOSTS] {
+            assert_eq!(places_of(OUTCOME, upper, false), ["crates/outcome/Cargo.toml:4"]);
+            assert_eq!(places_of(SWEEP, upper, false), ["crates/sweep/Cargo.toml:4"]);
+            assert_eq!(places_of("python", upper, false), ["python/Cargo.toml:4"]);
+        }
     }
 
     #[test]

@@ -283,6 +283,7 @@ impl QueueOrder for Cfs {
 impl Cfs {
     /// Returns whether vruntimes alone order the members of a queue: none of them is sensitive, or
     /// owed a turn.
+    #[inline]
     pub(crate) fn is_in_plain_order(&self, tree: &Tree, id: QueueId) -> bool {
         let Turns { passed_over, owed } = self.turns[id];
         (passed_over, owed, tree.heaps.first_urgent(id)) == (None, None, None)

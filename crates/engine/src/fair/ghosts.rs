@@ -39,6 +39,7 @@ impl Fair {
     }
 
     /// Puts the running task to sleep. Returns its standing if it sleeps in its place.
+    #[inline]
     pub(crate) fn delay(&mut self, now: Now, at: Index) -> Option<Standing> {
         let member = Member::of(&self.tree, at);
         if !self.owes(member) || self.is_below_throttled(member.queue) {
@@ -195,6 +196,7 @@ impl Fair {
     }
 
     /// Returns whether a member that goes to sleep must do so in its place: it is not eligible.
+    #[inline]
     fn owes(&self, member: Member) -> bool {
         match &self.order {
             Order::Eevdf(order) if self.ghosts.on => !order.is_eligible(&self.tree, member),

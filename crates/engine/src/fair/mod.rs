@@ -126,11 +126,13 @@ struct Lists {
 }
 
 impl Lists {
+    #[inline]
     fn put(&mut self, at: Index, aside: bool) {
         let list = if aside { &mut self.set_aside } else { &mut self.competing };
         self.links.push_back(list, at);
     }
 
+    #[inline]
     fn remove(&mut self, at: Index, aside: bool) {
         let list = if aside { &mut self.set_aside } else { &mut self.competing };
         self.links.remove(list, at);
@@ -213,6 +215,7 @@ impl Fair {
     }
 
     /// Returns the queue of a group on this CPU, if there is one.
+    #[inline]
     pub(crate) fn queue_of(&self, group: GroupId) -> Option<QueueId> {
         if group == GroupId::ROOT {
             return Some(QueueId::ROOT);

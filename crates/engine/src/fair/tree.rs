@@ -250,6 +250,7 @@ impl Tree {
     }
 
     /// Returns the queue that an entity competes in.
+    #[inline]
     pub(crate) fn queue_of(&self, at: Index) -> &Queue {
         self.queue(self.entity(at).parent)
     }
@@ -286,6 +287,7 @@ impl Tree {
     }
 
     /// Returns whether `at` is `task` or a group above it.
+    #[inline]
     pub(crate) fn is_above(&self, at: Index, task: Option<Index>) -> bool {
         std::iter::successors(task, |&below| self.above(below)).any(|below| below == at)
     }
@@ -365,6 +367,7 @@ impl Tree {
     }
 
     /// Returns the weight that an entity of the root queue adds to the idle class there.
+    #[inline]
     pub(crate) fn idle_weight(&self, top: Index) -> u64 {
         let entity = self.entity(top);
         let idle = if entity.is_task() {

@@ -25,6 +25,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// Brings the clock of the queue and the account of the running task up to `now`.
+    #[inline]
     pub(super) fn advance(&mut self, now: Time) {
         self.clock = self.clock.max(now);
         let Some(curr) = self.curr else { return };

@@ -103,6 +103,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Returns the next tick. On a tickless machine a task that runs alone has a tick only every
     /// [`SOLO_BALANCE_INTERVAL`], or never if there is no other CPU. It has all its ticks while a
     /// thread of its core is forced idle.
+    #[inline]
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
         let alone = self.config.tickless && self.nr_running() <= 1 && !self.ticks_for_core();

@@ -20,6 +20,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.ghost_of(task).is_some()
     }
 
+    #[inline]
     pub(super) fn ghost_of(&self, task: &Task<P>) -> Option<Index> {
         let Lag::Delayed { ghost, queue } = task.standing.lag else { return None };
         let fits = self.online && task.attr.affinity.contains(self.cpu) && task.rt_prio().is_none();

@@ -634,6 +634,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// Returns the group that a running fair task leaves.
+    #[inline]
     fn fair_above(&self, at: Index) -> Option<Index> {
         if self.task(at).rt_prio().is_some() { None } else { self.fair.tree.above(at) }
     }

@@ -35,6 +35,7 @@ impl Bits {
     }
 
     /// Returns the least number in the set.
+    #[inline]
     pub(crate) fn first(&self) -> Option<usize> {
         let mut words = self.words().iter().enumerate();
         let (at, word) = words.find(|&(_, &word)| word != 0)?;

@@ -34,6 +34,7 @@ impl Default for Heap {
 
 impl Heap {
     /// Returns the member with the smallest key.
+    #[inline]
     pub(crate) fn first(&self) -> Option<Index> {
         (self.root != NIL).then_some(self.root)
     }

@@ -71,6 +71,7 @@ impl Links {
         list.head = at;
     }
 
+    #[inline]
     pub(crate) fn push_back(&mut self, list: &mut List, at: Index) {
         let link = self.0.cover(at);
         assert!(link.prev == OUT, "member {at} is in no other list");
@@ -82,6 +83,7 @@ impl Links {
         list.tail = at;
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, list: &mut List, at: Index) {
         let Link { prev, next } = self.0[at];
         assert!(prev != OUT, "member {at} is in a list");
@@ -141,6 +143,7 @@ pub(crate) enum End {
 }
 
 impl PrioLists {
+    #[inline]
     pub(crate) fn insert(&mut self, links: &mut Links, prio: RtPrio, at: (Index, End)) {
         let list = &mut self.lists[usize::from(prio.get())];
         match at {
@@ -150,6 +153,7 @@ impl PrioLists {
         self.occupied |= 1 << prio.get();
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, links: &mut Links, prio: RtPrio, at: Index) {
         let list = &mut self.lists[usize::from(prio.get())];
         links.remove(list, at);
@@ -165,6 +169,7 @@ impl PrioLists {
     }
 
     /// Returns the most important member; among equals the one at the head.
+    #[inline]
     pub(crate) fn first(&self) -> Option<Index> {
         self.highest().map(|prio| self.lists[usize::from(prio.get())].head)
     }

@@ -81,6 +81,7 @@ impl<T> Slots<T> {
     ///
     /// # Panics
     /// If there is no room.
+    #[inline]
     pub(crate) fn insert(&mut self, thing: T) -> Index {
         if self.is_at_end() {
             self.open();
@@ -94,6 +95,7 @@ impl<T> Slots<T> {
     ///
     /// # Panics
     /// If no value is at `at`.
+    #[inline]
     pub(crate) fn remove(&mut self, at: Index) -> T {
         let thing = self.places[at as usize].take().expect("the place is taken");
         self.free.push(at);

@@ -1,8 +1,8 @@
 //! The probes, and the costs that follow from their figures.
 
 use super::probe::{Bench, Probe, task};
-use crate::failure::Failure;
 use runyard_engine::time::Nanos;
+use runyard_outcome::Failure;
 use runyard_report::Report;
 use runyard_workload::scenario::Costs;
 

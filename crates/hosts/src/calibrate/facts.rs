@@ -1,11 +1,11 @@
 //! The kernel's own description of the machine.
 
 use crate::clock;
-use crate::failure::Failure;
 use crate::machine;
 use crate::mounts::Mount;
 use flate2::read::GzDecoder;
 use runyard_engine::topology::Topology;
+use runyard_outcome::Failure;
 use std::fs::{File, read_to_string};
 use std::io::Read as _;
 

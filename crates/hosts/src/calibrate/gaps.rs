@@ -1,7 +1,7 @@
 //! The cost of a tick on a CPU that computes: the gap that it leaves in a thread that reads the clock continuously.
 
 use crate::cpus;
-use crate::failure::Failure;
+use runyard_outcome::Failure;
 use std::time::{Duration, Instant};
 
 /// The time for which the clock is read.

@@ -20,9 +20,9 @@ mod quiet;
 
 pub use probe::Simulate;
 
-use crate::failure::Failure;
 use crate::machine;
 use runyard_engine::topology::Topology;
+use runyard_outcome::Failure;
 use runyard_workload::scenario::Costs;
 
 /// The properties of this machine that a simulated machine can have.

@@ -2,10 +2,10 @@
 
 use super::gaps;
 use super::quiet::{Disturbed, Watch};
-use crate::failure::Failure;
 use crate::linux::{self, Ground};
 use crate::play::Plan;
 use runyard_engine::time::Nanos;
+use runyard_outcome::Failure;
 use runyard_report::{Report, TaskReport};
 use runyard_workload::scenario::Costs;
 use runyard_workload::{Overrides, Scenario};

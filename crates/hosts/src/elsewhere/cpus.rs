@@ -1,6 +1,6 @@
 //! The CPUs on a system without hosts.
 
-use crate::failure::Failure;
+use runyard_outcome::Failure;
 
 /// The machine's numbers of the CPUs that this process may use.
 ///

@@ -1,8 +1,8 @@
 //! The host of kernel threads, on a system that has none: it refuses.
 
-use crate::failure::Failure;
 use crate::play::Plan;
 use runyard_engine::time::Time;
+use runyard_outcome::Failure;
 use runyard_report::Report;
 use runyard_workload::Scenario;
 use runyard_workload::log::Row;

@@ -21,10 +21,10 @@
 //! beginning of a phase in another group.
 
 use crate::mounts::Mount;
-use crate::stderr::say;
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
+use runyard_outcome::stderr::say;
 use runyard_report::Figure;
 use runyard_workload::scenario::TaskGroup;
 use rustix::thread::gettid;

@@ -7,9 +7,9 @@
 //!
 //! The kernel knows no cookies of task groups. A task in a group with a cookie takes it over itself.
 
-use crate::failure::Failure;
 use crate::sync::mpsc::{Receiver, Sender, channel};
 use runyard_engine::attr::{Attr, Cookie, GroupId};
+use runyard_outcome::Failure;
 use runyard_workload::Scenario;
 use rustix::io::Errno;
 use rustix::process::Pid;

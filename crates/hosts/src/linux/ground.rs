@@ -3,8 +3,8 @@
 
 use super::cgroup::Tree;
 use super::cookies::Cookies;
-use crate::stderr::say;
 use crate::sync::OnceLock;
+use runyard_outcome::stderr::say;
 use runyard_workload::Scenario;
 
 /// The parts of the machine that the tasks of a run have.

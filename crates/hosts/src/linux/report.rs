@@ -5,9 +5,9 @@ use super::kernel::{Figures, Outcome};
 use crate::machine;
 use crate::play::World;
 use crate::play::world::Known;
-use crate::scenario;
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::Nanos;
+use runyard_outcome::scenario;
 use runyard_report::{
     ChainReport, CpuReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA,
     TaskReport, TimersReport, cookie_reports, distributions, group_reports,

@@ -17,7 +17,7 @@ use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sim::{Observer, Options, Sim};
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Step, TaskSpec};

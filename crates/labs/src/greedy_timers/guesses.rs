@@ -3,7 +3,7 @@
 use super::case::{Case, Guess, MUCH_SLACK, Pair, SEEDS};
 use rayon::prelude::*;
 use runyard_engine::time::Nanos;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use std::fmt::Write as _;
 
 /// The counted part of each run, in seconds.

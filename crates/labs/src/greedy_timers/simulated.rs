@@ -7,7 +7,7 @@ use crate::figure::{Figure, percent};
 use crate::length::Length;
 use crate::progress::Progress;
 use rayon::prelude::*;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use std::fmt::Write as _;
 
 /// The remark that goes with every table of figures.

@@ -13,7 +13,7 @@ use runyard_engine::features::{Feature, Features};
 use runyard_engine::limits::Limit;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sim::{Options, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;

@@ -20,7 +20,7 @@ use crate::latency_nice::hackbench::Hackbench;
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sim::{Options, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;

@@ -10,7 +10,7 @@ use crate::figure::Figure;
 use crate::length::Length;
 use crate::progress::Progress;
 use rayon::prelude::*;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::Histogram;
 
 /// The number of runs of `--soak`, for each experiment.

@@ -15,7 +15,7 @@ use runyard_engine::limits::Limit;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::Histogram;
 use runyard_sim::{Observer, Options, Sim};
 use runyard_workload::Scenario;

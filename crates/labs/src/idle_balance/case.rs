@@ -7,7 +7,7 @@ use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sim::{Options, Sim};
 use runyard_workload::scenario::TaskGroup;
 use runyard_workload::{Overrides, Scenario};

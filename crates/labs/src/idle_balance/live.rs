@@ -23,12 +23,12 @@ use runyard_engine::event::{Event, What};
 use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::Failure;
 use runyard_hosts::clock::process_cpu_time;
 use runyard_hosts::live::{self, EventSink};
 use runyard_hosts::machine;
 use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
+use runyard_outcome::Failure;
 use runyard_workload::Scenario;
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use crate::figure::{Figure, percent};
 use crate::length::Length;
 use crate::progress::Progress;
 use rayon::prelude::*;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use std::fmt::Write as _;
 
 /// The least part of the CPU time that is not idle with the balancer, and without a normal task, in per cent. The

@@ -15,7 +15,7 @@ use crate::figure::Figure;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Step, TimerMode, TimerRef};

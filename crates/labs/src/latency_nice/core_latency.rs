@@ -19,7 +19,7 @@ use runyard_engine::attr::Cookie;
 use runyard_engine::features::Feature;
 use runyard_engine::task::{TaskId, Update};
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::{Collector, Histogram, table};
 use runyard_workload::Scenario;
 

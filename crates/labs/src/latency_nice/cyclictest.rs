@@ -17,7 +17,7 @@ use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::{Figure, micros};
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::Histogram;
 use runyard_workload::Scenario;
 use std::fmt::Write as _;

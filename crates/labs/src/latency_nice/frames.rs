@@ -18,7 +18,7 @@ use crate::figure::Figure;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_workload::{Overrides, Scenario, parse};
 
 const SCENARIO: &str = include_str!("../../scenarios/touch-latency.json");

@@ -4,7 +4,7 @@ use super::rounds::Rounds;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sim::{Options, Sim};
 use runyard_workload::{Overrides, Scenario, parse};
 

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::kernel::{self, Model};
 use runyard_engine::time::Nanos;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::Histogram;
 
 /// The number of runs of each experiment that are counted together.

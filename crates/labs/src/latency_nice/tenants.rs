@@ -16,7 +16,7 @@ use runyard_engine::event::{Event, What};
 use runyard_engine::task::Update;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::{Collector, Histogram, table};
 use runyard_sim::{Observer, Options, Sim};
 use runyard_workload::draw::Draw;

@@ -7,7 +7,7 @@ use crate::figure::Figure;
 use runyard_engine::event::Event;
 use runyard_engine::kernel::Model;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sim::{Options, Sim};
 use runyard_workload::Scenario;
 

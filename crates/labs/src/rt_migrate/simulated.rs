@@ -14,7 +14,7 @@ use runyard_engine::event::{Event, What};
 use runyard_engine::kernel::{self, Model};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_sim::{Check, Observer, Options, Sim};
 use runyard_workload::Scenario;
 use std::fmt::Write as _;

@@ -35,6 +35,7 @@ impl<A> Allocator<A> {
 }
 
 impl<A> Allocator<A> {
+    #[inline]
     fn section<R>(&self, call: impl FnOnce(&A) -> R) -> R {
         debug_assert!(!local::is_handling(), "the signal handler allocates nothing (H1)");
         Above::without_preemption(|| call(&self.0))

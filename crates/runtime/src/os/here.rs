@@ -41,11 +41,13 @@ pub(crate) fn be(here: Here) -> Here {
 }
 
 /// Returns the calling thread's virtual time, if it is in a paused runtime. May be called in a signal handler.
+#[inline]
 pub(crate) fn now() -> Option<Time> {
     HERE.get().now
 }
 
 /// Returns whether the calling thread is in a paused runtime.
+#[inline]
 pub(crate) fn is_paused() -> bool {
     now().is_some()
 }
@@ -70,9 +72,11 @@ pub(crate) fn outside_of_poll<R>(wakes: impl FnOnce() -> R) -> R {
 }
 
 /// Runs a section in which the calling task is not preempted.
+#[inline]
 pub(crate) fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
     struct End;
     impl Drop for End {
+        #[inline]
         fn drop(&mut self) {
             SECTIONS.set(SECTIONS.get() - 1);
         }

@@ -59,6 +59,7 @@ impl<T> Lent<T> {
     }
 
     /// Calls `body` with the value, if one is lent. May be called in a signal handler.
+    #[inline]
     pub(crate) fn with<R>(&self, body: impl FnOnce(Option<&T>) -> R) -> R {
         let value = self.0.get();
         // SAFETY: the pointer is set only while `lend` borrows the value, and is reset if that panics. Only the thread

@@ -113,6 +113,7 @@ const LOST: u32 = 1 << 31;
 /// Marks [`Left::Drove`] in that word.
 const DROVE: u32 = 1 << 30;
 
+#[inline]
 fn owner(word: u64) -> WorkerId {
     WorkerId(word as u32)
 }
@@ -128,6 +129,7 @@ impl Slot {
         }
     }
 
+    #[inline]
     pub(crate) fn owner(&self) -> WorkerId {
         owner(self.word.load(Ordering::SeqCst))
     }
@@ -154,6 +156,7 @@ impl Slot {
         self.word.load(Ordering::SeqCst) & ASLEEP != 0
     }
 
+    #[inline]
     pub(crate) fn belongs_to(&self, worker: WorkerId) -> bool {
         self.owner() == worker
     }
@@ -193,6 +196,7 @@ impl Slot {
     }
 
     /// Returns whether `worker` must act before it goes on: it is wanted, or no longer owns the slot.
+    #[inline]
     pub(crate) fn calls(&self, worker: WorkerId) -> bool {
         let word = self.word.load(Ordering::SeqCst);
         word & PENDING != 0 || owner(word) != worker
@@ -205,6 +209,7 @@ impl Slot {
 
     /// Marks that `worker` is about to run foreign code. Returns `false` if it must schedule first, or no longer owns
     /// the slot.
+    #[inline]
     pub(crate) fn enter(&self, worker: WorkerId) -> bool {
         let free = |word| owner(word) == worker && word & PENDING == 0;
         self.change(|word| free(word).then_some(word | FOREIGN)).is_some()
@@ -249,6 +254,7 @@ impl Slot {
     }
 
     /// Replaces the word by the value that `next` returns, if any. Returns the word before.
+    #[inline]
     fn change(&self, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         self.word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).ok()
     }

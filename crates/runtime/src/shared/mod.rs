@@ -352,6 +352,7 @@ impl Shared {
     }
 
     /// Calls `ask` with the calling thread's worker, if it is one of this runtime's. May be called in a signal handler.
+    #[inline]
     pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
         let ours = |worker: &Worker| std::ptr::eq(&raw const *worker.shared, self);
         crate::worker::current::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
@@ -384,6 +385,7 @@ impl Shared {
         self.worker(id).into_iter().for_each(|worker| worker.baton.grant());
     }
 
+    #[inline]
     pub(crate) fn slot(&self, cpu: CpuId) -> &Slot {
         &self.slots[cpu.index()]
     }

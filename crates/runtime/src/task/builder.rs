@@ -525,6 +525,7 @@ struct Yield(bool);
 impl Future for Yield {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if std::mem::replace(&mut self.0, true) {
             return Poll::Ready(());

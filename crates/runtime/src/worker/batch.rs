@@ -213,6 +213,7 @@ impl Open<'_> {
 
 impl Polls {
     /// Charges a poll that has lasted until `now`, on the thread of `worker`.
+    #[inline]
     fn charge(&mut self, now: Time, task: &mut Task<Job>, worker: &Worker) {
         let span = now.since(self.since);
         if span > Nanos::ZERO {
@@ -310,6 +311,7 @@ impl Worker {
     }
 
     /// Returns whether a timer or a tick is due.
+    #[inline]
     pub(super) fn is_due(&self, cpu: CpuId, now: Time) -> bool {
         self.shared.machine.next_expiry(cpu).is_some_and(|due| due <= now)
     }
@@ -343,6 +345,7 @@ impl Worker {
     }
 
     /// Returns whether no decision is due.
+    #[inline]
     fn may_go_on(&self, open: &Open<'_>) -> bool {
         !open.slot.calls(self.id) && open.now < open.until && !self.is_due(open.cpu, open.now)
     }
@@ -537,6 +540,7 @@ impl Worker {
     /// Returns the most CPU time that a poll of this thread, which has lasted for `span`, has used. A thread that loses
     /// its CPU to others, or is stopped with its process, uses none meanwhile. The CPU clock is read only for a long
     /// poll.
+    #[inline]
     fn used_of(&self, span: Nanos) -> Nanos {
         if span < METERED_FROM {
             return span;
@@ -652,6 +656,7 @@ impl Worker {
             && self.used_of(span) >= debit
     }
 
+    #[inline]
     fn ended_at(&self) -> Time {
         Time(self.ended.load(Ordering::Relaxed))
     }

@@ -17,11 +17,13 @@ pub(crate) fn with_worker(worker: &Arc<Worker>, body: impl FnOnce()) {
 }
 
 /// Calls `body` with the calling thread's worker, if it is one. May be called in a signal handler.
+#[inline]
 pub(crate) fn worker<R>(body: impl FnOnce(&Worker) -> R) -> Option<R> {
     WORKER.with(|word| word.with(|worker| worker.map(body)))
 }
 
 /// Calls `section`, through the calling thread's worker if it is one.
+#[inline]
 pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F) -> R) -> R {
     WORKER.with(|word| {
         word.with(|worker| match worker {
@@ -32,11 +34,13 @@ pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F)
 }
 
 /// Runs a section of the runtime's own code. A worker is not stopped in it.
+#[inline]
 pub(crate) fn without_preemption<R>(own: impl FnOnce() -> R) -> R {
     section(own, Worker::without_preemption)
 }
 
 impl Calls for Above {
+    #[inline]
     fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
         without_preemption(section)
     }

@@ -248,11 +248,13 @@ impl Worker {
         Tid(self.tid.load(Ordering::Acquire))
     }
 
+    #[inline]
     pub(crate) fn cpu(&self) -> CpuId {
         CpuId(self.slot.load(Ordering::Acquire) as u16)
     }
 
     /// Returns whether this worker owns its slot.
+    #[inline]
     pub(crate) fn owns(&self) -> bool {
         self.shared.slot(self.cpu()).belongs_to(self.id)
     }
@@ -486,6 +488,7 @@ impl Worker {
     }
 
     /// Sets the fields for a poll.
+    #[inline]
     fn begin_poll(&self, now: Time, cell: &Cell) {
         self.began.store(now.0, Ordering::Relaxed);
         self.reading.begins_poll();
@@ -499,6 +502,7 @@ impl Worker {
 
     /// Polls a task, if the slot says that its owner `enters` foreign code and no thread calls. Returns whether it was
     /// polled.
+    #[inline]
     fn run_foreign(&self, now: Time, cell: &Arc<Cell>, enters: bool) -> bool {
         let cpu = self.cpu();
         self.arm(now);
@@ -518,6 +522,7 @@ impl Worker {
     }
 
     /// Notes the end of a poll, if the task was `polled`.
+    #[inline]
     fn note_poll(&self, cell: &Cell, polled: bool) {
         if polled {
             let has_blocked = self.has_blocked.load(Ordering::Relaxed);
@@ -627,6 +632,7 @@ impl Worker {
         (self.drives.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
     }
 
+    #[inline]
     fn set_preempt_count(&self, count: u32) {
         compiler_fence(Ordering::SeqCst);
         self.preempt_count.store(count, Ordering::Relaxed);

@@ -47,6 +47,7 @@ const LOOK_WITHOUT_CPU_TIMER: Nanos = Nanos::from_millis(1);
 
 impl Worker {
     /// Runs `section` without being stopped in it. Acts at its end on requests that came meanwhile.
+    #[inline]
     pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
         self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
         let _end = Unstopped(self);
@@ -59,20 +60,35 @@ impl Worker {
         self.preempt_count.load(Ordering::Relaxed) > u32::from(drives)
     }
 
+    #[inline]
     pub(super) fn end_section(&self) {
         let count = self.preempt_count.load(Ordering::Relaxed) - 1;
-        // Parking is the runtime's own code: a signal in the middle of it must find the count above zero. A thread that
-        // panics holds locks that others need (H5), so it is asked again later.
         let hears = count == 0 && !self.waits_in_section();
-        let answers = hears && !std::thread::panicking();
-        while answers && self.is_called_now() && self.answer() {}
+        if hears && self.is_called() {
+            self.answer_calls();
+        }
         self.set_preempt_count(count);
-        if hears && self.is_called_now() {
-            // A signal came too early, or there is no spare.
+        if hears && self.is_called() {
+            self.be_called_again();
+        }
+    }
+
+    /// Acts on requests. Parking is the runtime's own code: a signal in the middle of it must find the count of sections
+    /// above zero. A thread that panics holds locks that others need (H5), so it is asked again later.
+    #[cold]
+    fn answer_calls(&self) {
+        while !std::thread::panicking() && self.is_called_now() && self.answer() {}
+    }
+
+    /// Asks this thread again later: a signal came too early, or there is no spare.
+    #[cold]
+    fn be_called_again(&self) {
+        if self.is_called_now() {
             self.ring_again(NO_SPARE_RETRY);
         }
     }
 
+    #[inline]
     fn is_called(&self) -> bool {
         self.shared.slot(self.cpu()).calls(self.id)
     }
@@ -450,6 +466,7 @@ fn grace(number: u32) -> Nanos {
 struct Unstopped<'a>(&'a Worker);
 
 impl Drop for Unstopped<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.0.end_section();
     }

@@ -15,6 +15,7 @@ use runyard_engine::time::Nanos;
 
 impl Worker {
     /// Binds this thread to the CPUs of the task that it is about to poll or to go on with, if those are not all.
+    #[inline]
     pub(super) fn bind_for(&self, cell: &Cell) {
         if cell.has_affinity() || self.is_bound.load(Ordering::Relaxed) {
             self.rebind(Some(cell));
@@ -22,6 +23,7 @@ impl Worker {
     }
 
     /// Lets this thread run on all CPUs of the process, after a poll.
+    #[inline]
     pub(super) fn unbind(&self) {
         if self.is_bound.load(Ordering::Relaxed) {
             self.rebind(None);
@@ -86,6 +88,7 @@ impl Worker {
     }
 
     /// Returns whether this thread is in a section that waits, which our signals must not interrupt.
+    #[inline]
     pub(crate) fn waits_in_section(&self) -> bool {
         self.section.load(Ordering::SeqCst) == section::WAITS
     }

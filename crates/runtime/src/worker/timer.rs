@@ -45,6 +45,7 @@ impl Worker {
 
     /// Sets the timer to the next moment at which a check is needed. That is the next tick at the latest: other threads
     /// that queue a task here, while this one runs alone, do not notify it. May be called in a signal handler.
+    #[inline]
     pub(crate) fn arm(&self, now: Time) {
         let machine = &self.shared.machine;
         let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);

@@ -10,7 +10,7 @@ mod saved;
 use crate::plan::Text;
 use crate::{pool, simulated};
 use differences::differences;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::html::{self, Run};
 use runyard_report::{Changes, Report, Sheet};
 use runyard_workload::{Diagnostic, Overrides, Scenario, name_of};

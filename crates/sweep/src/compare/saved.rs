@@ -1,7 +1,7 @@
 //! Saved reports: the output of `--json`.
 
 use crate::plan::Text;
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::{Report, SCHEMA};
 
 /// Whether a text is a saved report.

@@ -11,7 +11,7 @@ use crate::simulated;
 use chain::{Hop, Slow};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::Failure;
+use runyard_outcome::Failure;
 use runyard_report::{Explanation, HopReport, Report, WokenBy, story, timeline};
 use runyard_sim::{Options, Outcome};
 use runyard_workload::{Scenario, advice};

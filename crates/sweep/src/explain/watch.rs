@@ -6,7 +6,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::scenario::{chains, explained};
+use runyard_outcome::scenario::{chains, explained};
 use runyard_report::{Chains, Collector, Explanation};
 use runyard_sim::Observer;
 use runyard_workload::Scenario;

@@ -13,6 +13,13 @@ pub enum Failure {
 
 impl Failure {
     /// A failure of the input. The message says which input is wrong, and why.
+    ///
+    /// ```
+    /// use runyard_outcome::Failure;
+    ///
+    /// let failure = Failure::input("nofile.json: no such file");
+    /// assert_eq!(failure, Failure::Input("nofile.json: no such file".to_owned()));
+    /// ```
     pub fn input(what: impl Display) -> Failure {
         Failure::Input(what.to_string())
     }
