@@ -784,7 +784,6 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Notes for the host that the throttling of real-time tasks began or ended. The note covers
     /// only changes that this CPU has acted on, by a decision or at the end of a walk of its
     /// timers. Between two such points an inherited priority may come and go.
-    #[inline]
     fn note_rt_throttling(&mut self) {
         if let Some(begins) = self.rt.take_throttling() {
             self.limits.note_rt(begins);

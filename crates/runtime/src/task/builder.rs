@@ -480,6 +480,7 @@ pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
 /// });
 /// assert_eq!(*COUNT.lock().unwrap(), 1);
 /// ```
+#[inline]
 pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
     crate::worker::current::without_preemption(|| here::without_preemption(section))
 }

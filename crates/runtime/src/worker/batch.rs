@@ -126,6 +126,7 @@ struct Step<'a> {
 }
 
 impl Steps<TaskOf<Job>, Polls> for Step<'_> {
+    #[inline]
     fn charge(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>, waiting: usize) -> bool {
         polls.charge(self.now, task, self.worker);
         self.member.came == Came::Yielded
@@ -133,6 +134,7 @@ impl Steps<TaskOf<Job>, Polls> for Step<'_> {
             && polls.terms.is_within(task, &self.bounds)
     }
 
+    #[inline]
     fn is_passed(&mut self, next: Option<&TaskOf<Job>>) -> bool {
         self.newcomer.is_some_and(|newcomer| {
             let next = next.and_then(|next| Terms::vruntime(next));
@@ -140,10 +142,12 @@ impl Steps<TaskOf<Job>, Polls> for Step<'_> {
         })
     }
 
+    #[inline]
     fn wait(&mut self, task: &mut TaskOf<Job>) {
         task.payload = Some(self.member.job());
     }
 
+    #[inline]
     fn leave(&mut self, polls: &Polls, task: &mut TaskOf<Job>) -> bool {
         let Member { cell, came } = &mut *self.member;
         match came {
@@ -159,6 +163,7 @@ impl Steps<TaskOf<Job>, Polls> for Step<'_> {
         task.payload.is_some()
     }
 
+    #[inline]
     fn take(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>) {
         *self.next = Member::new(polls.begin(self.now, task));
     }
@@ -227,6 +232,7 @@ impl Polls {
     }
 
     /// Makes a task the polled one, and returns its cell.
+    #[inline]
     fn begin(&mut self, now: Time, task: &mut TaskOf<Job>) -> Arc<Cell> {
         let Job { cell, todo } = task.payload.take().expect("a task that waits has its payload");
         debug_assert!(matches!(todo, Todo::Poll), "a task of a batch is to be polled");
