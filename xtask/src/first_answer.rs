@@ -2,7 +2,7 @@
 //!
 //! It measures the README's first command, from the start of the build to the first table of `reproduce`, then the size of
 //! the command, then the build of the wheel. The dependencies are fetched first, so the network takes no part. All of it
-//! runs on [`CPUS`]. Other work on these CPUs makes the times longer, and the CPU times a little.
+//! runs on two CPUs. Other work on these CPUs makes the times longer, and the CPU times a little.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
