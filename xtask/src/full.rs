@@ -154,5 +154,5 @@ fn first_answer() -> Outcome {
 }
 
 fn reproduce() -> Outcome {
-    workspace::run(cargo().args(["run", "--release", "--", "reproduce", "--soak"]))
+    workspace::run(cargo().args(["run", "--release", "--", "reproduce", "--soak", "--strict"]))
 }
