@@ -118,7 +118,13 @@ fn printed(command: &str, folder: &Path) -> Vec<String> {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec 2>&1\n{command}")]).current_dir(folder).env("PATH", path);
     let output = shell.output().unwrap();
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter(|line| !is_progress(line)).map(str::to_owned).collect()
+}
+
+/// Returns whether a line tells how far a long command is, which depends on the machine.
+fn is_progress(line: &str) -> bool {
+    line.ends_with(" s left")
 }
 
 /// Whether `shown` equals `printed`, apart from lines omitted by `...` and lines with the wall-clock time.
