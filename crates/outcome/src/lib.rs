@@ -7,7 +7,7 @@
 //! use runyard_outcome::scenario::explained;
 //! use runyard_workload::{Overrides, parse};
 //!
-//! let text = r#"{"machine": {"cpus": 2}, "tasks": {"a": {"run": 10}}}"#;
+//! let text = r#"{"machine": {"cpus": 2}, "tasks": {"a": {"loop": 1, "run": 10}}}"#;
 //! let scenario = parse("two.json", text, &Overrides::default()).unwrap().scenario;
 //! assert_eq!(explained(&scenario).cpus, 2);
 //! ```
