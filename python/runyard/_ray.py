@@ -69,7 +69,7 @@ def _size(each_s: float | None, missing: int, cpus: int) -> int:
     return max(1, min(int(_BATCH_S / each_s), missing // (2 * cpus)))
 
 
-def _run(texts: Any, batch: list[int]) -> tuple[float, list[bytes]]:
+def _run(texts: Any, batch: list[int]) -> tuple[float, bytes]:
     """Executes a batch of runs on a worker, and returns the seconds that it took with the results."""
     began = time.monotonic()
     packed = _plan(*texts).run(batch)
