@@ -151,12 +151,16 @@ fn a_thread_that_was_deaf_keeps_the_other_signals_blocked() {
         hog.end();
         runtime.block_on(ends).unwrap();
         until(|| runtime.preempts());
-        let status = format!("/proc/self/task/{}/status", hog.thread());
-        let status = std::fs::read_to_string(status).unwrap();
-        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
-        let blocked = u64::from_str_radix(blocked, 16).unwrap();
+        let blocked = || {
+            let status = format!("/proc/self/task/{}/status", hog.thread());
+            let status = std::fs::read_to_string(status).unwrap();
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+            u64::from_str_radix(blocked, 16).unwrap()
+        };
         let bit = |signal: Signal| 1_u64 << (signal as u32 - 1);
-        assert_eq!(blocked & bit(Signal::SIGURG), 0, "{blocked:x}");
+        // While the thread handles the signal that waited, it blocks that signal once more.
+        until(|| blocked() & bit(Signal::SIGURG) == 0);
+        let blocked = blocked();
         assert_ne!(blocked & bit(Signal::SIGUSR1), 0, "{blocked:x}");
         assert_eq!(nice_of(hog.thread()), before);
     });
