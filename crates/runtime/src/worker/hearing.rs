@@ -27,7 +27,7 @@ use super::{UNSET, Worker};
 use crate::crew::keeper::BUSY_INTERVAL;
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
-use crate::os::sync::{AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
+use crate::os::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
 use crate::shared::Shared;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
@@ -73,7 +73,7 @@ pub(crate) struct Hearing {
     /// (a) The task that the owner before it handed on.
     handed: Mutex<Option<Handed>>,
     /// (w) Whether the kernel refused to give it its nice value back.
-    is_stuck: AtomicU32,
+    is_stuck: AtomicBool,
 }
 
 impl Hearing {
@@ -86,7 +86,7 @@ impl Hearing {
             state: AtomicU32::new(state::HEARS),
             nice: AtomicI32::new(UNCHANGED),
             handed: Mutex::new(None),
-            is_stuck: AtomicU32::new(0),
+            is_stuck: AtomicBool::new(false),
         }
     }
 
@@ -96,7 +96,7 @@ impl Hearing {
 
     /// Prepares for a new thread.
     pub(super) fn begin_anew(&self) {
-        self.is_stuck.store(0, Ordering::SeqCst);
+        self.is_stuck.store(false, Ordering::SeqCst);
     }
 }
 
@@ -193,7 +193,7 @@ impl Worker {
             return;
         }
         if os::thread::renice(self.tid(), before).is_none() {
-            self.hearing.is_stuck.store(1, Ordering::SeqCst);
+            self.hearing.is_stuck.store(true, Ordering::SeqCst);
         }
     }
 
@@ -223,7 +223,7 @@ impl Worker {
     /// Hands the slot to a spare, with the task that this worker was about to poll or to resume, if its thread cannot
     /// have its nice value back: then the thread ends. Returns the task otherwise.
     pub(super) fn hand_on(&self, next: Option<(TaskId, Job)>) -> Result<Option<(TaskId, Job)>, ()> {
-        if self.hearing.is_stuck.load(Ordering::Relaxed) == 0 {
+        if !self.hearing.is_stuck.load(Ordering::Relaxed) {
             return Ok(next);
         }
         let slot = self.shared.slot(self.cpu());
