@@ -71,7 +71,7 @@ pub fn ends(body: impl FnOnce() + Send + 'static) {
     receive.recv_timeout(ms(60_000)).expect("it ends");
 }
 
-pub fn ms(millis: u64) -> Duration {
+pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
