@@ -252,19 +252,35 @@ pub(crate) fn nr_own_waits() -> u64 {
 }
 
 /// Returns whether a thread of this process waits in the kernel. A thread that only waits for a CPU does not count.
-/// `None` if `/proc` does not say. Allocates nothing: a waiting thread may hold the allocator's lock.
+/// `None` if `/proc` does not say.
 pub(crate) fn is_blocked(thread: Tid) -> Option<bool> {
-    let mut path = [0; 64];
     let mut stat = [0; 128];
-    let mut rest = &mut path[..];
-    write!(rest, "/proc/self/task/{}/stat", thread.0).ok()?;
-    let left = rest.len();
-    let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
-    let read = File::open(path).and_then(|mut file| file.read(&mut stat)).ok()?;
-    let stat = &stat[..read];
+    let stat = in_proc(thread, "stat", &mut stat)?;
     // The state follows the name, which is in parentheses and may itself contain parentheses.
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(name_end + 2).map(|state| matches!(state, b'S' | b'D'))
+}
+
+/// Returns whether a thread of this process has this signal in its mask. `None` if `/proc` does not say.
+pub(crate) fn blocks_signal(thread: Tid, signal: i32) -> Option<bool> {
+    // The mask stands in the first kilobyte, unless the user is in very many groups.
+    let mut status = [0; 4096];
+    let status = std::str::from_utf8(in_proc(thread, "status", &mut status)?).ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    Some(mask >> (signal - 1) & 1 == 1)
+}
+
+/// Reads the beginning of the file that `/proc` has of a thread of this process. Allocates nothing: a thread that waits
+/// may hold the allocator's lock.
+fn in_proc<'b>(thread: Tid, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+    let mut path = [0; 64];
+    let mut rest = &mut path[..];
+    write!(rest, "/proc/self/task/{}/{name}", thread.0).ok()?;
+    let left = rest.len();
+    let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
+    let read = File::open(path).and_then(|mut file| file.read(buffer)).ok()?;
+    Some(&buffer[..read])
 }
 
 /// Returns how many processes and threads the user may have, if that is limited (`RLIMIT_NPROC`).

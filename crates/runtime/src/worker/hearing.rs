@@ -2,7 +2,8 @@
 //! Then nothing stops the thread: its CPU is lost for everybody, and its group's limit does not hold.
 //!
 //! ```text
-//!  HEARS ---> MARKED   the keeper: it was asked, has used 10 ms of CPU time since, and its handler has not begun
+//!  HEARS ---> MARKED   the keeper: it was asked, has used 10 ms of CPU time since, its handler has not begun, and the
+//!                      kernel says that it blocks the signal
 //!  MARKED --> DEAF     the keeper has made its nice value 19 and has taken its slot
 //!  MARKED --> HEARS    the keeper could not take the slot
 //!  DEAF ----> HEARS    the thread: its poll is over, and the signal is unblocked; or its handler has begun
@@ -20,6 +21,8 @@
 //! * To read the mask at the end of each poll: a system call for each.
 //! * To catch `pthread_sigmask`: programs make the system call too.
 //! * To count wall-clock time: a thread without a CPU does not answer either.
+//! * To go by CPU time alone: a thread in a long system call answers at its end, and the clock of a virtual CPU goes on
+//!   while the host runs something else.
 //!
 //! Invariant: only the keeper leaves HEARS and MARKED, and only the thread leaves DEAF.
 
@@ -35,8 +38,7 @@ use runyard_engine::run_queue::Prev;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 
-/// The CPU time after which a thread is deaf that was asked and has not answered. In long system calls the
-/// signal waits as well. Few of those compute for longer, and a thread that is wrongly taken for deaf loses only its slot.
+/// The CPU time after which the keeper looks at the mask of a thread that was asked and has not answered.
 const UNANSWERED: Nanos = Nanos::from_millis(10);
 
 /// The lowest nice value, by which a deaf thread leaves the CPU to others.
@@ -133,11 +135,22 @@ impl Worker {
         }
         let since = used.0.saturating_sub(hearing.used.load(Ordering::Relaxed));
         if since >= UNANSWERED.0 {
-            self.deafen();
+            if self.cannot_answer() {
+                self.deafen();
+            } else {
+                self.awaits_no_answer();
+            }
         } else if since >= UNANSWERED.0 / 2 {
             // It may have answered before it was seen to be asked, in a section that goes on.
             os::signal::ring(self.tid(), self.shared.signal);
         }
+    }
+
+    /// Returns whether the signal does not reach the handler of this thread. Without `/proc` the missing answer has to
+    /// do as the sign.
+    fn cannot_answer(&self) -> bool {
+        let signal = self.shared.signal;
+        os::thread::blocks_signal(self.tid(), signal) != Some(false) || !os::signal::is_ours(signal)
     }
 
     /// Notes that this thread is not asked for anything now. Called by the keeper.

@@ -6,6 +6,7 @@ use crate::common::{Work, cpu_time, ms, spin, until, workers};
 use nix::sys::signal::{SigSet, Signal};
 use runyard::{Limit, Runtime, Snapshot, Task, TaskState, spawn, time, trial};
 use rustix::process::{Pid, getpriority_process};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
@@ -61,17 +62,17 @@ impl Hog {
     }
 }
 
+/// Wants a CPU each two milliseconds.
+async fn beats() {
+    loop {
+        time::sleep(ms(2)).await;
+    }
+}
+
 /// Asks for the only CPU again and again until the hog's thread is deaf and its task has lost the CPU. Returns the
 /// snapshot that shows it.
 fn until_deaf(runtime: &Runtime) -> Snapshot {
-    let beat = Task::builder().fifo(50).spawn_on(
-        async {
-            loop {
-                time::sleep(ms(2)).await;
-            }
-        },
-        runtime.handle(),
-    );
+    let beat = Task::builder().fifo(50).spawn_on(beats(), runtime.handle());
     let began = Instant::now();
     let snapshot = loop {
         let snapshot = runtime.snapshot();
@@ -322,6 +323,29 @@ fn an_unprivileged_user_has_deaf_threads_too() {
         assert!(is_refused, "{status:?}\n{said}");
         eprintln!("not tried: {said}");
     }
+}
+
+/// Seen failing: a thread that computed in the kernel for 10 ms lost its CPU as deaf.
+#[test]
+fn a_thread_in_a_long_system_call_is_not_deaf() {
+    within(ms(60_000), "deaf::a_thread_in_a_long_system_call_is_not_deaf", || {
+        let runtime = workers(1);
+        let path = std::env::temp_dir().join(format!("runyard-deaf-{}", std::process::id()));
+        let file = std::fs::File::create(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let writes = runtime.spawn(async move {
+            let bytes = vec![1; 128 << 20];
+            // The kernel copies all of it before it looks at signals.
+            (0..4).for_each(|_| drop(file.write_all_at(&bytes, 0)));
+        });
+        let beat = Task::builder().fifo(50).spawn_on(beats(), runtime.handle());
+        while !writes.is_finished() {
+            let snapshot = runtime.snapshot();
+            assert!(snapshot.deaf.is_empty(), "{snapshot}");
+            std::thread::sleep(ms(1));
+        }
+        beat.task().abort();
+    });
 }
 
 /// The tasks that run on the same threads later are not to blame: all threads are mended.

@@ -140,6 +140,11 @@ pub(crate) fn is_blocked(_thread: Tid) -> Option<bool> {
     None
 }
 
+/// Returns `None`: there is no signal.
+pub(crate) fn blocks_signal(_thread: Tid, _signal: i32) -> Option<bool> {
+    None
+}
+
 /// Returns `None`: no limit is known.
 pub(crate) fn most_of_user() -> Option<usize> {
     None
