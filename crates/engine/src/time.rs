@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::time::Duration;
 
 /// An instant: nanoseconds since the host started its clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +76,13 @@ impl Nanos {
     #[must_use]
     pub fn saturating_sub(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(other.0))
+    }
+}
+
+/// The longest span that there is stands for a longer one.
+impl From<Duration> for Nanos {
+    fn from(span: Duration) -> Nanos {
+        Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 

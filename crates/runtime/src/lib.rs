@@ -40,7 +40,13 @@
 
 mod adapters;
 mod crew;
+mod current;
 mod deferred;
+#[cfg(feature = "tokio")]
+mod driver;
+#[cfg(not(feature = "tokio"))]
+#[path = "driver/absent.rs"]
+mod driver;
 mod group;
 mod mutex;
 mod observe;
@@ -64,30 +70,30 @@ mod worker;
 pub use adapters::hyper::{self, serve};
 #[cfg(feature = "rayon")]
 pub use adapters::rayon;
+pub use current::runtime::TryCurrentError;
+pub use current::section::{blocking, wake_at_once, without_preemption};
+pub use group::latency_nice::LatencyNiceError;
 pub use group::limit::Limit;
 pub use group::{Group, GroupBuilder, GroupError, GroupUsage, UsageOnCpu};
 pub use observe::Observer;
 pub use os::alloc::Allocator;
 pub use paused::test;
-pub use runtime::cookies::NoCookies;
 pub use runtime::experiments;
 pub use runtime::handle::{EnterGuard, Handle};
-pub use runtime::{BuildError, Builder, Runtime, TryCurrentError};
+pub use runtime::{BuildError, Builder, Runtime};
 pub use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 pub use runyard_engine::cpu::CpuId;
 pub use runyard_engine::event::{Event, Left, What};
 pub use runyard_engine::limits::BadLimit;
 pub use runyard_engine::task::TaskId;
 pub use runyard_engine::time::{Nanos, Time};
+pub use shared::cookies::NoCookies;
 pub use snapshot::{
     Counts, CpuSnapshot, DeafThread, GroupSnapshot, OldestWait, Preemptions, Snapshot,
     TaskSnapshot, TaskState,
 };
 pub use stall::{NoBacktrace, StallBacktrace, StallReport};
-pub use task::builder::{
-    LatencyNiceError, SpawnError, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once,
-    without_preemption, yield_now,
-};
+pub use task::builder::{SpawnError, TaskBuilder, spawn, spawn_blocking, yield_now};
 pub use task::{AbortHandle, JoinError, JoinHandle, JoinSet, Task, TaskHandle, TaskUsage};
 
 /// The types of the event [`What::Balanced`].

@@ -205,7 +205,7 @@ mod tests {
             places(rule, &[("crates/runtime/src/slot.rs", text)]),
             ["crates/runtime/src/slot.rs:3"]
         );
-        assert!(places(rule, &[("crates/runtime/src/os/futex.rs", text)]).is_empty());
+        assert!(places(rule, &[("crates/runtime/src/os/linux/futex.rs", text)]).is_empty());
     }
 
     #[test]

@@ -1,10 +1,5 @@
-//! Other crates on this runtime: tokio's driver, hyper, and rayon's pools. Each is behind a cargo feature.
+//! Other crates on this runtime: hyper, and rayon's pools. Each is behind a cargo feature.
 
-#[cfg(feature = "tokio")]
-pub(crate) mod driver;
-#[cfg(not(feature = "tokio"))]
-#[path = "driver/absent.rs"]
-pub(crate) mod driver;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 #[cfg(feature = "rayon")]

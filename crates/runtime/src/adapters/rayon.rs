@@ -11,8 +11,8 @@
 //!
 //! Invariant: every thread of a pool runs. rayon waits for ever for a thread that does not start.
 
+use crate::current::runtime::current;
 use crate::os::sync::Arc;
-use crate::runtime::current;
 use crate::shared::Shared;
 use crate::task::builder::TaskBuilder;
 use rayon_core::{ThreadBuilder, ThreadPoolBuilder};

@@ -10,8 +10,8 @@
 //! rounds. If the expected value of the word is not 2, by which the locks of std and glibc say that threads wait, all
 //! such waits together get 5 % of a CPU.
 
-use crate::adapters::driver::Own;
 use crate::crew::rescue::Rescue;
+use crate::driver::Own;
 use crate::os;
 use crate::os::tasks::{FutexWait, Tasks, futex_wait_of};
 use crate::os::thread::Tid;

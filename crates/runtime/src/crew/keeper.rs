@@ -15,11 +15,11 @@
 //!
 //! The keeper itself takes no such lock: it allocates nothing, and never waits for the teller.
 
-use crate::adapters::driver::Own;
 use crate::crew::foreign::Foreigners;
 use crate::crew::rescue::Rescue;
 use crate::crew::slotless;
 use crate::crew::standing::Standing;
+use crate::driver::Own;
 use crate::os;
 use crate::os::sync::{Arc, AtomicBool, AtomicI32, AtomicU32, Mutex, Ordering, lock};
 use crate::os::thread::{SHORTEST_SLICE, Tid};

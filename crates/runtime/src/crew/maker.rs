@@ -15,6 +15,7 @@
 
 use crate::observe::teller::Teller;
 use crate::os;
+use crate::os::refusal::Refusal;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use crate::task::Job;
@@ -23,7 +24,6 @@ use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::TaskOf;
 use std::collections::VecDeque;
-use std::io;
 
 /// The time between two checks of the spares, if no thread asks for one.
 const INTERVAL: Nanos = Nanos::from_millis(100);
@@ -102,25 +102,6 @@ impl Maker {
         let first = lobby.pop_front();
         self.nr_in_lobby.store(lobby.len(), Ordering::SeqCst);
         first
-    }
-}
-
-/// The reason why there is no spare.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// The runtime has its maximum number of threads.
-    Ceiling,
-    Thread(io::Error),
-    Timer,
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Refusal::Ceiling => write!(f, "the runtime has its maximum number of threads"),
-            Refusal::Thread(error) => write!(f, "the system starts no more threads ({error})"),
-            Refusal::Timer => write!(f, "the kernel makes no more timers (RLIMIT_SIGPENDING)"),
-        }
     }
 }
 

@@ -1,9 +1,12 @@
 //! The threads of a runtime: the table of its workers, the threads that serve them, and the ways in which workers come
 //! to slots.
 
+pub(crate) mod ceiling;
 pub(crate) mod foreign;
 pub(crate) mod homes;
+pub(crate) mod hooks;
 pub(crate) mod keeper;
+pub(crate) mod kick;
 pub(crate) mod maker;
 pub(crate) mod meter;
 pub(crate) mod rescue;

@@ -1,16 +1,16 @@
 //! The ways in which workers come to slots: their threads are started, they wait as spares, and tasks that might need a
 //! spare wait for them. The [maker](crate::crew::maker) decides when.
 
-use crate::crew::maker::Refusal;
-use crate::crew::threads;
+use crate::current::runtime::Entered;
 use crate::os;
+use crate::os::above::without_preemption;
+use crate::os::refusal::Refusal;
 use crate::os::sync::Arc;
+use crate::os::threads;
 use crate::protocol::handoff::{Slot, WorkerId};
-use crate::runtime::Entered;
 use crate::shared::Shared;
 use crate::task::{Cell, Job};
 use crate::worker::Worker;
-use crate::worker::current::without_preemption;
 use runyard_engine::cpu::CpuId;
 use runyard_smp::machine::TaskOf;
 use std::thread;

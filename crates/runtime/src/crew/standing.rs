@@ -11,9 +11,10 @@
 //!
 //! A task in the middle of a poll stays: its thread is the one that stands still.
 
+use crate::crew::kick::KickNow;
 use crate::os;
 use crate::os::sync::Ordering;
-use crate::shared::{KickNow, Shared};
+use crate::shared::Shared;
 use runyard_engine::cpu::CpuId;
 
 /// The number of slots after its own that an idle worker checks: the cost should not grow with the machine. Slots that

@@ -8,14 +8,15 @@
 //!
 //! Invariant: a worker has a thread, or is vacant, or is held by the caller that is about to start its thread.
 
+use crate::crew::hooks::Hooks;
+use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
 use crate::protocol::handoff::WorkerId;
-use crate::runtime::Hooks;
 use crate::worker::Worker;
-use crate::worker::current::without_preemption;
 use std::collections::BTreeMap;
-use std::thread::{self, JoinHandle, ThreadId};
+use std::thread::JoinHandle;
 
 /// The number of workers in a segment of the table.
 const SEGMENT: usize = 256;
@@ -102,7 +103,7 @@ impl Threads {
         for worker in over {
             let thread = lock(&self.running).remove(&worker.id.0);
             self.nr_running.fetch_sub(thread.iter().len(), Ordering::Relaxed);
-            thread.into_iter().for_each(join);
+            thread.into_iter().for_each(os::threads::join);
             self.vacate(worker);
         }
     }
@@ -162,17 +163,9 @@ impl Threads {
     /// Waits for all threads, which are about to end.
     pub(crate) fn join(&self) {
         let threads = std::mem::take(&mut *lock(&self.running));
-        threads.into_values().for_each(join);
+        threads.into_values().for_each(os::threads::join);
         // These workers own the runtime, which owns them: this breaks the cycle.
         lock(&self.vacant).clear();
         drop(self.take_leaving());
-    }
-}
-
-/// Waits for a thread, unless it is this one: an observer may have the last handle of the runtime.
-pub(crate) fn join(thread: JoinHandle<()>) {
-    let here: ThreadId = thread::current().id();
-    if thread.thread().id() != here {
-        let _ = thread.join();
     }
 }

@@ -1,8 +1,8 @@
 //! Foreign wakers, which may panic while the runtime calls them.
 
+use crate::current::unpark::Unpark;
 use crate::os::harmless::harmless;
 use crate::os::sync::Arc;
-use crate::runtime::Unpark;
 use crate::task::Cell;
 use std::task::{Wake, Waker};
 
@@ -48,7 +48,7 @@ impl Drop for Careful {
 /// that waits in the runtime's code.
 pub(crate) fn is_harmless(waker: &Waker) -> bool {
     let is_own = |task: Option<&Arc<Cell>>| task.is_some_and(|cell| cell.is_woken_by(waker));
-    crate::task::current::task(is_own) || Unpark::is_behind(waker)
+    crate::current::task::task(is_own) || Unpark::is_behind(waker)
 }
 
 /// The careful waker of a handle that is polled again and again.

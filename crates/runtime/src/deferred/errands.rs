@@ -25,11 +25,10 @@
 //! is called once; the errands of one CPU are called in the order in which their bells rang.
 
 use crate::deferred::careful::{Careful, is_harmless};
+use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
-use crate::shared::{NewTask, Shared};
+use crate::shared::Shared;
 use crate::worker::Worker;
-use crate::worker::current::without_preemption;
-use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 use std::future::Future;
@@ -104,7 +103,7 @@ impl Bell {
             Bell::Foreign(mut errand) => {
                 errand.since = since;
                 let mut left = Some(errand);
-                crate::worker::current::worker(|worker| {
+                crate::current::worker::worker(|worker| {
                     let errands = &worker.shared.errands;
                     if errands.are_served() {
                         left.take().into_iter().for_each(|it| errands.put(worker.cpu(), it));
@@ -127,7 +126,7 @@ impl Bell {
 fn wake_since(since: Option<Time>, wake: impl FnOnce()) {
     let mut wake = Some(wake);
     if let Some(since) = since {
-        crate::worker::current::worker(|worker| {
+        crate::current::worker::worker(|worker| {
             wake.take().into_iter().for_each(|wake| worker.wake_since(since, wake));
         });
     }
@@ -139,7 +138,7 @@ impl Errand {
     fn call(self) {
         let Errand { waker, since, .. } = self;
         let call = || wake_since(since, || waker.call());
-        crate::worker::current::section(call, Worker::wake_at_once);
+        crate::current::worker::section(call, Worker::wake_at_once);
     }
 }
 
@@ -240,21 +239,7 @@ impl Shared {
             return;
         }
         for cpu in self.machine.config().topology.iter() {
-            let mut attr = Attr::normal([cpu].into_iter().collect());
-            attr.policy = Policy::Fifo(RtPrio::MAX);
-            attr.group = GroupId::ROOT;
-            let new = NewTask {
-                attr,
-                slack: Attr::DEFAULT_SLACK,
-                reset_on_fork: true,
-                group: None,
-                // The task's thread must not be bound: a thread that a foreign waker starts would inherit that.
-                has_affinity: false,
-                name: Some("runyard-errands".to_owned()),
-                serves: true,
-                blocks: false,
-            };
-            drop(self.spawn(Goes { shared: self.clone(), cpu }, new));
+            self.spawn_server("runyard-errands", cpu, Goes { shared: self.clone(), cpu });
         }
         self.errands.are_served.store(true, Ordering::Release);
     }

@@ -8,20 +8,25 @@
 //! A thread that is not a worker is never stopped, and drops at once.
 
 use crate::deferred::errands::Bell;
-use crate::group::Membership;
-use crate::mutex::lending::Core;
+use crate::os::above::without_preemption;
 use crate::os::harmless::harmless;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicUsize, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use crate::task::{Cell, Job};
 use crate::worker::Worker;
-use crate::worker::current::without_preemption;
 use runyard_engine::cpu::CpuId;
 use runyard_smp::machine::TaskOf;
+use std::fmt;
 
 /// The number of values that a poll drops at its beginning: more than the end of a poll discards.
 const A_FEW: usize = 4;
+
+/// A value of a room that uses this one.
+pub(crate) trait Discarded: fmt::Debug + Send + Sync {
+    /// Drops this reference, in foreign code.
+    fn end(self: Arc<Self>) {}
+}
 
 /// A value of which the calling code may be the last owner.
 #[derive(Debug)]
@@ -29,8 +34,7 @@ const A_FEW: usize = 4;
 pub(crate) enum Rubbish {
     Task(TaskOf<Job>),
     Cell(Arc<Cell>),
-    Groups(Membership),
-    Core(Arc<Core>),
+    Other(Arc<dyn Discarded>),
     /// A bell that has rung.
     Bell(Bell),
 }
@@ -40,7 +44,7 @@ impl Rubbish {
     fn end(self) {
         harmless(|| match self {
             Rubbish::Bell(bell) => bell.end(),
-            Rubbish::Groups(groups) => groups.end(),
+            Rubbish::Other(other) => other.end(),
             rubbish => drop(rubbish),
         });
     }
@@ -86,7 +90,7 @@ impl Bin {
 /// Drops a value, or leaves it in the bin if the calling code is the runtime's own.
 pub(crate) fn discard(rubbish: Rubbish) {
     let mut left = Some(rubbish);
-    crate::worker::current::worker(|worker: &Worker| {
+    crate::current::worker::worker(|worker: &Worker| {
         if worker.is_in_own_code() {
             let bin = &worker.shared.bins[worker.cpu().index()];
             left.take().into_iter().for_each(|rubbish| bin.put(rubbish));

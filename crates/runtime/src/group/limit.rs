@@ -1,6 +1,5 @@
 //! Limits of task groups as users set them, and their values on this machine.
 
-use crate::time::nanos;
 use runyard_engine::limits::{self, BadLimit};
 use runyard_engine::time::Nanos;
 use std::time::Duration;
@@ -40,8 +39,8 @@ impl Limit {
     /// Makes a limit of `runtime` of CPU time in each `period`. For example, 150 ms in 100 ms are one and a half CPUs.
     #[must_use]
     pub fn new(runtime: Duration, period: Duration) -> Limit {
-        let amount = Amount::Runtime(nanos(runtime));
-        Limit { amount, period: nanos(period), burst: Nanos::ZERO, per_cpu: false }
+        let amount = Amount::Runtime(Nanos::from(runtime));
+        Limit { amount, period: Nanos::from(period), burst: Nanos::ZERO, per_cpu: false }
     }
 
     /// Makes a limit of `percent` of the machine, in periods of 100 ms. The machine is all CPUs of the runtime, or the
@@ -55,14 +54,14 @@ impl Limit {
     /// Sets the period. With a short one tasks wait less, but it costs more interrupts.
     #[must_use]
     pub fn period(mut self, period: Duration) -> Limit {
-        self.period = nanos(period);
+        self.period = Nanos::from(period);
         self
     }
 
     /// Sets how much unused CPU time of a period the group may use later. It is at most the runtime of one period.
     #[must_use]
     pub fn burst(mut self, burst: Duration) -> Limit {
-        self.burst = nanos(burst);
+        self.burst = Nanos::from(burst);
         self
     }
 

@@ -7,19 +7,22 @@
 //! A task holds the group that it is in. It also holds a group that it leaves, until the engine has applied the change,
 //! so that the group's number is not reused before.
 
+pub(crate) mod latency_nice;
 pub(crate) mod limit;
 pub(crate) mod quota;
 
-use crate::deferred::rubbish::{Rubbish, discard};
+use crate::crew::kick::KickNow;
+use crate::current::section::blocking;
+use crate::deferred::rubbish::{Discarded, Rubbish, discard};
+use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::limit::Limit;
 use crate::mutex::lending;
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, Weak, lock};
-use crate::shared::{KickNow, Shared};
+use crate::shared::Shared;
 use crate::task::Cell;
-use crate::task::builder::{LatencyNiceError, blocking};
-use crate::worker::current::without_preemption;
 use runyard_engine::account::Account;
 use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Weight};
 use runyard_engine::limits::BadLimit;
@@ -34,6 +37,9 @@ use std::time::Duration;
 
 /// Milliseconds for which a new group waits for the place of a group that is about to be removed.
 const PATIENCE: u32 = 1_000;
+
+/// The panic message if a task is to be in a group of another runtime.
+pub(crate) const ONE_RUNTIME: &str = "a task and its group belong to the same runtime";
 
 /// A handle of a task group. It is cheap to clone. The group is removed with the last of its handles, its tasks, and
 /// the groups below it.
@@ -282,6 +288,15 @@ impl Group {
     }
 }
 
+/// The group that a task has left which is over.
+impl Discarded for Inner {
+    fn end(self: Arc<Inner>) {
+        let shared = self.shared.clone();
+        drop(self);
+        shared.nr_leaving.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.observation.groups.forget(self.id);
@@ -292,6 +307,10 @@ impl Drop for Inner {
             self.shared.machine.remove_group(os::thread::now(), self.id, fx);
         });
     }
+}
+
+pub(crate) fn is_same_runtime(group: Option<&Group>, shared: &Arc<Shared>) -> bool {
+    group.is_none_or(|group| group.is_in(shared))
 }
 
 fn span(nanos: Nanos) -> Duration {
@@ -378,10 +397,7 @@ impl GroupBuilder {
     /// the runtime.
     pub fn create(self) -> Result<Group, GroupError> {
         let GroupBuilder { shared, parent, name, weight, idle, latency_nice, limit, cookie } = self;
-        let lowest = shared.lowest_latency_nice;
-        if latency_nice < lowest {
-            return Err(GroupError::LatencyNice(LatencyNiceError { asked: latency_nice, lowest }));
-        }
+        let latency_nice = allowed(&shared, latency_nice).map_err(GroupError::LatencyNice)?;
         let engines = limit.map(|limit| shared.limit_of(limit)).transpose();
         let engines = engines.map_err(GroupError::Limit)?;
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
@@ -490,18 +506,6 @@ impl Membership {
     pub(crate) fn of(group: Group) -> Membership {
         Membership { group: Some(group), former: List::new() }
     }
-
-    /// Returns one of its groups, if there is any.
-    fn some(&self) -> Option<&Group> {
-        self.group.as_ref().or_else(|| self.former.first())
-    }
-
-    /// Drops the groups of a task that is over, and removes those that it was the last to hold. Called in foreign code.
-    pub(crate) fn end(self) {
-        let shared = self.some().map(|group| group.inner.shared.clone());
-        drop(self);
-        shared.into_iter().for_each(|shared| _ = shared.nr_leaving.fetch_sub(1, Ordering::SeqCst));
-    }
 }
 
 impl Cell {
@@ -552,10 +556,10 @@ impl Cell {
     /// Takes a task that is over out of its groups.
     pub(crate) fn leave_groups(&self) {
         let Some(rest) = self.rest_if_any() else { return };
-        let left = std::mem::take(&mut *lock(&rest.membership));
-        if left.some().is_some() {
+        let Membership { group, former } = std::mem::take(&mut *lock(&rest.membership));
+        for Group { inner } in group.into_iter().chain(former) {
             self.shared.nr_leaving.fetch_add(1, Ordering::SeqCst);
-            discard(Rubbish::Groups(left));
+            discard(Rubbish::Other(inner));
         }
     }
 }

@@ -7,13 +7,13 @@
 //! A worker counts the guards that its poll takes and releases, with plain adds, and the task has the sum. The place
 //! itself is changed only when a guard is released that another task took.
 
+use crate::os::above::without_preemption;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicI32, Mutex, Ordering, Weak, lock};
 use crate::protocol::places::Places;
 use crate::shared::Shared;
 use crate::task::Cell;
 use crate::worker::Worker;
-use crate::worker::current::without_preemption;
 
 /// The live tasks. The place of a task that is over is reserved while guards of it remain.
 impl Places<Arc<Cell>> {
@@ -69,7 +69,7 @@ pub(crate) fn delist(shared: &Shared) {
 /// Counts `more` guards for the task at a `place` of the runtime `number`. The number is negative for a release.
 pub(crate) fn count(number: u16, place: u64, more: i32) {
     let here = |worker: &Worker| worker.count_guard((number, place), more);
-    if crate::worker::current::worker(here) == Some(true) {
+    if crate::current::worker::worker(here) == Some(true) {
         return;
     }
     let shared = without_preemption(|| {

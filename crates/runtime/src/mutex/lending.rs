@@ -24,18 +24,19 @@
 //! `static`, and an uncontended one has no memory of its own. Rejected: to make the core at the first lock. It would
 //! cost an allocation for each mutex, and a check at each lock.
 
+use crate::current::runtime::current_if_any;
+use crate::current::task;
 use crate::deferred::errands::Bell;
-use crate::deferred::rubbish::{Rubbish, discard};
+use crate::deferred::rubbish::{Discarded, Rubbish, discard};
 use crate::mutex::guards;
+use crate::os::above::without_preemption;
 use crate::os::here;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicUsize, MutexGuard as QueueGuard, OnceLock, Ordering, lock};
 use crate::protocol::turns::{Joined, Line, Queue, Taker, Ticket, Word};
-use crate::runtime::current_if_any;
 use crate::shared::Shared;
-use crate::task::{Cell, current_cell};
+use crate::task::Cell;
 use crate::worker::Worker;
-use crate::worker::current::without_preemption;
 use runyard_engine::attr::{GroupId, RtPrio};
 use runyard_engine::inherit::{Lent, Waiter};
 use runyard_engine::limits::Pools;
@@ -54,8 +55,8 @@ const RUNTIME: u32 = 48;
 /// Returns the taker that stands for the calling code.
 fn me() -> Taker {
     let paused =
-        || crate::task::current::task(|task| task.filter(|_| here::is_paused()).map(place_of));
-    let task = crate::worker::current::worker(Worker::place_of_poll).flatten().or_else(paused);
+        || crate::current::task::task(|task| task.filter(|_| here::is_paused()).map(place_of));
+    let task = crate::current::worker::worker(Worker::place_of_poll).flatten().or_else(paused);
     task.map_or(NO_TASK, |(shared, place)| Taker(u64::from(shared) << RUNTIME | place))
 }
 
@@ -110,6 +111,8 @@ pub(crate) struct Core(Line<Waits, Arc<Cell>>);
 
 /// A task's place in the queue of a mutex.
 type Wait = (Arc<Core>, Ticket);
+
+impl Discarded for Core {}
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,7 +195,7 @@ impl Cell {
         };
         for core in has {
             walk(core.lend(core.0.queue()));
-            discard(Rubbish::Core(core));
+            discard(Rubbish::Other(core));
         }
         walk(waits);
     }
@@ -262,7 +265,7 @@ impl Core {
 
     /// Takes the mutex, or enters its queue.
     fn join(self: &Arc<Core>, word: &Word, me: Taker, bell: Bell) -> Result<Ticket, Bell> {
-        let cell = current_cell();
+        let cell = task::current();
         let prio = cell.as_ref().and_then(|cell| cell.own_prio());
         let waits = Waits { bell, cell: cell.clone() };
         let (ticket, mut queue, taker) = match self.0.join(word, me, prio, waits) {
@@ -350,9 +353,9 @@ fn walk(mut waits: List<Wait>) {
             drop(queue);
         }
         // The waiter may have left the queue meanwhile, and the mutex may have been dropped.
-        discard(Rubbish::Core(core));
+        discard(Rubbish::Other(core));
     }
-    waits.into_iter().for_each(|(core, _)| discard(Rubbish::Core(core)));
+    waits.into_iter().for_each(|(core, _)| discard(Rubbish::Other(core)));
 }
 
 /// A mutex without its value.

@@ -1,6 +1,6 @@
 //! Guards that share their mutex, and may outlive the code that locked it.
 
-use super::Mutex;
+use super::value::{Mutex, TryLockError, wait_for};
 use crate::mutex::lending::{Attempt, count};
 use crate::os::locked::OwnedHeld;
 use crate::os::sync::Arc;
@@ -17,6 +17,41 @@ pub struct LockOwned<T: ?Sized> {
     /// Present until the turn has come.
     mutex: Option<Arc<Mutex<T>>>,
     attempt: Attempt,
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Locks the mutex, with a guard that shares it and may outlive the calling function.
+    ///
+    /// ```
+    /// use runyard::{Runtime, spawn, sync::Mutex};
+    /// use std::sync::Arc;
+    ///
+    /// Runtime::new().block_on(async {
+    ///     let sum = Arc::new(Mutex::new(0));
+    ///     let mut guard = sum.clone().lock_owned().await;
+    ///     spawn(async move { *guard += 1 }).await.unwrap();
+    ///     assert_eq!(*sum.lock().await, 1);
+    /// });
+    /// ```
+    pub fn lock_owned(self: Arc<Self>) -> LockOwned<T> {
+        LockOwned::new(self)
+    }
+
+    /// Locks the mutex as [`Mutex::blocking_lock`], with a guard that shares it.
+    pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
+        wait_for(self.lock_owned())
+    }
+
+    /// Locks the mutex as [`Mutex::try_lock`], with a guard that shares it.
+    ///
+    /// # Errors
+    /// If the mutex is locked.
+    pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
+        match self.raw.try_take() {
+            Some(taker) => Ok(OwnedMutexGuard::new(self, taker)),
+            None => Err(TryLockError),
+        }
+    }
 }
 
 impl<T: ?Sized> LockOwned<T> {

@@ -27,18 +27,18 @@
 //! calls the observer, with no lock of the runtime held; events that were written before a flush have been delivered
 //! when the flush returns, unless the observer takes longer than [`PATIENCE_OF_FLUSH`] for one event.
 
-use crate::crew::threads;
+use crate::current::runtime::Entered;
 use crate::observe::Observer;
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::harmless::harmless;
 use crate::os::here;
+use crate::os::here::BEGIN;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
-use crate::paused::host::BEGIN;
-use crate::runtime::Entered;
+use crate::os::threads;
 use crate::shared::Shared;
 use crate::task::Job;
 use crate::worker::Worker;
-use crate::worker::current::without_preemption;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::time::{Nanos, Time};
@@ -337,7 +337,7 @@ impl Shared {
         } else if let Some(teller) = &self.observation.teller {
             let what = what();
             while let Err(full) = teller.write(cpu, what, !os::local::is_servant()) {
-                crate::worker::current::section(|| teller.wait_for_room(full), Worker::unseen);
+                crate::current::worker::section(|| teller.wait_for_room(full), Worker::unseen);
             }
         }
     }
@@ -354,7 +354,7 @@ impl Shared {
     fn tell_wake_to_observer(&self, task: &TaskOf<Job>, since: Time) {
         if let Some(host) = &self.paused {
             let by = here::cpu_of_poll()
-                .and(crate::task::current::task(|task| task.map(|cell| cell.id)));
+                .and(crate::current::task::task(|task| task.map(|cell| cell.id)));
             let since = Time(since.since(BEGIN).0);
             host.note(task.cpu(), || What::Wake { task: task.id, since, by });
         } else if let Some(teller) = &self.observation.teller {

@@ -9,6 +9,9 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 use std::cell::Cell;
 
+/// Start of virtual time, except for a part of a tick. It is late enough that no earlier time is asked for.
+pub(crate) const BEGIN: Time = Time(1_000_000_000);
+
 /// A thread's place in virtual time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Here {

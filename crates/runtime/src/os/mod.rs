@@ -18,50 +18,25 @@ pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod memory;
+pub(crate) mod refusal;
 pub(crate) mod seat;
 pub(crate) mod sync;
+pub(crate) mod threads;
 pub(crate) mod trial;
 pub(crate) mod wait;
 
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod barrier;
-#[cfg(all(target_os = "linux", not(runyard_portable), feature = "tokio"))]
-pub(crate) mod bell;
+mod linux;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
-mod clock;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-mod code;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod disturb;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod fork;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod futex;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-mod pages;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-mod quiet;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod signal;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod stack;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod symbols;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod tasks;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod thread;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-pub(crate) mod timer;
-#[cfg(all(target_os = "linux", not(runyard_portable)))]
-mod unwind;
-
+use linux as system;
 #[cfg(not(all(target_os = "linux", not(runyard_portable))))]
 mod portable;
-#[cfg(all(not(all(target_os = "linux", not(runyard_portable))), feature = "tokio"))]
-pub(crate) use portable::bell;
 #[cfg(not(all(target_os = "linux", not(runyard_portable))))]
-pub(crate) use portable::{
+use portable as system;
+
+#[cfg(feature = "tokio")]
+pub(crate) use system::bell;
+pub(crate) use system::{
     barrier, disturb, fork, futex, pages, signal, stack, symbols, tasks, thread, timer,
 };
 

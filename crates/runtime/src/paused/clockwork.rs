@@ -10,11 +10,13 @@
 //! Invariants: the clock advances only if no event is left; a task computes on one CPU at a time, and continues after
 //! exactly the time that it asked for; the order of all events depends only on the program and the seed.
 
+use crate::crew::kick::KickNow;
+use crate::os::here::BEGIN;
 use crate::os::here::{self, Here};
 use crate::os::sync::{Arc, AtomicBool, Ordering, lock};
 use crate::paused::hands::{Hand, Hands, Order, Report};
-use crate::paused::host::{BEGIN, Host, Look, Refused};
-use crate::shared::{KickNow, Shared};
+use crate::shared::Shared;
+use crate::shared::paused::{Host, Look, Refused};
 use crate::task::{Cell, Job, Todo};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;

@@ -10,13 +10,13 @@
 //!  hand        waits for an order          -> Computes, and waits for GoOn;  -> Ended, and waits for Poll
 //! ```
 
+use crate::current::runtime::Entered;
 use crate::os;
 use crate::os::here::{self, Here};
 use crate::os::sync::Arc;
 use crate::os::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use crate::paused::host::Host;
-use crate::runtime::Entered;
 use crate::shared::Shared;
+use crate::shared::paused::Host;
 use crate::task::Cell;
 use runyard_engine::time::Nanos;
 use std::cell::RefCell;
@@ -139,7 +139,7 @@ fn live(shared: &Arc<Shared>, own: Own) {
     OWN.set(Some(own));
     while let Some(order) = next_order() {
         let Order::Poll(cell) = order else { unreachable!("the hand is in no poll") };
-        crate::task::current::with_task(&cell, || os::future::run(&cell));
+        crate::current::task::with_task(&cell, || os::future::run(&cell));
         drop(cell);
         report(Report::Ended);
     }

@@ -11,14 +11,13 @@
 
 pub(crate) mod clockwork;
 pub(crate) mod hands;
-pub(crate) mod host;
 pub mod test;
 
 #[cfg(test)]
 mod tests {
+    use crate::current::runtime::current;
     use crate::os::sync::Arc;
     use crate::paused::test::{self};
-    use crate::runtime::current;
     use crate::{Limit, Task, spawn, sync, time};
     use std::time::Duration;
 

@@ -36,17 +36,18 @@
 //!   which task that is.
 //! * A task that waits for an event outside of virtual time (I/O, another thread) makes the test fail, with its name.
 
-use crate::adapters::driver::Driver;
+use crate::current::runtime::{Entered, current, current_if_any};
+use crate::driver::Driver;
 use crate::group::GroupBuilder;
 use crate::observe::Observer;
 use crate::os::here::{self, Here};
 use crate::os::sync::{Arc, AtomicBool, Ordering};
 use crate::paused::clockwork::{Clockwork, Goal};
 use crate::paused::hands;
-use crate::paused::host::Host;
-use crate::runtime::{Builder, Entered, current, current_if_any};
 use crate::shared::Shared;
-use crate::time::nanos;
+use crate::shared::paused::Host;
+use crate::shared::settings::Settings;
+use runyard_engine::time::Nanos;
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
@@ -69,14 +70,14 @@ use std::time::Duration;
 pub struct Paused {
     seed: u64,
     cpus: usize,
-    builder: Builder,
+    settings: Settings,
 }
 
 /// Makes a runtime in virtual time with one simulated CPU. The seed decides the choices that are left open: the order
 /// of events at one instant, and the point of a tick at which the test begins.
 #[must_use]
 pub fn paused(seed: u64) -> Paused {
-    Paused { seed, cpus: 1, builder: Builder::default() }
+    Paused { seed, cpus: 1, settings: Settings::default() }
 }
 
 impl Paused {
@@ -95,7 +96,7 @@ impl Paused {
     /// count from the last whole second of virtual time before the beginning.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Paused {
-        self.builder = self.builder.observer(observer);
+        self.settings.observer = Some(observer);
         self
     }
 
@@ -122,10 +123,10 @@ impl Paused {
 
     fn outcome<F: Future>(self, main: F) -> Result<F::Output, End> {
         assert!(!here::is_paused(), "a test in virtual time cannot start another one");
-        let mut builder = self.builder.workers(self.cpus);
-        builder.paused = Some(self.seed);
+        let paused = Some(self.seed);
+        let settings = Settings { workers: Some(self.cpus), paused, ..self.settings };
         let driver = Driver::default();
-        let shared = Arc::new(Shared::new((0..self.cpus).collect(), false, builder, driver));
+        let shared = Arc::new(Shared::new((0..self.cpus).collect(), false, settings, driver));
         shared.enlist();
         let clockwork = Clockwork::new(&shared);
         let _context = Entered::enter(&shared);
@@ -204,7 +205,7 @@ pub fn seeds(seeds: impl IntoIterator<Item = u64>, test: impl Fn(Paused)) {
 /// If the calling code is not in virtual time.
 pub fn compute(span: Duration) {
     assert!(here::is_paused(), "`compute` needs virtual time: use `runyard::test::paused(seed)`");
-    let span = nanos(span);
+    let span = Nanos::from(span);
     if hands::is_hand() {
         return hands::compute(&current(), span);
     }

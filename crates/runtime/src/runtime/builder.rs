@@ -1,34 +1,16 @@
-//! The builder of a runtime: its settings, and the start of its threads.
+//! The settings of a runtime.
 
-use super::Runtime;
-use super::hooks::{Hook, Hooks, Naming};
-use crate::adapters::driver;
-use crate::crew::maker::Refusal;
+use crate::crew::hooks::{Hook, Naming};
+use crate::driver;
 use crate::observe::Observer;
-use crate::os;
-use crate::os::cpu_latency;
-use crate::os::here;
 use crate::os::sync::Arc;
-use crate::runtime::ceiling;
-use crate::runtime::cookies::{self, NoCookies};
-use crate::runtime::handle::Handle;
-use crate::shared::Shared;
+use crate::shared::cookies::{self, NoCookies};
+use crate::shared::settings::Settings;
 use crate::stall::{OnStall, StallReport};
 use runyard_engine::attr::LatencyNice;
-use runyard_engine::features::Features;
-use runyard_engine::kernel::Model;
-use runyard_engine::tuned::Tuned;
-use std::fmt;
-use std::io;
-use std::mem;
-use std::thread;
 use std::time::Duration;
 
-/// Default number of task groups that fit into a runtime. A machine of a kernel has some hundred, and most of them
-/// never run.
-const MAX_GROUPS: usize = 256;
-
-/// Settings from which a [`Runtime`] is built.
+/// Settings from which a [`Runtime`](crate::Runtime) is built.
 ///
 /// ```
 /// use runyard::Runtime;
@@ -38,55 +20,23 @@ const MAX_GROUPS: usize = 256;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
-    pub(crate) workers: Option<usize>,
-    pub(crate) pins: bool,
+    pub(crate) settings: Settings,
     cookies: bool,
     /// Number of workers that a core counts as having, regardless of the kernel's report. For tests.
     declared: Option<usize>,
-    /// Number of workers of each core, if cookies are kept; otherwise the reason why they are not.
-    pub(crate) cores: Result<usize, NoCookies>,
-    pub(crate) signal: i32,
-    preempt: bool,
-    cpu_latency: Option<Duration>,
-    pub(crate) observer: Option<Arc<dyn Observer>>,
-    pub(crate) lowest_latency_nice: LatencyNice,
-    pub(crate) max_groups: usize,
-    max_threads: Option<usize>,
-    pub(crate) hooks: Hooks,
-    pub(crate) features: Features,
-    pub(crate) model: Model,
-    pub(crate) tuned: Tuned,
-    pub(crate) siege: Option<u64>,
-    /// The seed, if the runtime runs in virtual time.
-    pub(crate) paused: Option<u64>,
-    pub(crate) statistics: bool,
-    pub(crate) on_stall: Option<OnStall>,
-    pub(crate) driver: driver::Asked,
+    pub(super) preempt: bool,
+    pub(super) cpu_latency: Option<Duration>,
+    pub(super) driver: driver::Asked,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
         Builder {
-            workers: None,
-            pins: false,
+            settings: Settings::default(),
             cookies: false,
             declared: None,
-            cores: Err(NoCookies::NotAsked),
-            signal: os::signal::USUAL,
             preempt: true,
             cpu_latency: None,
-            observer: None,
-            lowest_latency_nice: LatencyNice::MIN,
-            max_groups: MAX_GROUPS,
-            max_threads: None,
-            hooks: Hooks::default(),
-            features: Features::of_runtime(),
-            model: Model::default(),
-            tuned: Tuned::default(),
-            siege: None,
-            paused: None,
-            statistics: false,
-            on_stall: None,
             driver: driver::Asked::default(),
         }
     }
@@ -96,7 +46,7 @@ impl Builder {
     /// Sets how many of the CPUs that the process may use the runtime uses. By default it uses all of them.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
-        self.workers = Some(workers);
+        self.settings.workers = Some(workers);
         self
     }
 
@@ -126,7 +76,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn pin_workers(mut self, pins: bool) -> Builder {
-        self.pins = pins;
+        self.settings.pins = pins;
         self
     }
 
@@ -182,10 +132,10 @@ impl Builder {
 
     /// Returns the number of workers of each core, if cookies are wanted and can be kept. Sorts `cpus`, the CPUs of the
     /// workers, core by core.
-    fn cores(&self, cpus: &mut [usize]) -> Result<usize, NoCookies> {
+    pub(super) fn cores(&self, cpus: &mut [usize]) -> Result<usize, NoCookies> {
         match self.declared {
             _ if !self.cookies => Err(NoCookies::NotAsked),
-            _ if !self.pins => Err(NoCookies::NotPinned),
+            _ if !self.settings.pins => Err(NoCookies::NotPinned),
             Some(1) => Err(NoCookies::NoSharedCore),
             Some(threads) if !cpus.len().is_multiple_of(threads) => Err(NoCookies::UnevenCores),
             Some(threads) => Ok(threads),
@@ -197,7 +147,7 @@ impl Builder {
     /// few programs use it. Has no effect on systems other than Linux.
     #[must_use]
     pub fn signal(mut self, signal: i32) -> Builder {
-        self.signal = signal;
+        self.settings.signal = signal;
         self
     }
 
@@ -236,7 +186,7 @@ impl Builder {
     /// Sets the observer, which receives every scheduling event. There is none by default.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
-        self.observer = Some(observer);
+        self.settings.observer = Some(observer);
         self
     }
 
@@ -248,7 +198,7 @@ impl Builder {
     #[must_use]
     pub fn min_latency_nice(mut self, lowest: i8) -> Builder {
         let allowed = LatencyNice::new(lowest.into()).filter(|&lowest| lowest <= LatencyNice::ZERO);
-        self.lowest_latency_nice =
+        self.settings.lowest_latency_nice =
             allowed.expect("the lowest latency nice value must be in -20..=0");
         self
     }
@@ -257,7 +207,7 @@ impl Builder {
     /// bytes, and about 200 more on each CPU.
     #[must_use]
     pub fn max_groups(mut self, groups: usize) -> Builder {
-        self.max_groups = groups;
+        self.settings.max_groups = groups;
         self
     }
 
@@ -277,7 +227,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn max_threads(mut self, threads: usize) -> Builder {
-        self.max_threads = Some(threads);
+        self.settings.max_threads = Some(threads);
         self
     }
 
@@ -285,13 +235,8 @@ impl Builder {
     /// MiB. The kernel provides memory only for the part that is used.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Builder {
-        self.hooks.stack_size = Some(bytes);
+        self.settings.hooks.stack_size = Some(bytes);
         self
-    }
-
-    /// Returns the maximum number of threads of a runtime with `cpus` CPUs.
-    pub(crate) fn most_threads(&self, cpus: usize) -> usize {
-        self.max_threads.unwrap_or_else(ceiling::of_this_process).max(3 * cpus)
     }
 
     /// Sets the name of every thread that runs tasks. The kernel keeps its first 15 bytes; debuggers and panic messages
@@ -306,7 +251,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
-        self.hooks.naming = Naming::Fixed(name.into());
+        self.settings.hooks.naming = Naming::Fixed(name.into());
         self
     }
 
@@ -324,7 +269,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn thread_name_fn(mut self, name: impl Fn() -> String + Send + Sync + 'static) -> Builder {
-        self.hooks.naming = Naming::Asked(Arc::new(name));
+        self.settings.hooks.naming = Naming::Asked(Arc::new(name));
         self
     }
 
@@ -354,7 +299,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_thread_start(mut self, function: impl Fn() + Send + Sync + 'static) -> Builder {
-        self.hooks.start = Some(Hook(Arc::new(function)));
+        self.settings.hooks.start = Some(Hook(Arc::new(function)));
         self
     }
 
@@ -370,7 +315,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_thread_stop(mut self, function: impl Fn() + Send + Sync + 'static) -> Builder {
-        self.hooks.stop = Some(Hook(Arc::new(function)));
+        self.settings.hooks.stop = Some(Hook(Arc::new(function)));
         self
     }
 
@@ -386,7 +331,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn statistics(mut self, counts: bool) -> Builder {
-        self.statistics = counts;
+        self.settings.statistics = counts;
         self
     }
 
@@ -433,7 +378,7 @@ impl Builder {
         after: Duration,
         function: impl Fn(&StallReport) + Send + Sync + 'static,
     ) -> Builder {
-        self.on_stall = Some(OnStall::new(after, function));
+        self.settings.on_stall = Some(OnStall::new(after, function));
         self
     }
 
@@ -443,162 +388,7 @@ impl Builder {
     #[doc(hidden)]
     #[must_use]
     pub fn siege(mut self, seed: u64) -> Builder {
-        self.siege = Some(seed);
+        self.settings.siege = Some(seed);
         self
     }
-
-    /// Starts the threads and returns the runtime.
-    ///
-    /// Some refusals of the operating system only cost a feature. The runtime reports each of them once on standard
-    /// error:
-    /// * Without the means for preemption, tasks keep their CPU until their next await.
-    /// * Without a [CPU latency](Builder::cpu_latency), CPUs idle as the machine decides.
-    /// * Without [pinned workers](Builder::pin_workers), workers run on any CPU of the process.
-    ///
-    /// Workers have the signal mask and the CPUs of the calling thread, and so have the threads and programs that tasks
-    /// start. Only [the signal](Builder::signal) of the runtime is always unmasked in workers.
-    ///
-    /// # Panics
-    /// If the operating system refuses a thread, or in a child of fork ([`BuildError::Forked`]). The threads that were
-    /// started have ended by then.
-    /// [`Builder::try_build`] returns the refusal as an error.
-    #[must_use]
-    #[track_caller]
-    pub fn build(self) -> Runtime {
-        self.try_build().unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Starts the threads as [`Builder::build`] does, and returns an error where `build` panics.
-    ///
-    /// # Errors
-    /// The resource that the operating system refuses. The threads that were started have ended by then. `?` turns a
-    /// [`BuildError`] into an [`io::Error`].
-    ///
-    /// ```
-    /// use runyard::Runtime;
-    ///
-    /// fn main() -> std::io::Result<()> {
-    ///     let runtime = Runtime::builder().workers(2).try_build()?;
-    ///     runtime.block_on(async { /* the program */ });
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn try_build(mut self) -> Result<Runtime, BuildError> {
-        assert!(!here::is_paused(), "a live runtime cannot start in virtual time");
-        let mut cpus = os::thread::allowed_cpus();
-        if cpus.is_empty() {
-            cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
-        }
-        let ours = self.workers.unwrap_or(usize::MAX).clamp(1, cpus.len());
-        let preempts = self.preempt && os::PREEMPTS && may_preempt(self.signal, ours);
-        self.pins = self.pins && may_pin(cpus[0]);
-        self.cores = self.cores(&mut cpus[..ours]);
-        let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
-        let driver = mem::take(&mut self.driver).open(preempts).map_err(BuildError::Driver)?;
-        if !os::fork::begin() {
-            return Err(BuildError::Forked);
-        }
-        let shared = Arc::new(Shared::new(cpus, preempts, self, driver));
-        shared.start()?;
-        Ok(Runtime { handle: Handle { shared }, cpu_latency, has_ended: false })
-    }
-}
-
-/// The reason why a runtime cannot start.
-///
-/// ```
-/// use runyard::{BuildError, Runtime};
-///
-/// fn start() -> Result<Runtime, BuildError> {
-///     Runtime::builder().workers(1).try_build()
-/// }
-/// assert!(start().is_ok());
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The operating system refuses to start a thread.
-    Thread(io::Error),
-    /// The kernel refuses a timer for a thread (`RLIMIT_SIGPENDING`). A runtime without [preemption](Builder::preempt)
-    /// needs none.
-    Timer,
-    /// The operating system refuses a resource of tokio's driver (`Builder::enable_tokio`, with the feature `tokio`).
-    Driver(io::Error),
-    /// The process is a child of fork, and its parent had a runtime when it forked: locks of that runtime may be held
-    /// by threads that the child does not have.
-    Forked,
-}
-
-impl From<Refusal> for BuildError {
-    fn from(refusal: Refusal) -> BuildError {
-        match refusal {
-            Refusal::Thread(error) => BuildError::Thread(error),
-            Refusal::Timer => BuildError::Timer,
-            Refusal::Ceiling => unreachable!("the first threads are below any ceiling"),
-        }
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::Thread(error) => {
-                write!(f, "a runtime cannot start: the system refuses more threads ({error})")
-            }
-            BuildError::Driver(error) => {
-                write!(
-                    f,
-                    "a runtime cannot start: the system refuses a resource of tokio's driver ({error})"
-                )
-            }
-            BuildError::Timer => f.write_str(
-                "a runtime cannot start: the kernel refuses more timers (RLIMIT_SIGPENDING)",
-            ),
-            BuildError::Forked => f.write_str(
-                "a runtime cannot start: this process is a child of fork, and a runtime lived in its parent",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BuildError::Thread(error) | BuildError::Driver(error) => Some(error),
-            BuildError::Timer | BuildError::Forked => None,
-        }
-    }
-}
-
-impl From<BuildError> for io::Error {
-    fn from(error: BuildError) -> io::Error {
-        let kind = match &error {
-            BuildError::Thread(error) | BuildError::Driver(error) => error.kind(),
-            BuildError::Timer => io::ErrorKind::WouldBlock,
-            BuildError::Forked => io::ErrorKind::Unsupported,
-        };
-        io::Error::new(kind, error)
-    }
-}
-
-/// Returns whether the operating system lets the runtime stop threads. Reports a refusal on standard error.
-fn may_preempt(signal: i32, cpus: usize) -> bool {
-    let refused = if !os::signal::install(signal) {
-        "the signal has another handler"
-    } else if !os::timer::Timer::are_possible(signal, 2 * cpus) {
-        "the kernel refuses timers"
-    } else {
-        return true;
-    };
-    eprintln!("runyard: {refused}: long polls are not preempted (signal {signal})");
-    false
-}
-
-/// Returns whether the operating system lets the runtime bind threads to CPUs. Reports a refusal on standard error.
-fn may_pin(cpu: usize) -> bool {
-    let may = os::thread::may_pin(cpu);
-    if !may {
-        eprintln!("runyard: the kernel refuses to bind threads to CPUs: workers are not pinned");
-    }
-    may
 }

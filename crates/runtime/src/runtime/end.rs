@@ -12,11 +12,11 @@
 //! it.
 
 use super::Runtime;
-use super::hooks;
+use crate::crew::hooks;
+use crate::current::section::blocking;
 use crate::os;
 use crate::os::sync::{Arc, Receiver, channel};
 use crate::shared::Shared;
-use crate::task::builder::blocking;
 use std::fs::File;
 use std::thread;
 use std::time::Duration;

@@ -65,17 +65,17 @@ pub trait Experiments: sealed::Sealed + Sized {
 
 impl Experiments for Builder {
     fn features(mut self, features: Features) -> Builder {
-        self.features = features;
+        self.settings.features = features;
         self
     }
 
     fn kernel(mut self, model: Model) -> Builder {
-        self.model = model;
+        self.settings.model = model;
         self
     }
 
     fn tuned(mut self, tuned: Tuned) -> Builder {
-        self.tuned = tuned;
+        self.settings.tuned = tuned;
         self
     }
 }

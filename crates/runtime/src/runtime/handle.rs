@@ -7,12 +7,13 @@
 //!
 //! Invariant: no method of a handle waits for a runtime that has ended.
 
+use crate::current::runtime::{self, Entered, TryCurrentError};
 use crate::group::GroupBuilder;
 use crate::os::sync::Arc;
-use crate::runtime::{self, Entered, TryCurrentError};
+use crate::runtime::block_on;
 use crate::shared::Shared;
 use crate::task::builder::{SpawnError, TaskBuilder};
-use crate::task::{JoinHandle, Task};
+use crate::task::{AbortHandle, JoinHandle, JoinSet, Task};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -173,7 +174,7 @@ impl Handle {
     /// handle.block_on(time::sleep(Duration::from_millis(1)));
     /// ```
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        runtime::block_on(&self.shared, future)
+        block_on(&self.shared, future)
     }
 
     /// Returns the state of the CPUs, the tasks and the groups, as [`Runtime::snapshot`](crate::Runtime::snapshot).
@@ -275,5 +276,42 @@ impl TaskBuilder {
         F::Output: Send + 'static,
     {
         self.try_spawn_in(&handle.shared, future)
+    }
+}
+
+impl<T: Send + 'static> JoinSet<T> {
+    /// Starts a task as [`JoinSet::spawn`], in the runtime of `handle`.
+    ///
+    /// ```
+    /// use runyard::{JoinSet, Runtime};
+    ///
+    /// let runtime = Runtime::new();
+    /// let mut set = JoinSet::new();
+    /// set.spawn_on(async { 7 }, runtime.handle());
+    /// assert_eq!(runtime.block_on(set.join_all()), [7]);
+    /// ```
+    pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.add(handle.spawn(future))
+    }
+
+    /// Runs a function as [`JoinSet::spawn_blocking`], in the runtime of `handle`.
+    ///
+    /// ```
+    /// use runyard::{JoinSet, Runtime};
+    ///
+    /// let runtime = Runtime::new();
+    /// let mut set = JoinSet::new();
+    /// set.spawn_blocking_on(|| 7, runtime.handle());
+    /// assert_eq!(runtime.block_on(set.join_all()), [7]);
+    /// ```
+    pub fn spawn_blocking_on(
+        &mut self,
+        function: impl FnOnce() -> T + Send + 'static,
+        handle: &Handle,
+    ) -> AbortHandle {
+        self.add(handle.spawn_blocking(function))
     }
 }

@@ -1,30 +1,32 @@
-//! A runtime. Its construction is in [`builder`], and its end in [`end`]. [`context`] knows which runtime the calling
-//! code belongs to.
+//! A runtime. Its construction is in [`builder`], and its end in [`end`]. [`current`](crate::current) knows
+//! which runtime the calling code belongs to.
 
 mod block_on;
 mod builder;
-pub(crate) mod ceiling;
-mod context;
-pub(crate) mod cookies;
 mod end;
+mod error;
 pub mod experiments;
 pub(crate) mod handle;
-mod hooks;
+#[cfg(feature = "tokio")]
+mod tokio;
 
-pub(crate) use block_on::{Unpark, block_on};
-pub use builder::{BuildError, Builder};
-pub use context::TryCurrentError;
-pub(crate) use context::{Entered, current, current_if_any, is_current, try_current};
-pub(crate) use hooks::Hooks;
+pub(crate) use block_on::block_on;
+pub use builder::Builder;
+pub use error::BuildError;
 
 use crate::group::GroupBuilder;
-use crate::runtime::cookies::NoCookies;
+use crate::os::sync::Arc;
+use crate::os::{self, cpu_latency, here};
 use crate::runtime::handle::{EnterGuard, Handle};
+use crate::shared::Shared;
+use crate::shared::cookies::NoCookies;
 use crate::snapshot::Snapshot;
 use crate::task::JoinHandle;
 use std::fmt;
 use std::fs::File;
 use std::future::Future;
+use std::mem;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A preemptive runtime.
@@ -221,6 +223,86 @@ impl Default for Runtime {
     fn default() -> Runtime {
         Runtime::new()
     }
+}
+
+impl Builder {
+    /// Starts the threads and returns the runtime.
+    ///
+    /// Some refusals of the operating system only cost a feature. The runtime reports each of them once on standard
+    /// error:
+    /// * Without the means for preemption, tasks keep their CPU until their next await.
+    /// * Without a [CPU latency](Builder::cpu_latency), CPUs idle as the machine decides.
+    /// * Without [pinned workers](Builder::pin_workers), workers run on any CPU of the process.
+    ///
+    /// Workers have the signal mask and the CPUs of the calling thread, and so have the threads and programs that tasks
+    /// start. Only [the signal](Builder::signal) of the runtime is always unmasked in workers.
+    ///
+    /// # Panics
+    /// If the operating system refuses a thread, or in a child of fork ([`BuildError::Forked`]). The threads that were
+    /// started have ended by then.
+    /// [`Builder::try_build`] returns the refusal as an error.
+    #[must_use]
+    #[track_caller]
+    pub fn build(self) -> Runtime {
+        self.try_build().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Starts the threads as [`Builder::build`] does, and returns an error where `build` panics.
+    ///
+    /// # Errors
+    /// The resource that the operating system refuses. The threads that were started have ended by then. `?` turns a
+    /// [`BuildError`] into an [`io::Error`].
+    ///
+    /// ```
+    /// use runyard::Runtime;
+    ///
+    /// fn main() -> std::io::Result<()> {
+    ///     let runtime = Runtime::builder().workers(2).try_build()?;
+    ///     runtime.block_on(async { /* the program */ });
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn try_build(mut self) -> Result<Runtime, BuildError> {
+        assert!(!here::is_paused(), "a live runtime cannot start in virtual time");
+        let mut cpus = os::thread::allowed_cpus();
+        if cpus.is_empty() {
+            cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
+        }
+        let ours = self.settings.workers.unwrap_or(usize::MAX).clamp(1, cpus.len());
+        let preempts = self.preempt && os::PREEMPTS && may_preempt(self.settings.signal, ours);
+        self.settings.pins = self.settings.pins && may_pin(cpus[0]);
+        self.settings.cores = self.cores(&mut cpus[..ours]);
+        let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
+        let driver = mem::take(&mut self.driver).open(preempts).map_err(BuildError::Driver)?;
+        if !os::fork::begin() {
+            return Err(BuildError::Forked);
+        }
+        let shared = Arc::new(Shared::new(cpus, preempts, self.settings, driver));
+        shared.start()?;
+        Ok(Runtime { handle: Handle { shared }, cpu_latency, has_ended: false })
+    }
+}
+
+/// Returns whether the operating system lets the runtime stop threads. Reports a refusal on standard error.
+fn may_preempt(signal: i32, cpus: usize) -> bool {
+    let refused = if !os::signal::install(signal) {
+        "the signal has another handler"
+    } else if !os::timer::Timer::are_possible(signal, 2 * cpus) {
+        "the kernel refuses timers"
+    } else {
+        return true;
+    };
+    eprintln!("runyard: {refused}: long polls are not preempted (signal {signal})");
+    false
+}
+
+/// Returns whether the operating system lets the runtime bind threads to CPUs. Reports a refusal on standard error.
+fn may_pin(cpu: usize) -> bool {
+    let may = os::thread::may_pin(cpu);
+    if !may {
+        eprintln!("runyard: the kernel refuses to bind threads to CPUs: workers are not pinned");
+    }
+    may
 }
 
 #[cfg(test)]

@@ -2,15 +2,16 @@
 //!
 //! [`crate::runtime`] decides how long the caller waits for that.
 
-use super::{KickNow, Shared};
-use crate::crew::threads;
+use super::Shared;
+use crate::crew::kick::KickNow;
+use crate::crew::kick::ring;
 use crate::mutex::guards;
 use crate::observe::teller::Teller;
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::sync::Arc;
+use crate::os::threads;
 use crate::stall::Stalls;
-use crate::worker::current::without_preemption;
-use crate::worker::ring;
 
 impl Shared {
     /// Accepts no more tasks, and ends every task at its next await. It may be called twice.

@@ -1,60 +1,53 @@
 //! The state that workers, wakers and handles share, in parts: the machine, the [`registry`] of tasks, and the [`parts`]
 //! for threads, CPUs and observers. Here tasks are spawned and woken. [`end`] has the end of the runtime.
 
+pub(crate) mod cookies;
 mod end;
 mod parts;
+pub(crate) mod paused;
 pub(crate) mod registry;
+pub(crate) mod settings;
+mod spawn;
+mod start;
 
 use self::parts::{Crew, HostCpus, Observation};
 use self::registry::Registry;
-use crate::adapters::driver::{self, Driver};
+use self::settings::Settings;
 use crate::crew::homes::Homes;
-use crate::crew::keeper;
-use crate::crew::maker::{self, Maker, Refusal};
+use crate::crew::maker::{self, Maker};
 use crate::crew::meter::Meters;
 use crate::crew::threads::Threads;
 use crate::deferred::errands::Errands;
 use crate::deferred::rubbish::Bin;
+use crate::driver::Driver;
 use crate::group::limit::{self, Limit};
 use crate::group::quota;
-use crate::group::{Group, Membership};
-use crate::mutex::guards;
-use crate::observe::teller::{self, Teller};
+use crate::observe::teller::Teller;
 use crate::os;
 use crate::os::biased::Marks;
-use crate::os::here;
-use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, lock};
-use crate::paused::host::{Host, Look};
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering};
 use crate::protocol::handoff::{Slot, WorkerId};
-use crate::runtime::Builder;
+use crate::shared::paused::Host;
 use crate::snapshot::Groups;
-use crate::stall::{self, Stalls};
-use crate::task::{Asked, Cell, Head, Job, JoinHandle, NewCell, Todo};
+use crate::stall::Stalls;
+use crate::task::Job;
 use crate::time::late::Late;
 use crate::time::timers;
-use crate::trial::siege;
+use crate::worker::Worker;
 use crate::worker::batch::Batches;
-use crate::worker::current::without_preemption;
 use crate::worker::newcomers::Outsiders;
-use crate::worker::{POLL_GRACE, Worker, ring};
-use runyard_engine::attr::{Attr, Cookie, LatencyNice, Nice, Policy};
+use runyard_engine::attr::LatencyNice;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::event::What;
 use runyard_engine::features::Feature;
 use runyard_engine::limits::BadLimit;
-use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::Meter;
 use runyard_engine::spec::GroupSpec;
-use runyard_engine::task::Change;
-use runyard_engine::time::{Nanos, Time, VTime};
+use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
-use runyard_smp::machine::{Effects, Machine, TaskOf};
+use runyard_smp::machine::Machine;
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
-use std::panic::Location;
-use std::thread;
 use std::time::Instant;
 
 /// Maximum number of workers that can be favourites of a lock; their marks take 32 KiB. There are more workers only if
@@ -93,7 +86,7 @@ pub(crate) struct Shared {
     pub(crate) driver: Driver,
     /// Discarded values of each CPU, which foreign code will free.
     pub(crate) bins: Box<[Bin]>,
-    /// Number of finished tasks whose groups are in a bin, or held by the thread that empties it.
+    /// Number of groups that finished tasks have left and that are in a bin, or held by the thread that empties it.
     pub(crate) nr_leaving: AtomicUsize,
     pub(crate) signal: i32,
     /// The seed of the siege, if this runtime is under one.
@@ -113,126 +106,47 @@ pub(crate) struct Shared {
     all: Box<[CpuSet]>,
 }
 
-/// The attributes of a task that is spawned.
-#[derive(Debug)]
-pub(crate) struct NewTask {
-    pub(crate) attr: Attr,
-    pub(crate) slack: Nanos,
-    pub(crate) reset_on_fork: bool,
-    pub(crate) group: Option<Group>,
-    /// Whether it asks for its own CPUs.
-    pub(crate) has_affinity: bool,
-    pub(crate) name: Option<String>,
-    /// Set for a task of the runtime itself, which serves other tasks and ends after them.
-    pub(crate) serves: bool,
-    /// Set for a blocking function.
-    pub(crate) blocks: bool,
-}
-
-impl NewTask {
-    /// Returns whether tasks that it spawns may start with attributes other than the defaults, by those that are now
-    /// asked for it.
-    fn bequeaths(&self) -> bool {
-        let Attr { policy, latency_nice, slice, cookie, .. } = self.attr;
-        let plain = policy == Policy::Normal(Nice::default())
-            && latency_nice == LatencyNice::ZERO
-            && slice.is_none()
-            && self.slack == Attr::DEFAULT_SLACK
-            && self.group.is_none()
-            && cookie.is_none()
-            && !self.has_affinity;
-        !plain && !self.serves
-    }
-}
-
-/// The effects of machine calls: a CPU that must switch is kicked at once.
-pub(crate) struct KickNow<'a>(pub(crate) &'a Shared);
-
-impl Effects<Job> for KickNow<'_> {
-    fn kick(&mut self, cpu: CpuId) {
-        ring(self.0, cpu);
-    }
-
-    fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
-        self.0.tell_at_once(cpu, || throttling.into());
-    }
-
-    fn forced_idle(&mut self, cpu: CpuId, by: Option<Cookie>) {
-        self.0.tell_at_once(cpu, || What::ForcedIdle { cookie: by });
-    }
-
-    fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
-        self.0.first_newcomer(cpu)
-    }
-}
-
-/// Effects as [`KickNow`], except that the CPU of the calling worker is not kicked at once, because the worker's poll
-/// probably ends soon.
-struct DeferOwnKick<'a> {
-    shared: &'a Shared,
-    own: CpuId,
-    kicked: bool,
-}
-
-impl Effects<Job> for DeferOwnKick<'_> {
-    fn kick(&mut self, cpu: CpuId) {
-        if cpu == self.own {
-            self.kicked = true;
-        } else {
-            ring(self.shared, cpu);
-        }
-    }
-
-    fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
-        self.shared.tell_at_once(cpu, || throttling.into());
-    }
-
-    fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
-        self.shared.first_newcomer(cpu)
-    }
-}
-
 impl Shared {
     pub(crate) fn new(
         host_cpus: Vec<usize>,
         preempts: bool,
-        mut builder: Builder,
+        mut settings: Settings,
         driver: Driver,
     ) -> Shared {
         os::thread::choose_clock();
-        let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
-        let threads = builder.cores.unwrap_or(1);
+        let cpus = settings.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
+        let threads = settings.cores.unwrap_or(1);
         let topology = Topology::new(1, (cpus / threads) as u32, threads as u32);
         let topology = topology.expect("the kernel limits the number of CPUs");
-        let features = match builder.cores {
+        let features = match settings.cores {
             // Members of a batch could have different cookies.
-            Ok(_) => builder.features.in_runtime().without(Feature::BatchDispatch),
-            Err(_) => builder.features.in_runtime(),
+            Ok(_) => settings.features.in_runtime().without(Feature::BatchDispatch),
+            Err(_) => settings.features.in_runtime(),
         };
         // A migration has no assumed cost: the cache content that a task loses is little beside the wait for the end of
         // another task's poll.
         let mut numbers = Config {
             rt_runtime: Some(Config::RT_RUNTIME),
             migration_cost: Nanos::ZERO,
-            ..builder.model.config(topology)
+            ..settings.model.config(topology)
         };
-        builder.tuned.apply(&mut numbers);
+        settings.tuned.apply(&mut numbers);
         let config = Config {
             features,
             tickless: true,
             skew_tick: true,
-            accounts: builder.statistics,
-            cookies: builder.cores.is_ok(),
+            accounts: settings.statistics,
+            cookies: settings.cores.is_ok(),
             ..numbers
         };
         let (most_threads, max_groups) =
-            (builder.most_threads(host_cpus.len()), builder.max_groups);
+            (settings.most_threads(host_cpus.len()), settings.max_groups);
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
         let machine = machine.expect("the parameters of the scheduler are consistent");
         machine.reserve(FIRST_ROOM + max_groups);
-        let threads = Arc::new(Threads::new(most_threads, builder.hooks));
+        let threads = Arc::new(Threads::new(most_threads, settings.hooks));
         let meters = Arc::new(Meters::new(topology.cpus(), threads.clone()));
-        let paused = builder.paused.map(|seed| Host::new(seed, builder.observer.take()));
+        let paused = settings.paused.map(|seed| Host::new(seed, settings.observer.take()));
         if paused.is_none() {
             machine.charge_by(&(meters.clone() as Arc<dyn Meter>));
         }
@@ -240,13 +154,13 @@ impl Shared {
         let maker = Maker::default();
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
         let (epoch, started) = (os::thread::now(), Instant::now());
-        let teller = builder.observer.map(|observer| Teller::new(observer, epoch));
+        let teller = settings.observer.map(|observer| Teller::new(observer, epoch));
         // Observers and accounts need scheduling decisions, which polls of a batch do not have. In virtual time a batch
         // would never end.
         let has_batches = features.has(Feature::BatchDispatch)
             && paused.is_none()
             && teller.is_none()
-            && !builder.statistics;
+            && !settings.statistics;
         let batched = topology.iter().filter(|_| has_batches);
         let marks = Marks::new(if has_batches { most_threads.min(MARKS) } else { 0 });
         let cpus = topology.iter();
@@ -265,9 +179,9 @@ impl Shared {
             driver,
             bins: topology.iter().map(|_| Bin::default()).collect(),
             nr_leaving: AtomicUsize::new(0),
-            signal: builder.signal,
-            siege: builder.siege,
-            lowest_latency_nice: builder.lowest_latency_nice,
+            signal: settings.signal,
+            siege: settings.siege,
+            lowest_latency_nice: settings.lowest_latency_nice,
             has_groups: AtomicBool::new(false),
             preempts,
             capacity: limit::capacity(topology.cpus(), quota),
@@ -278,84 +192,25 @@ impl Shared {
             crew: Crew::new(threads, maker, most_threads),
             cpus: HostCpus {
                 everywhere: os::thread::Places::new(&host_cpus),
-                homes: Homes::new(topology.cpus(), builder.siege.is_some()),
+                homes: Homes::new(topology.cpus(), settings.siege.is_some()),
                 numbers: host_cpus,
-                pins: builder.pins,
-                cookies: builder.cores.map(drop),
+                pins: settings.pins,
+                cookies: settings.cores.map(drop),
             },
             observation: Observation {
                 teller,
-                stalls: builder.on_stall.map(Stalls::new),
+                stalls: settings.on_stall.map(Stalls::new),
                 groups: Groups::default(),
                 started,
             },
         }
     }
 
-    /// Starts the teller, the driver, the first worker of each slot, its spares, the keeper and the maker.
-    ///
-    /// # Errors
-    /// The refusal of the system. No thread is left then.
-    pub(crate) fn start(self: &Arc<Shared>) -> Result<(), Refusal> {
-        guards::enlist(self);
-        let started = self.start_threads();
-        if started.is_err() {
-            self.shut_down();
-        }
-        started
-    }
-
-    fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
-        if let Some(teller) = &self.observation.teller {
-            teller.has_started(self.start_servant("runyard-teller", teller::run)?);
-        }
-        driver::start(self)?;
-        if self.observation.stalls.is_some() {
-            self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
-        }
-        for cpu in self.machine.config().topology.iter() {
-            self.start_worker(cpu, true)?;
-        }
-        for cpu in self.machine.config().topology.iter() {
-            for _ in 0..maker::SPARES {
-                let id = self.start_worker(cpu, false)?;
-                self.keep_spare(cpu, id);
-            }
-        }
-        self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
-        if self.preempts {
-            self.keep_servant(self.start_servant("runyard-keeper", keeper::run)?);
-            if self.siege.is_some() {
-                self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
-            }
-            // A thread that starts allocates memory. Both threads are past that before the first task may be stopped.
-            self.crew.keeper.wait_until_both_watch();
-        }
-        Ok(())
-    }
-
-    pub(crate) fn start_servant(
-        self: &Arc<Shared>,
-        name: &str,
-        body: fn(&Arc<Shared>),
-    ) -> Result<thread::JoinHandle<()>, Refusal> {
-        let shared = self.clone();
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-            os::local::be_servant();
-            body(&shared);
-        });
-        thread.map_err(Refusal::Thread)
-    }
-
-    fn keep_servant(&self, thread: thread::JoinHandle<()>) {
-        self.crew.keep_servant(thread);
-    }
-
     /// Calls `ask` with the calling thread's worker, if it is one of this runtime's. May be called in a signal handler.
     #[inline]
     pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
         let ours = |worker: &Worker| std::ptr::eq(&raw const *worker.shared, self);
-        crate::worker::current::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
+        crate::current::worker::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
     }
 
     /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare. Returns `false` if
@@ -451,116 +306,6 @@ impl Shared {
         self.machine.config().topology.iter().any(|cpu| self.is_wanted(cpu))
     }
 
-    /// Parks a task that has blocked, or wakes it if it was woken meanwhile.
-    pub(crate) fn park_blocked(&self, task: TaskOf<Job>) {
-        if let Some((task, since)) = Cell::park(task) {
-            self.wake(os::thread::now(), task, since);
-        }
-    }
-
-    /// Wakes a blocked task, which is runnable since `since`.
-    pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
-        self.tell_wake(&task, since);
-        self.queue(now, task, false);
-    }
-
-    /// Enqueues a task. If the caller is in a poll, and both are fair, the task goes to the caller's run queue. It then
-    /// waits for the end of that poll, though not for long.
-    fn queue(&self, now: Time, mut task: TaskOf<Job>, is_new: bool) {
-        let poll = self.here(Worker::cpu_of_poll).flatten().or_else(here::cpu_of_poll);
-        if is_new && !self.batches.is_empty() {
-            task = match self.welcome(now, task, poll) {
-                Ok(()) => return,
-                Err(task) => task,
-            };
-        }
-        let fx = &mut KickNow(self);
-        let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
-            match is_new {
-                true => self.machine.spawn(now, task, poll, fx),
-                false => match self.here(Worker::cpu_of_driver).flatten() {
-                    Some(idle) => self.machine.wake_here(now, task, idle, fx),
-                    None => {
-                        let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
-                        self.machine.wake(now, task, waker.flatten().or_else(here::cpu), fx)
-                    }
-                },
-            };
-            return;
-        };
-        let fx = &mut DeferOwnKick { shared: self, own, kicked: false };
-        let to = match is_new {
-            true => self.machine.spawn_sync(now, task, own, fx),
-            false => self.machine.wake_sync(now, task, own, fx),
-        };
-        if let Some(host) = self.paused.as_ref().filter(|_| fx.kicked || to == own) {
-            host.look(own, Look { at: now + POLL_GRACE, kicked: fx.kicked });
-        } else if fx.kicked || to == own {
-            let owns = self.here(|worker| {
-                worker.look_soon(now, fx.kicked);
-                worker.owns()
-            });
-            if owns != Some(true) {
-                // The slot was taken meanwhile.
-                ring(self, own);
-            }
-        }
-    }
-
-    /// Applies a request to the task of `cell`.
-    pub(crate) fn change(&self, cell: &Cell, change: Change) {
-        self.assert_that_may_ask();
-        self.machine.change(os::thread::now(), cell, change, &mut KickNow(self));
-        self.claim(&cell.tag);
-    }
-
-    #[track_caller]
-    pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, new: NewTask) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        os::fork::refuse_in_child("a task cannot be spawned");
-        let id = self.registry.next_id();
-        self.note_place(id, Location::caller());
-        let bequeaths = new.bequeaths();
-        let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
-        let asked = Asked::new(&attr, reset_on_fork);
-        let light = serves || !(self.preempts || blocks);
-        let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
-        let (cell, result) = os::future::task(Head::new(self.clone(), new), future);
-        let result = JoinHandle::new(result);
-        if let Some(group) = group {
-            without_preemption(|| *lock(&cell.rest().membership) = Membership::of(group));
-        }
-        if attr.cookie.is_some() {
-            cell.note_cookie(attr.cookie);
-        }
-        if has_affinity {
-            cell.note_affinity(&attr.affinity);
-        }
-        let Some(used) = self.registry.enroll(&cell, self.part()) else {
-            refuse(&cell);
-            return result;
-        };
-        let job = Job { cell, todo: Todo::Poll };
-        let mut task = match used {
-            Some(used) => used.renewed(id, attr, job),
-            None => self.new_box(id, attr, job),
-        };
-        if self.machine.config().accounts {
-            task.keep_account();
-        }
-        without_preemption(|| {
-            let now = os::thread::now();
-            task.set_cpu(self.here(Worker::cpu).unwrap_or_else(|| self.first_cpu()));
-            self.tell(task.cpu(), || What::Spawn { task: id });
-            self.tell_wake(&task, now);
-            self.queue(now, task, true);
-        });
-        result
-    }
-
     /// Returns all CPUs of the runtime.
     pub(crate) fn all(&self) -> &CpuSet {
         &self.all[self.part() % self.all.len()]
@@ -570,11 +315,4 @@ impl Shared {
     pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
         limit.of(self.capacity, self.slots.len())
     }
-}
-
-/// Cancels a task that the runtime, which ends, does not accept. Its future is dropped like that of an aborted task.
-#[cold]
-fn refuse(cell: &Arc<Cell>) {
-    cell.note_aborted();
-    os::future::run(cell);
 }

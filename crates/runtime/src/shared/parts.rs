@@ -1,6 +1,7 @@
 //! The parts of [`Shared`](super::Shared) besides the machine and the [registry](super::registry): the threads, the
 //! machine's real CPUs, and the view from outside.
 
+use super::cookies::NoCookies;
 use crate::crew::homes::Homes;
 use crate::crew::keeper::Keeper;
 use crate::crew::maker::Maker;
@@ -9,7 +10,6 @@ use crate::crew::threads::Threads;
 use crate::observe::teller::Teller;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::os::thread::Places;
-use crate::runtime::cookies::NoCookies;
 use crate::snapshot::Groups;
 use crate::stall::Stalls;
 use std::thread::JoinHandle;

@@ -2,11 +2,11 @@
 
 use super::{FIRST_ROOM, Shared};
 use crate::deferred::rubbish::{Rubbish, discard};
+use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::protocol::parker::Parker;
 use crate::protocol::places::{Place, Places};
 use crate::task::{Cell, Job, Todo};
-use crate::worker::current::without_preemption;
 use runyard_engine::attr::Attr;
 use runyard_engine::task::TaskId;
 use runyard_smp::machine::TaskOf;

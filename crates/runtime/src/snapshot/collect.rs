@@ -13,15 +13,16 @@
 use super::{
     Counts, CpuSnapshot, DeafThread, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState,
 };
+use crate::crew::kick::KickNow;
 use crate::group::{Group, WeakGroup};
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::list::List;
 use crate::os::sync::{Arc, Mutex, lock};
 use crate::protocol::company::MEMBERS;
-use crate::shared::{KickNow, Shared};
+use crate::shared::Shared;
 use crate::task::{Cell, Job, Todo};
 use crate::worker::batch::STAND_IN;
-use crate::worker::current::without_preemption;
 use runyard_engine::account::Account;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;

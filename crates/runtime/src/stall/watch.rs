@@ -19,12 +19,12 @@
 
 use super::clock::Seen;
 use super::{NoBacktrace, OnStall, StallBacktrace, StallReport};
+use crate::current::runtime::Entered;
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
 use crate::os::harmless::harmless;
 use crate::os::stack::{Answer, Copied};
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Ordering, lock};
-use crate::runtime::Entered;
 use crate::shared::Shared;
 use crate::worker::Worker;
 use runyard_engine::time::{Nanos, Time};

@@ -1,63 +1,21 @@
 //! The start of tasks, and the attributes with which they start.
 
-use crate::group::Group;
-use crate::os::here;
+use crate::current::runtime::current;
+use crate::group::latency_nice::{LatencyNiceError, allowed};
+use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
 use crate::os::sync::Arc;
-use crate::runtime::current;
-use crate::shared::{NewTask, Shared};
-use crate::task::{Heritage, JoinHandle, Task};
-use crate::time::nanos;
+use crate::shared::Shared;
+use crate::task::{Heritage, JoinHandle, NewTask, Task};
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::task::Update;
+use runyard_engine::time::Nanos;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-
-pub(crate) const ONE_RUNTIME: &str = "a task and its group belong to the same runtime";
-
-/// Returns the latency nice value, if the tasks of the runtime may ask for it.
-pub(crate) fn allowed(
-    shared: &Shared,
-    asked: LatencyNice,
-) -> Result<LatencyNice, LatencyNiceError> {
-    let lowest = shared.lowest_latency_nice;
-    if asked < lowest { Err(LatencyNiceError { asked, lowest }) } else { Ok(asked) }
-}
-
-pub(crate) fn is_same_runtime(group: Option<&Group>, shared: &Arc<Shared>) -> bool {
-    group.is_none_or(|group| group.is_in(shared))
-}
-
-/// The error for a latency nice value that a task or a group may not have: it is below [the
-/// lowest](crate::Builder::min_latency_nice) that its runtime allows.
-///
-/// ```
-/// use runyard::{LatencyNice, Runtime, Task, spawn};
-///
-/// Runtime::builder().min_latency_nice(-5).build().block_on(async {
-///     let asks = async { Task::current().set_latency_nice(LatencyNice::MIN) };
-///     let error = spawn(asks).await.unwrap().unwrap_err();
-///     assert_eq!(error.to_string(), "latency nice -20 is below -5, the lowest that this runtime allows");
-/// });
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LatencyNiceError {
-    pub(crate) asked: LatencyNice,
-    pub(crate) lowest: LatencyNice,
-}
-
-impl fmt::Display for LatencyNiceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (asked, lowest) = (self.asked.get(), self.lowest.get());
-        write!(f, "latency nice {asked} is below {lowest}, the lowest that this runtime allows")
-    }
-}
-
-impl std::error::Error for LatencyNiceError {}
 
 /// The attributes of a task that is about to start.
 ///
@@ -93,6 +51,14 @@ pub struct TaskBuilder {
     name: Option<String>,
     /// Set for a function that may block.
     blocks: bool,
+}
+
+impl Task {
+    /// Returns a builder for a task with its own policy and other attributes.
+    #[must_use]
+    pub fn builder() -> TaskBuilder {
+        TaskBuilder::default()
+    }
 }
 
 impl TaskBuilder {
@@ -164,7 +130,7 @@ impl TaskBuilder {
     /// If the slice is not in 0.1..=100 ms.
     #[must_use]
     pub fn slice(mut self, slice: Duration) -> TaskBuilder {
-        self.slice = Some(Slice::new(nanos(slice)).expect("a slice must be in 0.1..=100 ms"));
+        self.slice = Some(Slice::new(Nanos::from(slice)).expect("a slice must be in 0.1..=100 ms"));
         self
     }
 
@@ -272,7 +238,7 @@ impl TaskBuilder {
         function: impl FnOnce() -> T,
     ) -> (TaskBuilder, impl Future<Output = T>) {
         self.blocks = true;
-        (self, async move { crate::worker::current::section(function, Worker::function) })
+        (self, async move { crate::current::worker::section(function, Worker::function) })
     }
 
     #[track_caller]
@@ -311,7 +277,7 @@ impl TaskBuilder {
             None => inherited.affinity,
         };
         let has_affinity = affinity.is_some();
-        let slack = self.slack.map_or(inherited.slack, nanos);
+        let slack = self.slack.map_or(inherited.slack, Nanos::from);
         let attr = Attr {
             policy: self.policy.unwrap_or(inherited.policy),
             latency_nice: asked.unwrap_or(inherited.latency_nice),
@@ -440,67 +406,6 @@ pub fn spawn_blocking<T: Send + 'static>(
     function: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     Task::builder().spawn_blocking(function)
-}
-
-/// Runs a function that is about to block, in a task. The CPU goes to other tasks at once, and the runtime sends no
-/// signal that could interrupt the function's wait.
-///
-/// Without this call the runtime detects after one to two milliseconds that the thread blocks. Waits that the kernel
-/// does not restart after a signal (`nanosleep`, `poll`, `epoll_wait`, any with a timeout) may then end early with
-/// `EINTR`.
-///
-/// If the function computes instead, it is stopped after about a millisecond of CPU time. It then waits for its turn
-/// and goes on like any task: by its policy, and within the limit of its group. If it waits after that, it may be
-/// interrupted up to three times before the runtime stops sending signals to it. In addition, a signal that was on its
-/// way when the function began may interrupt any wait once.
-///
-/// ```
-/// use runyard::{Runtime, blocking, spawn};
-///
-/// let status = Runtime::new().block_on(async {
-///     spawn(async { blocking(|| std::process::Command::new("true").status()) }).await.unwrap()
-/// });
-/// assert!(status.unwrap().success());
-/// ```
-pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
-    crate::worker::current::section(function, Worker::blocking)
-}
-
-/// Runs a section in which the task is not stopped, such as a few microseconds under a lock on which other tasks spin
-/// or block. A task that is due on this CPU meanwhile gets it at the end of the section. Sections must be short: until
-/// then no other task runs on this CPU, however important it is.
-///
-/// ```
-/// use runyard::{Runtime, spawn, without_preemption};
-/// use std::sync::Mutex;
-///
-/// static COUNT: Mutex<u32> = Mutex::new(0);
-/// Runtime::new().block_on(async {
-///     spawn(async { without_preemption(|| *COUNT.lock().unwrap() += 1) }).await.unwrap();
-/// });
-/// assert_eq!(*COUNT.lock().unwrap(), 1);
-/// ```
-#[inline]
-pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-    crate::worker::current::without_preemption(|| here::without_preemption(section))
-}
-
-/// Runs `wakes` so that the tasks that it wakes start now: each goes to an idle CPU, or preempts the running task. This
-/// is for a task that runs on for long afterwards without an await.
-///
-/// Without this call, a fair task that another task wakes waits for the end of the waker's poll, if that comes within
-/// 200 us. This saves most wake-ups a signal and a switch.
-///
-/// ```
-/// use runyard::{Runtime, spawn, wake_at_once};
-///
-/// Runtime::new().block_on(async {
-///     let waits = spawn(std::future::pending::<()>());
-///     spawn(async move { wake_at_once(|| waits.abort()) }).await.unwrap();
-/// });
-/// ```
-pub fn wake_at_once<R>(wakes: impl FnOnce() -> R) -> R {
-    crate::worker::current::section(|| here::outside_of_poll(wakes), Worker::wake_at_once)
 }
 
 /// Lets other tasks run before the calling task goes on.

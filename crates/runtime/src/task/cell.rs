@@ -5,16 +5,17 @@
 //! is lost.
 
 use super::join::JoinError;
+use crate::crew::kick::KickNow;
 use crate::group::Membership;
 use crate::mutex::guards::Guards;
 use crate::mutex::lending::Inheritance;
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::future::{self, block};
 use crate::os::memory::Own;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
-use crate::shared::{KickNow, Shared};
+use crate::shared::Shared;
 use crate::worker::Worker;
-use crate::worker::current::without_preemption;
 use allocator_api2::boxed::Box;
 use runyard_engine::attr::{Attr, Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
@@ -343,7 +344,7 @@ impl Cell {
     /// Returns whether the calling thread is in the poll of this task.
     pub(crate) fn is_polled_here(&self) -> bool {
         let own = (&raw const *self).cast::<()>();
-        crate::task::current::task(|task| {
+        crate::current::task::task(|task| {
             task.is_some_and(|task| ptr::eq(Arc::as_ptr(task).cast(), own))
         })
     }
@@ -425,7 +426,7 @@ impl Cell {
             return;
         }
         without_preemption(|| {
-            let since = crate::worker::current::worker(Worker::waking_since).flatten();
+            let since = crate::current::worker::worker(Worker::waking_since).flatten();
             if self.shared.is_observed() {
                 let noted = since.unwrap_or_else(os::thread::now);
                 self.woken_at.store(noted.0, Ordering::Relaxed);

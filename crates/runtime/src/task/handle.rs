@@ -6,14 +6,14 @@
 //! that waits for the result, and cancels the task when it is dropped.
 
 use super::cell::Cell;
-use crate::group::Group;
+use crate::group::latency_nice::{LatencyNiceError, allowed};
+use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
+use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, lock};
-use crate::task::builder::{LatencyNiceError, ONE_RUNTIME, TaskBuilder, allowed, is_same_runtime};
-use crate::time::nanos;
-use crate::worker::current::without_preemption;
 use runyard_engine::attr::{Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Change, TaskId};
+use runyard_engine::time::Nanos;
 use std::time::Duration;
 
 /// Functions that concern the running task, or a task about to start. The type has no values.
@@ -32,19 +32,14 @@ use std::time::Duration;
 pub enum Task {}
 
 impl Task {
-    /// Returns a builder for a task with its own policy and other attributes.
-    #[must_use]
-    pub fn builder() -> TaskBuilder {
-        TaskBuilder::default()
-    }
-
     /// Returns a handle of the task that the calling code belongs to.
     ///
     /// # Panics
     /// If it belongs to none.
     #[must_use]
     pub fn current() -> TaskHandle {
-        let cell = current_cell().expect("Task::current was called outside of every task");
+        let cell = crate::current::task::current()
+            .expect("Task::current was called outside of every task");
         TaskHandle { cell }
     }
 }
@@ -151,7 +146,7 @@ impl TaskHandle {
     /// the task arms from now on, and to the tasks that it spawns from now on. A real-time task has no slack, but keeps
     /// the value for these tasks and for when it is fair.
     pub fn set_slack(&self, slack: Duration) {
-        self.cell.slack.ask(nanos(slack));
+        self.cell.slack.ask(Nanos::from(slack));
         self.cell.note_heritage();
     }
 
@@ -233,11 +228,6 @@ impl TaskHandle {
     fn change(&self, change: Change) {
         without_preemption(|| self.cell.shared.change(&self.cell, change));
     }
-}
-
-/// Returns the cell of the task that the calling code belongs to.
-pub(crate) fn current_cell() -> Option<Arc<Cell>> {
-    crate::task::current::task(|task| task.cloned())
 }
 
 /// The resources that a task has used.

@@ -10,10 +10,10 @@
 
 use super::cell::{Asked, Cell};
 use crate::group::Group;
+use crate::os::above::without_preemption;
 use crate::os::here;
 use crate::os::sync::{Arc, lock};
 use crate::shared::Shared;
-use crate::worker::current::without_preemption;
 use runyard_engine::attr::{Cookie, LatencyNice, Nice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::time::Nanos;
@@ -48,7 +48,7 @@ impl Default for Heritage {
 impl Heritage {
     /// Returns the heritage of a task that the calling code spawns in a runtime.
     pub(crate) fn here(shared: &Arc<Shared>) -> Heritage {
-        let heritage = crate::task::current::task(|task| {
+        let heritage = crate::current::task::task(|task| {
             let heir_of = |cell: &&Arc<Cell>| cell.bequeaths() && Arc::ptr_eq(&cell.shared, shared);
             task.filter(heir_of).map(|cell| without_preemption(|| Heritage::of(cell)))
         });

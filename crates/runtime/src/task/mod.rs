@@ -6,10 +6,10 @@
 
 pub(crate) mod builder;
 mod cell;
-pub(crate) mod current;
 mod handle;
 mod heritage;
 mod join;
+mod new;
 mod set;
 
 pub use handle::{AbortHandle, Task, TaskHandle, TaskUsage};
@@ -17,5 +17,5 @@ pub use join::{JoinError, JoinHandle};
 pub use set::JoinSet;
 
 pub(crate) use cell::{Asked, Cell, Head, Job, NewCell, Todo};
-pub(crate) use handle::current_cell;
 pub(crate) use heritage::Heritage;
+pub(crate) use new::NewTask;

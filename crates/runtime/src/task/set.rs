@@ -17,11 +17,10 @@
 use super::handle::AbortHandle;
 use super::join::{JoinError, JoinHandle};
 use crate::deferred::careful::LastCareful;
+use crate::os::above::without_preemption;
 use crate::os::harmless::harmless;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
-use crate::runtime::handle::Handle;
 use crate::task::builder::{spawn, spawn_blocking};
-use crate::worker::current::without_preemption;
 use runyard_engine::task::TaskId;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -332,41 +331,6 @@ impl<T: Send + 'static> JoinSet<T> {
     /// If the calling code belongs to no runtime.
     pub fn spawn_blocking(&mut self, function: impl FnOnce() -> T + Send + 'static) -> AbortHandle {
         self.add(spawn_blocking(function))
-    }
-
-    /// Starts a task as [`JoinSet::spawn`], in the runtime of `handle`.
-    ///
-    /// ```
-    /// use runyard::{JoinSet, Runtime};
-    ///
-    /// let runtime = Runtime::new();
-    /// let mut set = JoinSet::new();
-    /// set.spawn_on(async { 7 }, runtime.handle());
-    /// assert_eq!(runtime.block_on(set.join_all()), [7]);
-    /// ```
-    pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
-    where
-        F: Future<Output = T> + Send + 'static,
-    {
-        self.add(handle.spawn(future))
-    }
-
-    /// Runs a function as [`JoinSet::spawn_blocking`], in the runtime of `handle`.
-    ///
-    /// ```
-    /// use runyard::{JoinSet, Runtime};
-    ///
-    /// let runtime = Runtime::new();
-    /// let mut set = JoinSet::new();
-    /// set.spawn_blocking_on(|| 7, runtime.handle());
-    /// assert_eq!(runtime.block_on(set.join_all()), [7]);
-    /// ```
-    pub fn spawn_blocking_on(
-        &mut self,
-        function: impl FnOnce() -> T + Send + 'static,
-        handle: &Handle,
-    ) -> AbortHandle {
-        self.add(handle.spawn_blocking(function))
     }
 }
 

@@ -6,9 +6,9 @@
 //! never early.
 
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::here;
 use crate::os::sync::OnceLock;
-use crate::worker::current::without_preemption;
 use runyard_engine::time::{Nanos, Time};
 use std::time::{Duration, Instant};
 
@@ -47,9 +47,9 @@ impl Anchor {
 
     fn time_of(self, instant: Instant) -> Time {
         match instant.checked_duration_since(self.instant) {
-            Some(after) => self.time + nanos(after),
+            Some(after) => self.time + Nanos::from(after),
             None => {
-                let before = nanos(self.instant.duration_since(instant));
+                let before = Nanos::from(self.instant.duration_since(instant));
                 Time(self.time.0.saturating_sub(before.0))
             }
         }
@@ -79,10 +79,6 @@ pub(super) fn time_of(instant: Instant) -> Time {
 pub(super) fn after(instant: Instant, span: Duration) -> Instant {
     let far = || instant.checked_add(FAR).unwrap_or(instant);
     instant.checked_add(span).unwrap_or_else(far)
-}
-
-pub(crate) fn nanos(span: Duration) -> Nanos {
-    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

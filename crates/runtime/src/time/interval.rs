@@ -3,7 +3,7 @@
 //! A tick is the instant for which it was planned. The next one is computed from that and from the current time. So the
 //! effect of a delay is pure arithmetic, whatever the timer did meanwhile.
 
-use super::clock::{after, nanos, time_of};
+use super::clock::{after, time_of};
 use super::tasks_slack;
 use crate::time::timers::{Alarm, Armed};
 use runyard_engine::time::Nanos;
@@ -112,7 +112,7 @@ impl Interval {
     /// Sets the slack: how much later than requested each tick may be. The default is the slack of the task.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Interval {
-        self.slack = Some(nanos(slack));
+        self.slack = Some(Nanos::from(slack));
         self
     }
 
@@ -205,7 +205,11 @@ impl Interval {
     }
 
     fn alarm(&self) -> Alarm {
-        Alarm { at: time_of(self.next), slack: self.allowed(), period: Some(nanos(self.period)) }
+        Alarm {
+            at: time_of(self.next),
+            slack: self.allowed(),
+            period: Some(Nanos::from(self.period)),
+        }
     }
 
     /// Returns the slack of a tick.
@@ -215,7 +219,7 @@ impl Interval {
 
     /// Takes the moment that has come by now, and counts the missed ones.
     fn take(&mut self, now: Instant) -> Instant {
-        let (late, period) = (nanos(now - self.next).0, nanos(self.period).0);
+        let (late, period) = (Nanos::from(now - self.next).0, Nanos::from(self.period).0);
         let behind = late / period;
         let (next, overruns) = match self.missed {
             MissedTickBehavior::Burst => (after(self.next, self.period), 0),

@@ -18,10 +18,11 @@
 //! Invariant: a runtime is not over, or it has this thread, or no code waits for one of its timers. A timer that was
 //! registered before the end is found by the end. Code that registers one later finds the runtime over.
 
+use crate::crew::kick::KickNow;
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, lock};
-use crate::shared::{KickNow, Shared};
-use crate::worker::current::without_preemption;
+use crate::shared::Shared;
 use runyard_engine::run_queue::Expired;
 use runyard_engine::time::Time;
 use runyard_engine::timer::Walk;

@@ -17,8 +17,6 @@ pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use std::time::{Duration, Instant};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 
-pub(crate) use clock::nanos;
-
 use crate::os::here;
 use crate::time::timers::{Alarm, Armed};
 use clock::{after, time_of};
@@ -110,7 +108,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 impl Sleep {
     /// Sets the slack: how much later than requested the sleep may end. The default is the slack of the task.
     pub fn slack(mut self, slack: Duration) -> Sleep {
-        self.slack = Some(nanos(slack));
+        self.slack = Some(Nanos::from(slack));
         self
     }
 
@@ -183,7 +181,7 @@ impl Future for Sleep {
 
 /// Returns the slack of the task that the calling code belongs to.
 fn tasks_slack() -> Nanos {
-    crate::task::current::task(|task| {
+    crate::current::task::task(|task| {
         task.map_or(here::default_slack(), |cell| cell.slack.of_timers())
     })
 }

@@ -14,16 +14,17 @@
 //! Invariants: no task is woken early, or by a timer that was cancelled; an entry of the table has a timer in the
 //! queue, or one that has expired and is about to be served.
 
+use crate::crew::kick::ring;
+use crate::current::runtime::{current, is_current};
 use crate::deferred::errands::Bell;
 use crate::deferred::rubbish::{Rubbish, discard};
+use crate::os::above::without_preemption;
 use crate::os::here;
 use crate::os::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::protocol::places::Places;
-use crate::runtime::{current, is_current};
 use crate::shared::Shared;
 use crate::task::Cell;
-use crate::worker::current::without_preemption;
-use crate::worker::{Worker, ring};
+use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::time::{Nanos, Time};
@@ -248,7 +249,7 @@ impl Host {
 
     /// Returns the reference to the runtime of the calling code.
     fn current() -> Host {
-        let task = crate::task::current::task(|task| {
+        let task = crate::current::task::task(|task| {
             task.filter(|cell| is_current(&cell.shared)).cloned()
         });
         task.map_or_else(|| Host::Runtime(current()), Host::Task)

@@ -12,11 +12,11 @@
 //! Accepted: a task that had CPUs of its own has all of them after the siege has changed it. Only the task's queue
 //! knows them.
 
+use crate::crew::kick::ring;
 use crate::os;
 use crate::os::sync::{Arc, AtomicU32, lock};
 use crate::shared::Shared;
 use crate::task::Cell;
-use crate::worker::ring;
 use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::task::{Change, TaskId};

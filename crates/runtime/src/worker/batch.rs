@@ -4,14 +4,16 @@
 //! slot's word as often as one poll. Between two polls the thread is in the runtime's own code, and may have lost the
 //! slot as in any section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
-use super::{POLL_GRACE, Worker, later, ring};
+use super::{POLL_GRACE, Worker, later};
+use crate::crew::kick::KickNow;
+use crate::crew::kick::ring;
 use crate::os;
 use crate::os::biased::Marks;
 use crate::os::sync::{Arc, Mutex, Ordering, lock};
 use crate::protocol::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, OVER, Steps, Turn};
 use crate::protocol::handoff::Slot;
 use crate::protocol::newcomers::Newcomers;
-use crate::shared::{FIRST_ROOM, KickNow};
+use crate::shared::FIRST_ROOM;
 use crate::task::{Cell, Job, Todo};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::{Begun, Bounds, Prev, Terms};

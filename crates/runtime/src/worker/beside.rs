@@ -1,9 +1,11 @@
 //! The tasks that wait beside the run queues, in batches and as newcomers, as any thread finds and changes them.
 
+use super::Worker;
 use super::batch::{Batches, Polls};
-use super::{Worker, ring};
+use crate::crew::kick::KickNow;
+use crate::crew::kick::ring;
 use crate::os;
-use crate::shared::{KickNow, Shared};
+use crate::shared::Shared;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};

@@ -11,7 +11,7 @@
 //! no such delay: the kernel wakes it at once, or on another CPU.
 
 use super::Worker;
-use crate::adapters::driver::{Own, Until};
+use crate::driver::{Own, Until};
 use crate::os;
 use crate::os::sync::Ordering;
 use runyard_engine::cpu::CpuId;

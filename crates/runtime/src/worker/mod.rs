@@ -9,7 +9,6 @@
 
 pub(crate) mod batch;
 mod beside;
-pub(crate) mod current;
 mod hearing;
 mod idle;
 pub(crate) mod newcomers;
@@ -21,6 +20,7 @@ mod thread;
 mod timer;
 mod visits;
 
+use crate::crew::kick::KickNow;
 use crate::crew::meter::Reading;
 use crate::crew::slotless::WithoutSlot;
 use crate::deferred::rubbish::{Rubbish, discard};
@@ -32,10 +32,10 @@ use crate::os::thread::Tid;
 use crate::os::timer::{Clock, Timer};
 use crate::protocol::baton::Baton;
 use crate::protocol::company::NO_POLL;
-use crate::protocol::handoff::{Left, Ring, WorkerId};
+use crate::protocol::handoff::{Left, WorkerId};
 use crate::protocol::in_kernel::InKernel;
 use crate::protocol::steering::Steering;
-use crate::shared::{KickNow, Shared};
+use crate::shared::Shared;
 use crate::stall::PollClock;
 use crate::task::{Cell, Job, Todo};
 use hearing::Hearing;
@@ -275,7 +275,7 @@ impl Worker {
     pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
         let settled = self.settle_in();
         if settled {
-            crate::worker::current::with_worker(self, || self.work(owns));
+            crate::current::worker::with_worker(self, || self.work(owns));
         } else {
             self.is_ready(ready::REFUSED);
         }
@@ -513,7 +513,7 @@ impl Worker {
         if polls {
             self.shared.empty_bin_a_little(cpu);
             self.in_poll.store(true, Ordering::Relaxed);
-            self.clocked(now, || crate::task::current::with_task(cell, || os::future::run(cell)));
+            self.clocked(now, || crate::current::task::with_task(cell, || os::future::run(cell)));
             os::fork::end_child();
             self.in_poll.store(false, Ordering::Relaxed);
         }
@@ -625,6 +625,11 @@ impl Worker {
     /// Returns whether it waits for the teller.
     pub(crate) fn is_unseen(&self) -> bool {
         self.unseen.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether this thread serves timers on `cpu`, and schedules next.
+    pub(crate) fn serves(&self, cpu: CpuId) -> bool {
+        self.serves.load(Ordering::Relaxed) && self.cpu() == cpu
     }
 
     /// Returns the CPU of this thread, if it is in tokio's driver for want of work.
@@ -739,43 +744,5 @@ impl Worker {
             None => What::Idle,
         });
         self.wait(cpu)
-    }
-}
-
-/// Asks the owner of a slot to schedule, unless the owner is the caller and will schedule anyway.
-pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
-    if let Some(paused) = &shared.paused {
-        return paused.kick(cpu);
-    }
-    let serves = |own: &Worker| own.serves.load(Ordering::Relaxed) && own.cpu() == cpu;
-    if shared.here(serves) == Some(true) {
-        return;
-    }
-    let slot = shared.slot(cpu);
-    match slot.request() {
-        Ring::Nothing => {}
-        Ring::Signal(_) if !shared.preempts => {}
-        Ring::Signal(owner) => {
-            let is_here = shared.here(|own| own.id) == Some(owner);
-            shared.worker(owner).into_iter().for_each(|owner| owner.call(is_here));
-        }
-        // The owner is the caller itself: it checks when its turn in the driver is over.
-        Ring::Bell(owner) if shared.here(|own| own.id) == Some(owner) => {}
-        Ring::Bell(_) => {
-            shared.driver.for_workers().into_iter().for_each(|own| own.ring());
-            is_woken(shared);
-        }
-        Ring::Wake => {
-            os::futex::wake(&slot.bed);
-            is_woken(shared);
-        }
-    }
-}
-
-/// Notes that a sleeping worker is woken.
-fn is_woken(shared: &Shared) {
-    if shared.pins() || shared.cpus.homes.are_kept(os::thread::now) {
-        // The kernel may not bring it to another CPU.
-        shared.crew.keeper.somebody_runs();
     }
 }

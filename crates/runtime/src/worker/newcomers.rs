@@ -1,12 +1,14 @@
 //! Newcomers ([`crate::protocol::newcomers`]): the place where a new task waits, and the ways in which the owner of a
 //! slot and idle CPUs get it.
 
+use super::Worker;
 use super::batch::{STAYS, fits};
-use super::{Worker, ring};
+use crate::crew::kick::KickNow;
+use crate::crew::kick::ring;
 use crate::os;
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::protocol::company::NO_POLL;
-use crate::shared::{KickNow, Shared};
+use crate::shared::Shared;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time, VTime};

@@ -6,7 +6,8 @@
 //! Invariants: the code that the handler reaches allocates nothing, takes no lock, and is safe at any instruction of
 //! foreign code. Own code is never stopped.
 
-use super::{POLL_GRACE, Worker, later, ring};
+use super::{POLL_GRACE, Worker, later};
+use crate::crew::kick::ring;
 use crate::crew::maker;
 use crate::os;
 use crate::os::signal::Signals;
@@ -114,7 +115,7 @@ impl Worker {
     /// Makes this worker check, as it was called in foreign code. If its poll has only just begun, it checks when that
     /// is no longer so. Otherwise it checks at once; if it `is_here`, on the calling thread, it checks when its section
     /// ends.
-    pub(super) fn call(&self, is_here: bool) {
+    pub(crate) fn call(&self, is_here: bool) {
         let now = os::thread::now();
         if self.may_end_first(now) {
             self.armed.store(super::UNSET, Ordering::Relaxed);

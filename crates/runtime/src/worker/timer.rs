@@ -1,9 +1,9 @@
 //! The timers that are due on the CPU of a worker, and the kernel's timer that interrupts the worker for them.
 
 use super::{UNSET, Worker};
+use crate::crew::kick::KickNow;
 use crate::os;
 use crate::os::sync::Ordering;
-use crate::shared::KickNow;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::run_queue::Expired;

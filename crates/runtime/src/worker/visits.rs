@@ -3,7 +3,7 @@
 //! slot, since the driver calls foreign code.
 
 use super::{POLL_GRACE, Worker, later};
-use crate::adapters::driver::{Own, Until};
+use crate::driver::{Own, Until};
 use crate::os::sync::Ordering;
 use runyard_engine::time::{Nanos, Time};
 

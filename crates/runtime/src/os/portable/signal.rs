@@ -1,9 +1,9 @@
 //! No signal stops a thread here.
 
+use super::stack::Copied;
 use super::thread::Tid;
 use crate::os::above::{Above, Calls};
 use crate::os::local;
-use crate::os::stack::Copied;
 use std::ops::Range;
 
 /// The signals that a thread blocks. None are known here.

@@ -1,10 +1,13 @@
 //! Kernel threads: their ids, the CPUs that they run on, and the time that they used.
 
-use crate::os::clock;
+use super::clock;
+use super::gettime::clock_time;
 use crate::os::here;
 use runyard_engine::time::{Nanos, Time};
 use std::fs::File;
 use std::io::{Read, Write};
+
+pub(crate) use super::gettime::monotonic;
 
 /// The kernel's id of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,16 +303,4 @@ pub(crate) fn now() -> Time {
 /// Decides how [`now`] reads the monotonic clock. Not for signal handlers.
 pub(crate) fn choose_clock() {
     clock::choose();
-}
-
-/// Returns the time on the machine's monotonic clock, read from the kernel. May be called in a signal handler.
-pub(crate) fn monotonic() -> Time {
-    clock_time(libc::CLOCK_MONOTONIC).expect("every kernel has a monotonic clock")
-}
-
-fn clock_time(clock: libc::clockid_t) -> Option<Time> {
-    let mut spec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec into a valid one.
-    let result = unsafe { libc::clock_gettime(clock, &raw mut spec) };
-    (result == 0).then(|| Time(spec.tv_sec as u64 * 1_000_000_000 + spec.tv_nsec as u64))
 }

@@ -12,7 +12,7 @@
 //!
 //! Invariants: the word is 0 only in a child; a child makes runtimes only if none lived when it was made.
 
-use crate::os::pages::{PAGE, map, unmap};
+use super::pages::{PAGE, map, unmap};
 use crate::os::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::ptr::NonNull;
 
@@ -33,7 +33,7 @@ static NR_LIVING: AtomicU32 = AtomicU32::new(0);
 static IS_CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the page is not asked for, as if the kernel refused it: for tests.
-pub(super) static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+pub(in crate::os) static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this process is a child that has one thread of those that its parent had. May be called in a signal
 /// handler.

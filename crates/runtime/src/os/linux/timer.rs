@@ -2,8 +2,8 @@
 //!
 //! The calls are the kernel's own, not the C library's: a timer may be made in a signal handler.
 
+use super::thread::{Tid, cpu_clock};
 use crate::os::sync::{AtomicI32, Ordering};
-use crate::os::thread::{Tid, cpu_clock};
 use runyard_engine::time::{Nanos, Time};
 
 /// A number that no timer of the kernel has.

@@ -1,10 +1,10 @@
 //! The calling thread's worker, and the calls that the folder [`os`](crate::os) makes to it.
 
-use super::Worker;
 use crate::os::above::{Above, Calls, Signals};
 use crate::os::local::Lent;
 use crate::os::stack::Copied;
 use crate::os::sync::Arc;
+use crate::worker::Worker;
 use std::ops::Range;
 
 thread_local! {
@@ -33,16 +33,12 @@ pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F)
     })
 }
 
-/// Runs a section of the runtime's own code. A worker is not stopped in it.
-#[inline]
-pub(crate) fn without_preemption<R>(own: impl FnOnce() -> R) -> R {
-    section(own, Worker::without_preemption)
-}
-
 impl Calls for Above {
+    type Copied = Copied;
+
     #[inline]
-    fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-        without_preemption(section)
+    fn without_preemption<R>(own: impl FnOnce() -> R) -> R {
+        section(own, Worker::without_preemption)
     }
 
     fn is_in_own_code() -> bool {

@@ -1,8 +1,8 @@
 //! Disturbances for tests: slow signal handlers like those of other crates, a library that is loaded and unloaded,
 //! children of each kind, and checks of the vector registers.
 
+use super::thread::Tid;
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use crate::os::thread::Tid;
 use crate::os::{fork, signal};
 use std::ffi::CString;
 use std::hint::black_box;

@@ -8,7 +8,7 @@
 //!
 //! Some functions of the libraries hold no such lock if the program called them ([`quiet`]).
 
-use crate::os::quiet::{self, Frame, Object};
+use super::quiet::{self, Frame, Object};
 use crate::os::sync::{AtomicUsize, OnceLock, Ordering};
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! The threads of this process by `/proc`, and the system call in which a thread waits. Allocates only in `open`: an
 //! inspected thread may hold the allocator's lock.
 
-use crate::os::futex;
-use crate::os::thread::Tid;
+use super::futex;
+use super::thread::Tid;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;

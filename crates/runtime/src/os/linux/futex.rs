@@ -1,6 +1,6 @@
 //! Waits for a change of a word (futex(2)). All functions may be called in a signal handler.
 
-use crate::os::clock;
+use super::clock;
 use crate::os::sync::AtomicU32;
 use runyard_engine::time::Time;
 

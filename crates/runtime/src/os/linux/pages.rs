@@ -3,10 +3,10 @@
 use std::ptr::{self, NonNull};
 
 /// The smallest alignment of memory from the kernel.
-pub(super) const PAGE: usize = 4 << 10;
+pub(in crate::os) const PAGE: usize = 4 << 10;
 
 /// Maps zeroed pages.
-pub(super) fn map(size: usize) -> Option<NonNull<u8>> {
+pub(in crate::os) fn map(size: usize) -> Option<NonNull<u8>> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: new memory at an address of the kernel's choice overlaps no other memory.
@@ -18,7 +18,7 @@ pub(super) fn map(size: usize) -> Option<NonNull<u8>> {
 ///
 /// # Safety
 /// [`map`] returned them for this size, and no thread uses them any more.
-pub(super) unsafe fn unmap(pages: NonNull<u8>, size: usize) {
+pub(in crate::os) unsafe fn unmap(pages: NonNull<u8>, size: usize) {
     // SAFETY: as the caller promises.
     unsafe { libc::munmap(pages.as_ptr().cast(), size) };
 }

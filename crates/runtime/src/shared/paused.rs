@@ -6,7 +6,7 @@
 use crate::mutex::guards;
 use crate::observe::Observer;
 use crate::os::harmless::harmless;
-use crate::os::here;
+use crate::os::here::{self, BEGIN};
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use crate::task::Cell;
@@ -18,9 +18,6 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::panic::Location;
 use std::thread;
-
-/// Start of virtual time, except for a part of a tick. It is late enough that no earlier time is asked for.
-pub(crate) const BEGIN: Time = Time(1_000_000_000);
 
 /// The part of a paused runtime that its tasks and wakers reach.
 #[derive(Debug)]

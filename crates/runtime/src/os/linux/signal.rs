@@ -7,12 +7,13 @@
 //! A worker's signal mask is that of the thread that built the runtime: threads and programs that tasks start inherit
 //! it. So our signal may interrupt another handler.
 
+use super::quiet::Frame;
+use super::stack::Copied;
+use super::thread::Tid;
+use super::unwind::Registers;
+use super::{clock, code};
 use crate::os::above::{Above, Calls};
-use crate::os::quiet::Frame;
-use crate::os::stack::Copied;
-use crate::os::thread::Tid;
-use crate::os::unwind::Registers;
-use crate::os::{clock, code, local};
+use crate::os::local;
 use std::ops::Range;
 
 pub(crate) use crate::os::above::Signals;

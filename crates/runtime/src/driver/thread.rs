@@ -1,12 +1,12 @@
 //! The driver's own thread. It drives while all workers are busy, and whenever no worker may.
 
 use super::Own;
-use crate::crew::maker::Refusal;
+use crate::current::runtime::Entered;
 use crate::os;
 use crate::os::harmless::harmless;
+use crate::os::refusal::Refusal;
 use crate::os::sync::{Arc, Ordering, lock};
 use crate::os::thread::SHORTEST_SLICE;
-use crate::runtime::Entered;
 use crate::shared::Shared;
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;

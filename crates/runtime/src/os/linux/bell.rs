@@ -4,7 +4,7 @@
 //! Both are edge-triggered: each ring and each expiry is an event of its own, although no thread reads the fds. A ring
 //! before the wait ends that wait at once. To ring is one system call and calls no code of tokio.
 
-use crate::os::clock;
+use super::clock;
 use runyard_engine::time::Time;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

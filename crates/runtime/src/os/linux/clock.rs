@@ -13,7 +13,7 @@
 //!   tenth: after each such change, a thread may once be 10 us off, to either side, for 100 us.
 //! * *Never backwards* on one thread: no reading is before the last one. Two threads differ by at most the bound. So a
 //!   span between instants of two threads is taken by `Time::since`, which saturates at zero. Where the order of
-//!   instants has to be the order of events, [`thread::monotonic`] is read.
+//!   instants has to be the order of events, [`gettime::monotonic`] is read.
 //! * *Never before a deadline that has passed.* A thread that waited in the kernel for an instant, or was interrupted
 //!   by a timer, next reads the kernel's clock ([`forget`]). So a timer whose signal has come never seems to be pending
 //!   still.
@@ -29,8 +29,8 @@
 //! Rejected: one anchor for all threads, since a reader that has interrupted the writer would wait for ever; the
 //! kernel's own multiple, since it is in pages whose layout is no interface.
 
+use super::gettime;
 use crate::os::sync::{AtomicBool, AtomicU64, Ordering, compiler_fence};
-use crate::os::thread;
 use runyard_engine::time::{Nanos, Time};
 use std::cell::Cell;
 
@@ -92,7 +92,7 @@ pub(crate) fn choose() {
 #[inline]
 pub(crate) fn now() -> Time {
     if !COUNTS {
-        return thread::monotonic();
+        return gettime::monotonic();
     }
     Time(CLOCK.with(|clock| clock.by_counter(|| Machine.count()).unwrap_or_else(by_kernel)))
 }
@@ -156,7 +156,7 @@ impl Source for Machine {
     }
 
     fn time(&self) -> u64 {
-        thread::monotonic().0
+        gettime::monotonic().0
     }
 }
 
@@ -661,11 +661,11 @@ mod tests {
         const BOUND: Nanos = Nanos::from_micros(50);
         choose();
         let beside = || {
-            let (began, mut last) = (thread::monotonic(), Time::ZERO);
-            while thread::monotonic().since(began) < Nanos::from_millis(200) {
-                let before = thread::monotonic();
+            let (began, mut last) = (gettime::monotonic(), Time::ZERO);
+            while gettime::monotonic().since(began) < Nanos::from_millis(200) {
+                let before = gettime::monotonic();
                 let now = now();
-                let after = thread::monotonic();
+                let after = gettime::monotonic();
                 assert!(before <= now + BOUND, "{now:?} is long before {before:?}");
                 assert!(now <= after + BOUND, "{now:?} is long after {after:?}");
                 assert!(last <= now, "{now:?} comes after {last:?}");
@@ -682,7 +682,7 @@ mod tests {
     fn forget_sometimes(now: Time) {
         if now.0.is_multiple_of(64) {
             forget();
-            let kernel = thread::monotonic();
+            let kernel = gettime::monotonic();
             assert!(kernel <= super::now(), "after forget() a reading is not behind the kernel's");
         }
     }

@@ -1,6 +1,6 @@
 //! The driver in a build without the cargo feature `tokio`: there is none.
 
-use crate::crew::maker::Refusal;
+use crate::os::refusal::Refusal;
 use crate::os::sync::Arc;
 use crate::os::thread::Tid;
 use crate::shared::Shared;
@@ -93,14 +93,13 @@ impl Own {
         match *self {}
     }
 
+    pub(crate) fn call(&self) {
+        match *self {}
+    }
+
     pub(crate) fn ring(&self) {
         match *self {}
     }
-}
-
-impl Shared {
-    #[expect(clippy::unused_self, reason = "as with a driver")]
-    pub(crate) fn see_to_driver(&self) {}
 }
 
 /// Starts no thread.

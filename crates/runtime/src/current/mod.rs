@@ -1,0 +1,8 @@
+//! The calling code: the worker that runs it, the task that it belongs to, and the runtime that it has entered. Thread
+//! locals know them, and the rooms above ask here.
+
+pub(crate) mod runtime;
+pub(crate) mod section;
+pub(crate) mod task;
+pub(crate) mod unpark;
+pub(crate) mod worker;
