@@ -22,7 +22,7 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
     let slot = shared.slot(cpu);
     match slot.request() {
         Ring::Nothing => {}
-        Ring::Signal(_) if !shared.preempts => {}
+        Ring::Signal(_) if !shared.preemption.is_on => {}
         Ring::Signal(owner) => {
             let is_here = shared.here(|own| own.id) == Some(owner);
             shared.worker(owner).into_iter().for_each(|owner| owner.call(is_here));

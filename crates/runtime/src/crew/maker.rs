@@ -168,7 +168,7 @@ impl Surplus {
 
 /// Runs the maker's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    let (mut signal_is_ours, mut ending) = (shared.preempts, Vec::new());
+    let (mut signal_is_ours, mut ending) = (shared.preemption.is_on, Vec::new());
     let mut retry = Retry { after: FIRST_RETRY, said: false };
     let mut surplus = Surplus::new(os::thread::now());
     let maker = &shared.crew.maker;
@@ -185,11 +185,11 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         ending.extend(shared.crew.threads.take_leaving());
         shared.crew.threads.reap(&mut ending);
         shared.say_if_deaf();
-        if signal_is_ours && !os::signal::is_ours(shared.signal) {
+        if signal_is_ours && !os::signal::is_ours(shared.preemption.signal) {
             signal_is_ours = false;
             eprintln!(
                 "runyard: other code handles signal {} now: long polls are no longer preempted",
-                shared.signal
+                shared.preemption.signal
             );
         }
         shared.observation.teller.iter().for_each(Teller::say_if_it_loses);
@@ -223,12 +223,12 @@ fn provide(shared: &Arc<Shared>) -> Option<Refusal> {
 /// Takes the slots from sections that kept theirs because there was no spare when they began. It does so only without
 /// preemption, and so without the keeper.
 fn take_from_sections(shared: &Shared) {
-    if shared.preempts {
+    if shared.preemption.is_on {
         return;
     }
     for cpu in shared.machine.config().topology.iter() {
         let owner = shared.slot(cpu).owner();
-        if shared.worker(owner).is_some_and(|worker| worker.waits_in_section()) {
+        if shared.worker(owner).is_some_and(|worker| worker.section.waits()) {
             // If the section has just ended, its poll runs to its end without a slot.
             shared.take_slot(cpu, owner);
         }

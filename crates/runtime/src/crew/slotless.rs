@@ -239,16 +239,16 @@ impl Worker {
     /// Notes that this thread has lost its slot, and that its task is in `group`. Called before the task can be queued
     /// again.
     pub(crate) fn lose_slot(&self, group: GroupId) {
-        let used = if !self.waits_in_section() || self.shared.machine.groups().is_limited(group) {
+        let used = if !self.section.waits() || self.shared.machine.groups().is_limited(group) {
             self.reading.runs_without_slot();
             os::thread::cpu_time(self.tid()).unwrap_or_default()
         } else {
             // The thread has read the clock itself, and no group pays.
-            self.used_as_it_began_to_wait()
+            self.section.used_as_it_began_to_wait()
         };
         self.without_slot.paid.store(used.0, Ordering::SeqCst);
         self.without_slot.group.store(group.0, Ordering::SeqCst);
-        self.shared.crew.slotless.add(self.id, self.is_in_section());
+        self.shared.crew.slotless.add(self.id, self.section.is_inside());
     }
 
     /// Charges this thread's group for the time that it used without a slot, as the thread is about to be given one.
@@ -263,9 +263,9 @@ impl Worker {
     /// Notifies this thread if it is in a section that could not give its slot away, and computes. `ran` is the CPU
     /// time that it, as the owner of a slot, has used since the keeper's last check.
     pub(crate) fn look_at_owner(&self, ran: Nanos) {
-        if ran > A_WAIT && self.waits_in_section() {
+        if ran > A_WAIT && self.section.waits() {
             self.hear_in_section();
-            os::signal::ring(self.tid(), self.shared.signal);
+            os::signal::ring(self.tid(), self.shared.preemption.signal);
         }
     }
 
@@ -304,7 +304,7 @@ impl Worker {
         let waits = || os::thread::is_blocked(self.tid()).unwrap_or(true);
         if !self.wants_slot() && !waits() {
             self.hear_in_section();
-            os::signal::ring(self.tid(), self.shared.signal);
+            os::signal::ring(self.tid(), self.shared.preemption.signal);
             self.await_answer(used);
         }
     }

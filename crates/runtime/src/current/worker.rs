@@ -53,7 +53,7 @@ impl Calls for Above {
     ) {
         worker(|worker| {
             if let Some(stalls) = &worker.shared.observation.stalls {
-                let (poll, stack) = (worker.clock.poll(), worker.clock.stack());
+                let (poll, stack) = (worker.poll.clock.poll(), worker.poll.clock.stack());
                 copy(&stalls.copied, worker.id.0, poll, stack);
             }
             worker.rung(at_unsafe_point, deaf_to);

@@ -104,7 +104,7 @@ impl Bell {
                 errand.since = since;
                 let mut left = Some(errand);
                 crate::current::worker::worker(|worker| {
-                    let errands = &worker.shared.errands;
+                    let errands = &worker.shared.deferred.errands;
                     if errands.are_served() {
                         left.take().into_iter().for_each(|it| errands.put(worker.cpu(), it));
                     }
@@ -222,7 +222,7 @@ impl Future for Goes {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.shared.errands.go(self.cpu, cx.waker());
+        self.shared.deferred.errands.go(self.cpu, cx.waker());
         Poll::Pending
     }
 }
@@ -235,12 +235,12 @@ impl Shared {
     /// several tasks, of which the one that slept last is woken.
     pub(crate) fn provide_for(self: &Arc<Shared>, bell: &Bell) {
         // In virtual time the wakers are called at once: no thread is stopped there.
-        if !bell.is_foreign() || self.errands.are_served() || self.paused.is_some() {
+        if !bell.is_foreign() || self.deferred.errands.are_served() || self.paused.is_some() {
             return;
         }
         for cpu in self.machine.config().topology.iter() {
             self.spawn_server("runyard-errands", cpu, Goes { shared: self.clone(), cpu });
         }
-        self.errands.are_served.store(true, Ordering::Release);
+        self.deferred.errands.are_served.store(true, Ordering::Release);
     }
 }

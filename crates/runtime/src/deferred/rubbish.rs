@@ -92,7 +92,7 @@ pub(crate) fn discard(rubbish: Rubbish) {
     let mut left = Some(rubbish);
     crate::current::worker::worker(|worker: &Worker| {
         if worker.is_in_own_code() {
-            let bin = &worker.shared.bins[worker.cpu().index()];
+            let bin = &worker.shared.deferred.bins[worker.cpu().index()];
             left.take().into_iter().for_each(|rubbish| bin.put(rubbish));
         }
     });
@@ -103,7 +103,7 @@ impl Shared {
     /// Drops a few values, in foreign code, at the beginning of a poll on `cpu`.
     #[inline]
     pub(crate) fn empty_bin_a_little(&self, cpu: CpuId) {
-        let bin = &self.bins[cpu.index()];
+        let bin = &self.deferred.bins[cpu.index()];
         if !bin.is_empty() {
             bin.empty(A_FEW);
         }
@@ -111,6 +111,6 @@ impl Shared {
 
     /// Drops all discarded values, in foreign code.
     pub(crate) fn empty_bins(&self) {
-        self.bins.iter().for_each(|bin| bin.empty(usize::MAX));
+        self.deferred.bins.iter().for_each(|bin| bin.empty(usize::MAX));
     }
 }

@@ -36,6 +36,6 @@ pub(crate) fn allowed(
     shared: &Shared,
     asked: LatencyNice,
 ) -> Result<LatencyNice, LatencyNiceError> {
-    let lowest = shared.lowest_latency_nice;
+    let lowest = shared.bounds.lowest_latency_nice;
     if asked < lowest { Err(LatencyNiceError { asked, lowest }) } else { Ok(asked) }
 }

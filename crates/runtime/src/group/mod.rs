@@ -293,7 +293,7 @@ impl Discarded for Inner {
     fn end(self: Arc<Inner>) {
         let shared = self.shared.clone();
         drop(self);
-        shared.nr_leaving.fetch_sub(1, Ordering::SeqCst);
+        shared.leavers.nr.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -402,11 +402,11 @@ impl GroupBuilder {
         let engines = engines.map_err(GroupError::Limit)?;
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
         let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines, cookie };
-        shared.has_groups.store(true, Ordering::SeqCst);
+        shared.leavers.are_any.store(true, Ordering::SeqCst);
         let add = || without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
         let mut added = add();
         for _ in 0..PATIENCE {
-            if added.is_ok() || shared.nr_leaving.load(Ordering::SeqCst) == 0 {
+            if added.is_ok() || shared.leavers.nr.load(Ordering::SeqCst) == 0 {
                 break;
             }
             // A group whose last task is over may not be removed yet. Another thread may be about to do that.
@@ -558,7 +558,7 @@ impl Cell {
         let Some(rest) = self.rest_if_any() else { return };
         let Membership { group, former } = std::mem::take(&mut *lock(&rest.membership));
         for Group { inner } in group.into_iter().chain(former) {
-            self.shared.nr_leaving.fetch_add(1, Ordering::SeqCst);
+            self.shared.leavers.nr.fetch_add(1, Ordering::SeqCst);
             discard(Rubbish::Other(inner));
         }
     }

@@ -177,7 +177,7 @@ impl Runtime {
     /// of the machine](crate::Limit::percent_of_machine) are parts of this.
     #[must_use]
     pub fn capacity(&self) -> Duration {
-        Duration::from_nanos(self.handle.shared.capacity.0)
+        Duration::from_nanos(self.handle.shared.bounds.capacity.0)
     }
 
     /// Returns the state of the CPUs, the tasks and the groups, and their totals so far. See [`Snapshot`].

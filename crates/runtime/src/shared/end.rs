@@ -65,7 +65,7 @@ impl Shared {
         }
         self.crew.threads.join();
         self.driver.end();
-        self.errands.end();
+        self.deferred.errands.end();
         self.observation.teller.iter().for_each(Teller::end);
         self.forget_boxes();
         self.serve_late();

@@ -10,7 +10,9 @@ pub(crate) mod settings;
 mod spawn;
 mod start;
 
-use self::parts::{Crew, HostCpus, Observation};
+use self::parts::{
+    Bounds, Crew, Deferred, Dispatch, HostCpus, Leavers, Observation, Preemption, Timers,
+};
 use self::registry::Registry;
 use self::settings::Settings;
 use crate::crew::homes::Homes;
@@ -25,18 +27,16 @@ use crate::group::quota;
 use crate::observe::teller::Teller;
 use crate::os;
 use crate::os::biased::Marks;
-use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering};
+use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::protocol::handoff::{Slot, WorkerId};
 use crate::shared::paused::Host;
 use crate::snapshot::Groups;
 use crate::stall::Stalls;
 use crate::task::Job;
 use crate::time::late::Late;
-use crate::time::timers;
 use crate::worker::Worker;
 use crate::worker::batch::Batches;
 use crate::worker::newcomers::Outsiders;
-use runyard_engine::attr::LatencyNice;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -73,37 +73,14 @@ pub(crate) struct Shared {
     /// Present if this runtime is in virtual time, without workers.
     pub(crate) paused: Option<Host>,
     pub(crate) slots: Box<[Slot]>,
-    /// The batches of each CPU. Empty if each poll is a separate scheduling decision.
-    pub(crate) batches: Box<[Batches]>,
-    /// The worker that runs the task of each slot.
-    pub(crate) meters: Arc<Meters>,
-    /// The waiters for the timers of each CPU.
-    pub(crate) timers: Box<[Mutex<timers::Table>]>,
-    /// Serves timers when no worker does any more.
-    pub(crate) late: Late,
-    pub(crate) errands: Errands,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) timers: Timers,
+    pub(crate) deferred: Deferred,
     /// tokio's driver, if tasks may use it.
     pub(crate) driver: Driver,
-    /// Discarded values of each CPU, which foreign code will free.
-    pub(crate) bins: Box<[Bin]>,
-    /// Number of groups that finished tasks have left and that are in a bin, or held by the thread that empties it.
-    pub(crate) nr_leaving: AtomicUsize,
-    pub(crate) signal: i32,
-    /// The seed of the siege, if this runtime is under one.
-    pub(crate) siege: Option<u64>,
-    /// The lowest latency nice value that a task may ask for.
-    pub(crate) lowest_latency_nice: LatencyNice,
-    /// Whether a task group was ever created. Until then a task that ends leaves none.
-    pub(crate) has_groups: AtomicBool,
-    /// Whether foreign code is preempted.
-    pub(crate) preempts: bool,
-    /// CPU time available in a second.
-    pub(crate) capacity: Nanos,
-    max_groups: usize,
-    /// The tasks that were spawned outside of every poll.
-    pub(crate) outsiders: Outsiders,
-    /// All CPUs. Each CPU has its own copy of the set, because the set is reference counted.
-    all: Box<[CpuSet]>,
+    pub(crate) preemption: Preemption,
+    pub(crate) bounds: Bounds,
+    pub(crate) leavers: Leavers,
 }
 
 impl Shared {
@@ -170,30 +147,38 @@ impl Shared {
             number: number as u16,
             machine,
             paused,
-            meters,
-            batches: batched.map(|cpu| Batches::new(cpu, &marks)).collect(),
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
-            timers: topology.iter().map(|_| Mutex::default()).collect(),
-            late: Late::default(),
-            errands: Errands::new(topology.cpus()),
+            dispatch: Dispatch {
+                batches: batched.map(|cpu| Batches::new(cpu, &marks)).collect(),
+                outsiders: Outsiders::default(),
+            },
+            timers: Timers {
+                tables: topology.iter().map(|_| Mutex::default()).collect(),
+                late: Late::default(),
+            },
+            deferred: Deferred {
+                errands: Errands::new(topology.cpus()),
+                bins: topology.iter().map(|_| Bin::default()).collect(),
+            },
             driver,
-            bins: topology.iter().map(|_| Bin::default()).collect(),
-            nr_leaving: AtomicUsize::new(0),
-            signal: settings.signal,
-            siege: settings.siege,
-            lowest_latency_nice: settings.lowest_latency_nice,
-            has_groups: AtomicBool::new(false),
-            preempts,
-            capacity: limit::capacity(topology.cpus(), quota),
-            max_groups,
-            outsiders: Outsiders::default(),
-            all: topology.iter().map(|_| topology.iter().collect()).collect(),
+            preemption: Preemption {
+                is_on: preempts,
+                signal: settings.signal,
+                siege: settings.siege,
+            },
+            bounds: Bounds {
+                lowest_latency_nice: settings.lowest_latency_nice,
+                capacity: limit::capacity(topology.cpus(), quota),
+                max_groups,
+            },
+            leavers: Leavers::default(),
             registry: Registry::new(topology.cpus()),
-            crew: Crew::new(threads, maker, most_threads),
+            crew: Crew::new(threads, meters, maker, most_threads),
             cpus: HostCpus {
                 everywhere: os::thread::Places::new(&host_cpus),
                 homes: Homes::new(topology.cpus(), settings.siege.is_some()),
                 numbers: host_cpus,
+                all: topology.iter().map(|_| topology.iter().collect()).collect(),
                 pins: settings.pins,
                 cookies: settings.cores.map(drop),
             },
@@ -308,11 +293,11 @@ impl Shared {
 
     /// Returns all CPUs of the runtime.
     pub(crate) fn all(&self) -> &CpuSet {
-        &self.all[self.part() % self.all.len()]
+        &self.cpus.all[self.part() % self.cpus.all.len()]
     }
 
     /// Returns the engine's limit for `limit` in this runtime.
     pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
-        limit.of(self.capacity, self.slots.len())
+        limit.of(self.bounds.capacity, self.slots.len())
     }
 }

@@ -310,7 +310,7 @@ impl Shared {
 
     /// Ends a task. Keeps its box and its cell for the next task, if there is room. Called in a worker's own code.
     pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
-        if self.has_groups.load(Ordering::SeqCst) {
+        if self.leavers.are_any.load(Ordering::SeqCst) {
             cell.note_ended(&task.account());
             cell.leave_groups();
         }
@@ -328,7 +328,7 @@ impl Shared {
     /// task can be passed to [`Registry::have_ended`] later, together with others. Called in the runtime's own code, with
     /// a lock held.
     pub(crate) fn may_end_later(&self, task: &TaskOf<Job>, cell: &Arc<Cell>) -> bool {
-        let may = !self.has_groups.load(Ordering::SeqCst) && is_kept(cell);
+        let may = !self.leavers.are_any.load(Ordering::SeqCst) && is_kept(cell);
         if may {
             cell.note_used(task.runtime());
         }
@@ -341,10 +341,10 @@ impl Shared {
     fn make_room(&self, live: usize) {
         let len = live.next_power_of_two();
         for cpu in self.machine.config().topology.iter() {
-            let mut room = self.machine.room(len + self.max_groups);
+            let mut room = self.machine.room(len + self.bounds.max_groups);
             without_preemption(|| self.machine.reserve_in(cpu, &mut room));
         }
-        for batches in &self.batches {
+        for batches in &self.dispatch.batches {
             let mut memory = VecDeque::with_capacity(len);
             without_preemption(|| batches.newcomers.reserve(&mut memory));
         }

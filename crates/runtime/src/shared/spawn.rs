@@ -37,7 +37,7 @@ impl Shared {
     /// waits for the end of that poll, though not for long.
     fn queue(&self, now: Time, mut task: TaskOf<Job>, is_new: bool) {
         let poll = self.here(Worker::cpu_of_poll).flatten().or_else(here::cpu_of_poll);
-        if is_new && !self.batches.is_empty() {
+        if is_new && !self.dispatch.batches.is_empty() {
             task = match self.welcome(now, task, poll) {
                 Ok(()) => return,
                 Err(task) => task,
@@ -119,7 +119,7 @@ impl Shared {
         let bequeaths = new.bequeaths();
         let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
         let asked = Asked::new(&attr, reset_on_fork);
-        let light = serves || !(self.preempts || blocks);
+        let light = serves || !(self.preemption.is_on || blocks);
         let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
         let (cell, result) = os::future::task(Head::new(self.clone(), new), future);
         let result = JoinHandle::new(result);

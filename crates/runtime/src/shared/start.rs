@@ -44,9 +44,9 @@ impl Shared {
             }
         }
         self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
-        if self.preempts {
+        if self.preemption.is_on {
             self.keep_servant(self.start_servant("runyard-keeper", keeper::run)?);
-            if self.siege.is_some() {
+            if self.preemption.siege.is_some() {
                 self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
             }
             // A thread that starts allocates memory. Both threads are past that before the first task may be stopped.

@@ -93,7 +93,7 @@ impl Stalls {
     /// Reports a poll that has lasted for long, unless it is over by now.
     fn report(&self, shared: &Shared, worker: &Worker, seen: Seen, used: Option<Nanos>) {
         let Some(cell) = worker.cell_of_poll() else { return };
-        if worker.clock.poll() == seen.began {
+        if worker.poll.clock.poll() == seen.began {
             let report = StallReport {
                 task: cell.id,
                 name: cell.name().map(str::to_owned),
@@ -114,18 +114,18 @@ impl Stalls {
         worker: &Worker,
         poll: u64,
     ) -> Result<StallBacktrace, NoBacktrace> {
-        if !shared.preempts {
+        if !shared.preemption.is_on {
             return Err(NoBacktrace::Cooperative);
         }
         self.copied.ask(worker.id.0);
-        os::signal::ring(worker.tid(), shared.signal);
+        os::signal::ring(worker.tid(), shared.preemption.signal);
         let until = os::thread::now() + PATIENCE;
         loop {
             let step = os::thread::now() + PATIENCE_STEP;
             if self.copied.wait(step) {
                 break;
             }
-            let is_over = worker.clock.poll() != poll;
+            let is_over = worker.poll.clock.poll() != poll;
             if (is_over || step >= until || shared.is_over()) && self.copied.give_up() {
                 return Err(if is_over { NoBacktrace::PollEnded } else { NoBacktrace::NotHeard });
             }
@@ -162,7 +162,7 @@ impl Looks {
         let mut next = interval;
         for worker in shared.crew.threads.workers() {
             let now = os::thread::now();
-            let Some(seen) = worker.clock.read(now) else { continue };
+            let Some(seen) = worker.poll.clock.read(now) else { continue };
             if seen.goes {
                 self.active = now;
             }

@@ -43,15 +43,16 @@ impl Shared {
         if !self.is_over() || !self.has_timers() {
             return;
         }
-        let starts = without_preemption(|| !std::mem::replace(&mut *lock(&self.late.serves), true));
+        let starts =
+            without_preemption(|| !std::mem::replace(&mut *lock(&self.timers.late.serves), true));
         if !starts {
-            self.late.calls.fetch_add(1, Ordering::SeqCst);
-            return os::futex::wake(&self.late.calls);
+            self.timers.late.calls.fetch_add(1, Ordering::SeqCst);
+            return os::futex::wake(&self.timers.late.calls);
         }
         let shared = self.clone();
         let thread = thread::Builder::new().name("runyard-late".to_owned());
         if let Err(error) = thread.spawn(move || shared.serve_until_none()) {
-            without_preemption(|| *lock(&self.late.serves) = false);
+            without_preemption(|| *lock(&self.timers.late.serves) = false);
             eprintln!(
                 "runyard: timers of a runtime that has ended wait until the system starts a thread for \
                  them ({error})"
@@ -62,15 +63,15 @@ impl Shared {
     /// Runs the thread until there are no timers.
     fn serve_until_none(&self) {
         loop {
-            let calls = self.late.calls.load(Ordering::SeqCst);
+            let calls = self.timers.late.calls.load(Ordering::SeqCst);
             let next = self.serve_all(os::thread::now());
-            let mut serves = lock(&self.late.serves);
+            let mut serves = lock(&self.timers.late.serves);
             *serves = self.has_timers();
             if !*serves {
                 return;
             }
             drop(serves);
-            os::futex::wait(&self.late.calls, calls, next);
+            os::futex::wait(&self.timers.late.calls, calls, next);
         }
     }
 

@@ -141,11 +141,11 @@ impl Shared {
     /// Returns whether any timer has a waiter.
     pub(crate) fn has_timers(&self) -> bool {
         let waits = |table: &Mutex<Table>| lock(table).waiters.len() > 0;
-        self.timers.iter().any(|table| without_preemption(|| waits(table)))
+        self.timers.tables.iter().any(|table| without_preemption(|| waits(table)))
     }
 
     fn table(&self, cpu: CpuId) -> MutexGuard<'_, Table> {
-        lock(&self.timers[cpu.index()])
+        lock(&self.timers.tables[cpu.index()])
     }
 
     /// Arms a timer on the CPU of the calling worker, or on the first CPU. If there is no room, returns which room is

@@ -122,7 +122,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
 
 impl Siege<'_> {
     fn new(shared: &Shared) -> Siege<'_> {
-        let seed = shared.siege.expect("the thread is there if there is a seed");
+        let seed = shared.preemption.siege.expect("the thread is there if there is a seed");
         let front = |cpu: CpuId| Front {
             cpu,
             draws: Draws::new(seed, cpu.0.into()),

@@ -4,7 +4,8 @@
 //! slot's word as often as one poll. Between two polls the thread is in the runtime's own code, and may have lost the
 //! slot as in any section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
-use super::{POLL_GRACE, Worker, later};
+use super::poll::Later;
+use super::{POLL_GRACE, Worker};
 use crate::crew::kick::KickNow;
 use crate::crew::kick::ring;
 use crate::os;
@@ -265,15 +266,15 @@ impl Worker {
         let may_go_on = match prev {
             Prev::Yielded(_) => true,
             Prev::Blocked(_) | Prev::Exited => {
-                self.shared.machine.is_wanted(cpu) || self.offer_newcomer(cpu, self.ended_at())
+                self.shared.machine.is_wanted(cpu) || self.offer_newcomer(cpu, self.poll.ended())
             }
             Prev::Preempted(_) | Prev::Idle => false,
         };
-        if !may_go_on || self.is_due(cpu, self.ended_at()) {
+        if !may_go_on || self.is_due(cpu, self.poll.ended()) {
             return (prev, curr, over);
         }
         let Some(stand_in) = batches.take_stand_in() else { return (prev, curr, over) };
-        let now = self.ended_at();
+        let now = self.poll.ended();
         let mut waiting = batches.take_room();
         let loan = Loan { most: LENT, fits, take: &mut |task| waiting.push_back(task) };
         let fx = &mut KickNow(&self.shared);
@@ -297,14 +298,14 @@ impl Worker {
                 let member = Member::new(polls.begin(now, &mut first));
                 let batch = batches.company.open(self.id, polls, first, &mut waiting);
                 batches.keep_room(waiting);
-                self.batch.store(batch.0, Ordering::Relaxed);
+                self.poll.batch.store(batch.0, Ordering::Relaxed);
                 left.into_iter().for_each(|(task, over)| self.let_go(task, over));
                 let until = now + self.shared.machine.config().tick;
                 let takes_newcomers = terms.are_plain();
                 let slot = self.shared.slot(cpu);
                 let open = Open { cpu, slot, batches, batch, takes_newcomers, until, now };
                 let ended = self.poll_batch(open, member);
-                self.batch.store(0, Ordering::Relaxed);
+                self.poll.batch.store(0, Ordering::Relaxed);
                 ended
             }
         }
@@ -333,8 +334,8 @@ impl Worker {
         let mut other = Member { cell: None, came: Came::Not };
         // The two variables take turns: to move one into the other would cost as much as half a turn.
         let (mut member, mut next) = (&mut member, &mut other);
-        self.running.store(true, Ordering::Release);
-        self.shared.meters.polls(cpu, self);
+        self.part.is_here.store(true, Ordering::Release);
+        self.shared.crew.meters.polls(cpu, self);
         let mut enters = self.shared.slot(cpu).enter(self.id);
         loop {
             if member.cell().tag.was_asked() || self.shared.must_wait(cpu, member.cell()) {
@@ -342,7 +343,7 @@ impl Worker {
             }
             open.batches.company.note_poll(open.now.0);
             self.poll_member(open.now, member, enters);
-            open.now = self.ended_at();
+            open.now = self.poll.ended();
             let goes_on =
                 member.came != Came::Not && !member.cell().tag.was_asked() && self.may_go_on(&open);
             if !goes_on || !self.turn(&mut open, member, next) {
@@ -371,7 +372,7 @@ impl Worker {
         };
         self.unbind();
         self.note_poll(cell, polled);
-        self.ended.store(os::thread::now().0, Ordering::Relaxed);
+        self.poll.has_ended();
     }
 
     /// Takes the `next` task to be polled, after `member`, which was polled. Returns `false`, and leaves `member` as it
@@ -435,7 +436,7 @@ impl Worker {
                 return true;
             }
             if open.takes_newcomers && open.batches.newcomers.first().is_some() {
-                let is_flood = || self.shared.outsiders.is_flood();
+                let is_flood = || self.shared.dispatch.outsiders.is_flood();
                 let gathers = || if is_flood() { open.now + GATHERS } else { open.now };
                 if open.now >= *gathers_until.get_or_insert_with(gathers) {
                     return true;
@@ -496,10 +497,11 @@ impl Worker {
     /// Rings an idle CPU, now and then, if a task has waited here for long.
     fn share(&self, open: &Open<'_>) {
         let Open { cpu, batches, now, .. } = *open;
-        if now < Time(self.shares_at.load(Ordering::Relaxed)) || !self.shared.has_company(cpu) {
+        if now < Time(self.poll.shares_at.load(Ordering::Relaxed)) || !self.shared.has_company(cpu)
+        {
             return;
         }
-        self.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
+        self.poll.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
         let waits_long = |task: &TaskOf<Job>| now.since(task.waits_since()) >= POLL_GRACE;
         let member =
             |_: &_, task: &_, is_polled: bool| (!is_polled && waits_long(task)).then_some(());
@@ -522,18 +524,18 @@ impl Worker {
         self.leave_poll();
         batches.company.note_poll(NO_POLL);
         // Until here, a thread that takes the slot reads this, if the batch was closed before.
-        self.polling.store(u64::MAX, Ordering::Relaxed);
+        self.poll.end();
         // Otherwise another worker may own the slot, and with it the memory of its batches.
         if batches.company.is_open_still(batch) {
             let closed = batches.company.close(self.id, batch, &mut batches.take_room());
             self.give_all_back((cpu, now, self), closed.expect("the batch is open"), member.cell());
         }
         let curr = Some(member.cell().id);
-        if !self.running.load(Ordering::Acquire) {
+        if !self.part.is_here.load(Ordering::Acquire) {
             assert!(self.shared.is_over(), "the worker has its task");
             return (Prev::Idle, None, None);
         }
-        self.running.store(false, Ordering::Release);
+        self.part.is_here.store(false, Ordering::Release);
         if member.came == Came::Blocked && member.cell().seat.is_scheduled() {
             member.came = Came::Yielded;
         }
@@ -585,15 +587,15 @@ impl Worker {
         let Closed { mut terms, mut polled, mut waiting, over } = closed;
         let batches = self.shared.batches(cpu).expect("the CPU had a batch");
         terms.charge(now, &mut polled, worker);
-        // The worker schedules next, so it needs no ring.
-        let serves = self.serves.swap(true, Ordering::Relaxed);
-        let fx = &mut KickNow(&self.shared);
         let nr_waiting = waiting.len() - over;
         let first = waiting.range(..nr_waiting).filter_map(|task| Terms::vruntime(task)).min();
-        let stand_in = self.shared.machine.end_batch((now, cpu), (polled, cell), first, fx);
-        batches.keep_stand_in(stand_in);
-        waiting.drain(..nr_waiting).for_each(|task| self.give_back(now, cpu, cpu, task));
-        self.serves.store(serves, Ordering::Relaxed);
+        // The worker schedules next, so it needs no ring.
+        self.own.serve(|| {
+            let fx = &mut KickNow(&self.shared);
+            let stand_in = self.shared.machine.end_batch((now, cpu), (polled, cell), first, fx);
+            batches.keep_stand_in(stand_in);
+            waiting.drain(..nr_waiting).for_each(|task| self.give_back(now, cpu, cpu, task));
+        });
         if over > 0 {
             let mut all = [const { None }; OVER];
             all.iter_mut().zip(waiting.drain(..)).for_each(|(to, task)| *to = Some(task));
@@ -613,7 +615,7 @@ impl Worker {
         mut task: TaskOf<Job>,
         is_new: bool,
     ) -> Result<(), TaskOf<Job>> {
-        let (batch, cpu) = (Batch(self.batch.load(Ordering::Relaxed)), self.cpu());
+        let (batch, cpu) = (Batch(self.poll.batch.load(Ordering::Relaxed)), self.cpu());
         let Some(batches) = self.shared.batches(cpu).filter(|_| batch != Batch::default()) else {
             return Err(task);
         };
@@ -637,7 +639,7 @@ impl Worker {
             let first = front.is_none_or(|front| terms.goes_before(task, front));
             Some(if first { At::Front } else { At::Back })
         })?;
-        let is_noted = self.later.load(Ordering::Relaxed) != later::NOTHING;
+        let is_noted = self.poll.later() != Later::Nothing;
         if !is_noted && self.shared.machine.idle_cpu_beside(cpu).is_some() {
             self.look_soon(now, false);
         }
@@ -648,7 +650,7 @@ impl Worker {
     /// task counts as woken when the poll began.
     pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
         match self.cpu_of_poll() {
-            Some(_) => self.join(Time(self.began.load(Ordering::Relaxed)), task, false),
+            Some(_) => self.join(self.poll.began(), task, false),
             None => Err(task),
         }
     }
@@ -656,16 +658,11 @@ impl Worker {
     /// Returns whether this thread's poll has lasted longer than it may while other tasks wait in the runtime. Called
     /// in the signal handler.
     pub(super) fn is_overdue(&self, now: Time) -> bool {
-        let (cpu, began) = (self.cpu(), self.began.load(Ordering::Relaxed));
-        let (debit, span) = (self.shared.machine.debit(cpu), now.since(Time(began)));
-        !self.polls_rt.load(Ordering::Relaxed)
+        let (cpu, began) = (self.cpu(), self.poll.began());
+        let (debit, span) = (self.shared.machine.debit(cpu), now.since(began));
+        !self.poll.is_rt()
             && span >= debit
             && self.shared.has_company(cpu)
             && self.used_of(span) >= debit
-    }
-
-    #[inline]
-    fn ended_at(&self) -> Time {
-        Time(self.ended.load(Ordering::Relaxed))
     }
 }

@@ -15,7 +15,7 @@ use runyard_smp::machine::TaskOf;
 impl Shared {
     /// Returns the batches of a CPU, if tasks are dispatched in batches.
     pub(crate) fn batches(&self, cpu: CpuId) -> Option<&Batches> {
-        self.batches.get(cpu.index())
+        self.dispatch.batches.get(cpu.index())
     }
 
     /// Returns whether a task waits on a CPU, in its queue or in a batch.
@@ -34,7 +34,7 @@ impl Shared {
 
     /// Adds a task that the calling thread's poll wakes to its batch, if it may join.
     pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
-        if self.batches.is_empty() {
+        if self.dispatch.batches.is_empty() {
             return Err(task);
         }
         self.by_worker(task, Worker::rejoin)
@@ -62,7 +62,7 @@ impl Shared {
 
     /// Makes a task leave its batch, if it is in one, since a request was made to a task that is in no run queue.
     pub(crate) fn claim(&self, tag: &Tag) {
-        if self.batches.is_empty() || !tag.is_away() {
+        if self.dispatch.batches.is_empty() || !tag.is_away() {
             return;
         }
         for cpu in self.machine.config().topology.iter() {
@@ -86,7 +86,7 @@ impl Shared {
 
     /// Returns the time that a task of a batch was charged until `now`.
     pub(crate) fn used_in_batch(&self, now: Time, tag: &Tag) -> Option<Nanos> {
-        self.batches.iter().filter(|it| it.company.is_open()).find_map(|batches| {
+        self.dispatch.batches.iter().filter(|it| it.company.is_open()).find_map(|batches| {
             batches.company.look(|polls, task, is_polled| {
                 let own = task.payload.as_ref().map(|job| (&raw const job.cell.tag).addr());
                 let own = if is_polled { Some(polls.tag) } else { own };

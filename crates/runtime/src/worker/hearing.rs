@@ -26,10 +26,11 @@
 //!
 //! Invariant: only the keeper leaves HEARS and MARKED, and only the thread leaves DEAF.
 
-use super::{UNSET, Worker};
+use super::Worker;
 use crate::crew::keeper::BUSY_INTERVAL;
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
+use crate::os::signal::Signals;
 use crate::os::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
 use crate::shared::Shared;
 use crate::task::Job;
@@ -58,7 +59,7 @@ type Handed = (Prev<Job>, Option<TaskId>);
 
 /// Whether a thread answers when it is asked for its CPU.
 ///
-/// Legend of access: `(w)` written by this thread, read by the keeper; `(k)` used by the keeper only; `(a)` as the field
+/// Legend of access: `(w)` written by this thread, read by the keeper; `(o)` used by this thread only; `(k)` used by the keeper only; `(a)` as the field
 /// says.
 #[derive(Debug)]
 pub(crate) struct Hearing {
@@ -74,6 +75,8 @@ pub(crate) struct Hearing {
     nice: AtomicI32,
     /// (a) The task that the owner before it handed on.
     handed: Mutex<Option<Handed>>,
+    /// (o) The signals that the thread blocks outside handlers, as far as is known.
+    blocked: AtomicU64,
     /// (w) Whether the kernel refused to give it its nice value back.
     is_stuck: AtomicBool,
 }
@@ -88,8 +91,19 @@ impl Hearing {
             state: AtomicU32::new(state::HEARS),
             nice: AtomicI32::new(UNCHANGED),
             handed: Mutex::new(None),
+            blocked: AtomicU64::new(0),
             is_stuck: AtomicBool::new(false),
         }
+    }
+
+    /// Returns the signals that the thread blocks outside handlers, as far as is known.
+    pub(super) fn blocked(&self) -> Signals {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Notes the signals that the thread blocks outside handlers.
+    pub(super) fn blocks(&self, blocked: Signals) {
+        self.blocked.store(blocked, Ordering::Relaxed);
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
@@ -103,6 +117,11 @@ impl Hearing {
 }
 
 impl Worker {
+    /// Unblocks the runtime's signal on this thread.
+    pub(super) fn listen(&self) {
+        self.hearing.blocks(os::signal::listen_to(self.shared.preemption.signal));
+    }
+
     /// Notes that this thread answers a request.
     pub(super) fn note_answer(&self) {
         let answers = &self.hearing.answers;
@@ -126,8 +145,7 @@ impl Worker {
     /// answered for some time, and marks it as deaf if that has not helped. Called by the keeper.
     pub(crate) fn await_answer(&self, used: Nanos) {
         let hearing = &self.hearing;
-        let (answers, poll) =
-            (hearing.answers.load(Ordering::Relaxed), self.began.load(Ordering::Relaxed));
+        let (answers, poll) = (hearing.answers.load(Ordering::Relaxed), self.poll.began().0);
         let is_new = hearing.asked.swap(answers, Ordering::Relaxed) != answers
             || hearing.asked_in.swap(poll, Ordering::Relaxed) != poll;
         if is_new {
@@ -142,14 +160,14 @@ impl Worker {
             }
         } else if since >= UNANSWERED.0 / 2 {
             // It may have answered before it was seen to be asked, in a section that goes on.
-            os::signal::ring(self.tid(), self.shared.signal);
+            os::signal::ring(self.tid(), self.shared.preemption.signal);
         }
     }
 
     /// Returns whether the signal does not reach the handler of this thread. Without `/proc` the missing answer has to
     /// do as the sign.
     fn cannot_answer(&self) -> bool {
-        let signal = self.shared.signal;
+        let signal = self.shared.preemption.signal;
         os::thread::blocks_signal(self.tid(), signal) != Some(false) || !os::signal::is_ours(signal)
     }
 
@@ -160,8 +178,8 @@ impl Worker {
 
     /// Returns whether this thread has not handled its own timer, which was due at the keeper's last check already.
     fn has_overdue_timer(&self) -> bool {
-        let armed = self.armed.load(Ordering::Relaxed);
-        armed != UNSET && Time(armed) + BUSY_INTERVAL <= os::thread::now()
+        let before = os::thread::now().0.saturating_sub(BUSY_INTERVAL.0);
+        self.alarm.is_overdue(Time(before))
     }
 
     fn deafen(&self) {
@@ -196,7 +214,7 @@ impl Worker {
 
     /// Returns whether the thread is in the code of a task. If its poll ends at this moment, it sees that it is marked.
     fn is_in_poll(&self) -> bool {
-        self.in_poll.load(Ordering::SeqCst)
+        self.poll.is_foreign_for_others()
     }
 
     /// Gives this thread its nice value back, unless its task has changed that.
@@ -227,7 +245,7 @@ impl Worker {
         }
         let was_deaf = self.is_deaf();
         if was_deaf {
-            self.deaf_to.store(os::signal::listen_to(self.shared.signal), Ordering::Relaxed);
+            self.listen();
             self.hear();
         }
         was_deaf
@@ -249,7 +267,7 @@ impl Worker {
             None => (Prev::Idle, None),
         };
         *lock(&spare.hearing.handed) = Some(handed);
-        self.retires.store(true, Ordering::SeqCst);
+        self.life.retire();
         self.shared.crew.threads.leaves(self.id);
         let is_handed = slot.hand_over(self.id, spare.id);
         assert!(is_handed, "a slot is not taken in its owner's own code");
@@ -276,7 +294,7 @@ impl Shared {
 
     /// Returns whether tasks are stopped in the middle of their polls now, on each worker.
     pub(crate) fn preempts_everywhere(&self) -> bool {
-        self.preempts && self.crew.keeper.nr_deaf() == 0
+        self.preemption.is_on && self.crew.keeper.nr_deaf() == 0
     }
 
     /// Says once that a thread is deaf, with the name of its task. Called by the maker.
@@ -286,7 +304,7 @@ impl Shared {
         eprintln!(
             "runyard: thread {} does not let signal {} through in the poll of task {name}: the poll goes on without a \
              CPU of the runtime, at nice {LOWEST} if that can be undone; then the runtime unblocks the signal",
-            thread.0, self.signal
+            thread.0, self.preemption.signal
         );
         discard(Rubbish::Cell(cell));
     }

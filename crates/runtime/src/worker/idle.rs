@@ -128,13 +128,13 @@ impl Worker {
 
     /// Yields to other threads on this CPU, which may be about to give the worker work. Returns the time after that.
     fn let_others_run(&self, before: Time) -> Time {
-        if before < Time(self.keeps_cpu_until.load(Ordering::Relaxed)) {
+        if before < Time(self.visits.keeps_cpu_until.load(Ordering::Relaxed)) {
             return os::thread::now();
         }
         std::thread::yield_now();
         let now = os::thread::now();
         if now.since(before) > LONG_AWAY {
-            self.keeps_cpu_until.store((now + KEEPS_CPU).0, Ordering::Relaxed);
+            self.visits.keeps_cpu_until.store((now + KEEPS_CPU).0, Ordering::Relaxed);
         }
         now
     }

@@ -7,12 +7,19 @@
 //! only notified (H3). A stopped task keeps its thread: its job is now to resume that worker, and it is scheduled like
 //! any other task.
 
+mod alarm;
 pub(crate) mod batch;
 mod beside;
+mod binding;
+mod graces;
 mod hearing;
 mod idle;
+mod life;
 pub(crate) mod newcomers;
+mod own;
 mod picture;
+mod poll;
+mod section;
 mod stall;
 mod steer;
 mod stop;
@@ -25,66 +32,38 @@ use crate::crew::meter::Reading;
 use crate::crew::slotless::WithoutSlot;
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
-use crate::os::sync::{
-    Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, compiler_fence, lock,
-};
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, Ordering, lock};
 use crate::os::thread::Tid;
-use crate::os::timer::{Clock, Timer};
 use crate::protocol::baton::Baton;
 use crate::protocol::company::NO_POLL;
 use crate::protocol::handoff::{Left, WorkerId};
 use crate::protocol::in_kernel::InKernel;
-use crate::protocol::steering::Steering;
 use crate::shared::Shared;
-use crate::stall::PollClock;
 use crate::task::{Cell, Job, Todo};
+use alarm::Alarm;
+use binding::Binding;
+use graces::Graces;
 use hearing::Hearing;
 use idle::Found;
-use runyard_engine::cpu::{CpuId, CpuSet};
+use life::Life;
+use own::Own;
+use poll::{Later, Poll};
+use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::run_queue::{Prev, Released, Switch};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::TaskOf;
+use section::Section;
+use visits::Visits;
 
 /// The time for which a task that was woken or spawned by a poll waits for the end of that poll, while another CPU is
 /// idle or the task should preempt. It is long compared with most polls and with the cost of a signal (5 us, at most
 /// once in this time), and too short for people to notice.
 pub(crate) const POLL_GRACE: Nanos = Nanos::from_micros(200);
 
-/// The value of a timer that is not set. It lies in the past, so such a timer counts as due.
-const UNSET: u64 = 0;
-
 /// The panic message where a worker must exist.
 const ALIVE: &str = "its thread lives until the runtime ends";
-
-/// The work that a poll left for a check soon.
-mod later {
-    pub(super) const NOTHING: u32 = 0;
-    /// A task waits on this CPU, and might run on another.
-    pub(super) const WAITER: u32 = 1;
-    /// A task waits that should preempt.
-    pub(super) const KICK: u32 = 2;
-}
-
-/// Whether a thread can run tasks.
-mod ready {
-    pub(super) const NOT_YET: u32 = 0;
-    pub(super) const YES: u32 = 1;
-    /// The kernel makes no timer for it.
-    pub(super) const REFUSED: u32 = 2;
-}
-
-/// Whether a thread is in a section that blocks ([`thread`]).
-mod section {
-    pub(super) const OUTSIDE: u32 = 0;
-    /// In a section that waits: our signals must not interrupt it. Set when the section begins, and by the thread that
-    /// takes the slot from a section that had computed.
-    pub(super) const WAITS: u32 = 1;
-    /// In a section that computes: it is stopped as in any poll. Set by the thread that detects it, which may be the
-    /// keeper.
-    pub(super) const COMPUTES: u32 = 2;
-}
 
 /// One kernel thread.
 ///
@@ -96,98 +75,46 @@ pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     /// (c)
     pub(crate) shared: Arc<Shared>,
-    /// (a) Granted by the thread that gives it a slot, or lets it go.
-    pub(crate) baton: Baton,
-    /// (a) The place where it sleeps, for the thread that gives it a slot.
-    steering: Steering,
-    /// (w) Written once.
-    tid: AtomicI32,
-    /// (w) One of [`ready`].
-    is_ready: AtomicU32,
-    /// (a) Whether its thread is not needed any more and has to end. Set only while it waits as a spare.
-    retires: AtomicBool,
+    /// (a) Its thread.
+    life: Life,
     /// (a) The slot that it owns, or owned last. Written by the thread that gives it one.
     slot: AtomicU32,
-    /// (o) The nesting of sections in which it must not be stopped; 0 outside.
-    preempt_count: AtomicU32,
-    /// (o) The number of graces at an unsafe point.
-    graces: AtomicU32,
-    /// (o) Its CPU time before the first of these graces.
-    used_before_graces: AtomicU64,
-    /// (o) Its CPU time, and its number of waits, when it was last let go on.
-    used: AtomicU64,
-    waits: AtomicU64,
+    /// (a) Granted by the thread that gives it a slot, or lets it go.
+    pub(crate) baton: Baton,
+    /// (w) The runtime's own code on this thread.
+    own: Own,
+    /// (w) The poll that it is in.
+    pub(crate) poll: Poll,
+    /// (a) The section of the poll that blocks.
+    pub(crate) section: Section,
+    /// (a) The engine's part of the task.
+    part: Part,
     /// (a) Its CPU time when the engine last asked; see the type.
     pub(crate) reading: Reading,
-    /// (o) The CPU time up to which it goes on without a slot.
-    goes_on_until: AtomicU64,
-    /// (w) The task that it is in the middle of polling: its place among the live ones.
-    polling: AtomicU64,
-    /// (a) Whether it has the engine's part of that task: it is neither stopped nor has lost its slot. Written by the
-    /// owner of the slot.
-    running: AtomicBool,
-    /// (a) The engine's part of a task that blocks in the kernel on this thread: left by the worker that took the slot,
-    /// taken by this thread or the keeper.
-    in_kernel: InKernel<TaskOf<Job>>,
-    /// (a) Whether its slot was taken from it in this poll, as it blocked.
-    has_blocked: AtomicBool,
-    /// (o) Also stopped by the thread that takes the slot.
-    pub(super) timer: Timer,
-    /// (a) Also made and set by the thread that took the slot.
-    pub(super) cpu_timer: Timer,
-    /// (o) The last setting of `timer`. Unset by the thread that takes the slot.
-    armed: AtomicU64,
-    /// (o) Whether it is in a poll.
-    in_poll: AtomicBool,
-    /// (w) Whether it is in tokio's driver. The driver's code is not the runtime's own.
-    drives: AtomicBool,
-    /// (o) Whether it serves timers, and schedules next.
-    serves: AtomicBool,
-    /// (o) The time of its next check whether any thread drives.
-    visits_at: AtomicU64,
-    /// (o) The time until which it polls for work without yielding its CPU.
-    keeps_cpu_until: AtomicU64,
-    /// (o) The work that this poll left for a check soon.
-    later: AtomicU32,
-    /// (o) The time since which the tasks that this worker is waking could run; 0 for now.
-    since: AtomicU64,
-    /// (o) The batch that it polls; 0 for none.
-    batch: AtomicU64,
-    /// (o) The start of its poll, and whether that is of a real-time task.
-    began: AtomicU64,
-    polls_rt: AtomicBool,
-    /// (o) The start of the last poll that delayed a tick to its end, and the CPU time used by then.
-    tick_waits_for: AtomicU64,
-    used_before_tick: AtomicU64,
-    /// (o) The time at which it last had the virtual clock of its CPU updated in a poll.
-    clock_at: AtomicU64,
-    /// (o) The time at which its last poll ended.
-    ended: AtomicU64,
-    /// (o) The time of its next search for a CPU that takes some of the waiting tasks.
-    shares_at: AtomicU64,
-    /// (w) The clock of its poll, for threads that ask how long it has lasted.
-    pub(crate) clock: PollClock,
-    /// (o) The number of mutexes that this poll took, less those that it released.
-    guards: AtomicI32,
-    /// (w) Whether it waits for the teller, which is no lock.
-    unseen: AtomicBool,
-    /// (a) Whether it is in a section that blocks: one of [`section`].
-    section: AtomicU32,
-    /// (a) Its CPU time at which that section has computed for so long that it may be interrupted.
-    computes_at: AtomicU64,
-    /// (o) The `preempt_count` of that section.
-    blocks_at: AtomicU32,
+    /// (a) Its graces.
+    graces: Graces,
+    /// (a) Its timers.
+    alarm: Alarm,
+    /// (w) Its visits to tokio's driver, and its waits for work.
+    visits: Visits,
+    /// (a) The CPUs to which the thread is bound.
+    binding: Binding,
     /// (a) Written by the thread that takes its slot, while it blocks, and by the thread that gives it one.
     pub(crate) without_slot: WithoutSlot,
     /// (a) Whether it answers when it is asked for its CPU.
     hearing: Hearing,
-    /// (o) The signals that the thread blocks outside handlers, as far as is known.
-    deaf_to: AtomicU64,
-    /// (a) The CPUs to which the thread is bound for the poll that it is in the middle of, if that task has an
-    /// affinity.
-    bound: Mutex<Option<CpuSet>>,
-    /// (a) Whether `bound` is some.
-    is_bound: AtomicBool,
+}
+
+/// The engine's part of the task that a thread polls.
+#[derive(Debug)]
+struct Part {
+    /// Whether the thread has it: it is neither stopped nor has lost its slot. Written by the owner of the slot.
+    is_here: AtomicBool,
+    /// The part of a task that blocks in the kernel on this thread: left by the worker that took the slot, taken by this
+    /// thread or the keeper.
+    in_kernel: InKernel<TaskOf<Job>>,
+    /// Whether the slot was taken in this poll, as the thread blocked.
+    has_blocked: AtomicBool,
 }
 
 impl Worker {
@@ -195,57 +122,29 @@ impl Worker {
         Arc::new(Worker {
             id,
             shared: shared.clone(),
-            baton: Baton::new(),
-            steering: Steering::new(),
-            tid: AtomicI32::new(0),
-            is_ready: AtomicU32::new(ready::NOT_YET),
-            retires: AtomicBool::new(false),
+            life: Life::new(),
             slot: AtomicU32::new(slot.0.into()),
-            preempt_count: AtomicU32::new(1),
-            graces: AtomicU32::new(0),
-            used_before_graces: AtomicU64::new(0),
-            used: AtomicU64::new(0),
-            waits: AtomicU64::new(0),
+            baton: Baton::new(),
+            own: Own::new(),
+            poll: Poll::none(),
+            section: Section::outside(),
+            part: Part {
+                is_here: AtomicBool::new(false),
+                in_kernel: InKernel::new(),
+                has_blocked: AtomicBool::new(false),
+            },
             reading: Reading::default(),
-            goes_on_until: AtomicU64::new(0),
-            polling: AtomicU64::new(u64::MAX),
-            running: AtomicBool::new(false),
-            in_kernel: InKernel::new(),
-            has_blocked: AtomicBool::new(false),
-            timer: Timer::none(),
-            cpu_timer: Timer::none(),
-            armed: AtomicU64::new(UNSET),
-            in_poll: AtomicBool::new(false),
-            drives: AtomicBool::new(false),
-            serves: AtomicBool::new(false),
-            visits_at: AtomicU64::new(0),
-            keeps_cpu_until: AtomicU64::new(0),
-            later: AtomicU32::new(later::NOTHING),
-            since: AtomicU64::new(0),
-            batch: AtomicU64::new(0),
-            began: AtomicU64::new(0),
-            polls_rt: AtomicBool::new(false),
-            tick_waits_for: AtomicU64::new(0),
-            used_before_tick: AtomicU64::new(0),
-            clock_at: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            shares_at: AtomicU64::new(0),
-            clock: PollClock::default(),
-            guards: AtomicI32::new(0),
-            unseen: AtomicBool::new(false),
-            section: AtomicU32::new(section::OUTSIDE),
-            computes_at: AtomicU64::new(0),
-            blocks_at: AtomicU32::new(0),
+            graces: Graces::new(),
+            alarm: Alarm::none(),
+            visits: Visits::new(),
+            binding: Binding::none(),
             without_slot: WithoutSlot::new(),
             hearing: Hearing::new(),
-            deaf_to: AtomicU64::new(0),
-            bound: Mutex::new(None),
-            is_bound: AtomicBool::new(false),
         })
     }
 
     pub(crate) fn tid(&self) -> Tid {
-        Tid(self.tid.load(Ordering::Acquire))
+        self.life.tid()
     }
 
     #[inline]
@@ -264,9 +163,9 @@ impl Worker {
         self.slot.store(cpu.0.into(), Ordering::Release);
         self.baton.lay_down();
         self.reading.begin();
-        self.begin_anew();
-        self.retires.store(false, Ordering::SeqCst);
-        self.is_ready.store(ready::NOT_YET, Ordering::SeqCst);
+        self.hearing.begin_anew();
+        self.graces.begin_anew();
+        self.life.begin_anew();
     }
 
     /// Runs the thread: it waits as a spare, runs tasks while it owns a slot, and so on until it retires or the runtime
@@ -277,15 +176,13 @@ impl Worker {
         if settled {
             crate::current::worker::with_worker(self, || self.work(owns));
         } else {
-            self.is_ready(ready::REFUSED);
+            self.life.is_ready(false);
         }
-        self.timer.delete();
-        self.cpu_timer.delete();
-        self.armed.store(UNSET, Ordering::Relaxed);
+        self.alarm.delete();
     }
 
     fn work(self: &Arc<Worker>, owns: bool) {
-        self.is_ready(ready::YES);
+        self.life.is_ready(true);
         if owns {
             self.run(Prev::Idle, None);
         }
@@ -301,38 +198,27 @@ impl Worker {
 
     /// Sets the thread up. Returns whether the kernel grants all that it needs.
     fn settle_in(&self) -> bool {
-        let tid = os::thread::current();
-        self.tid.store(tid.0, Ordering::Release);
+        let tid = self.life.begins_here();
         self.shared.pin(self, self.cpu());
-        self.deaf_to.store(os::signal::listen_to(self.shared.signal), Ordering::Relaxed);
+        self.listen();
         self.note_stack();
-        !self.shared.preempts || self.timer.make(Clock::Monotonic, tid, self.shared.signal)
-    }
-
-    fn is_ready(&self, ready: u32) {
-        self.is_ready.store(ready, Ordering::SeqCst);
-        os::futex::wake(&self.is_ready);
+        !self.shared.preemption.is_on || self.alarm.make(tid, self.shared.preemption.signal)
     }
 
     /// Waits until the thread of this worker has started: before that its state cannot be read. Returns `false` if the
     /// kernel refuses a resource that it needs; then the thread ends.
     pub(crate) fn wait_until_ready(&self) -> bool {
-        loop {
-            match self.is_ready.load(Ordering::SeqCst) {
-                ready::NOT_YET => os::futex::wait(&self.is_ready, ready::NOT_YET, None),
-                ready => return ready == ready::YES,
-            }
-        }
+        self.life.wait_until_ready()
     }
 
     /// Ends the thread of this worker, which waited as a spare and was taken out of the spares.
     pub(crate) fn retire(&self) {
-        self.retires.store(true, Ordering::SeqCst);
+        self.life.retire();
         self.baton.grant();
     }
 
     fn retires(&self) -> bool {
-        self.retires.load(Ordering::SeqCst)
+        self.life.retires()
     }
 
     /// Moves this worker, which waits as a spare, to another slot.
@@ -369,7 +255,7 @@ impl Worker {
             }
             Left::Lost(worker) => {
                 let worker = shared.worker(worker).expect(ALIVE);
-                worker.has_blocked.store(true, Ordering::Relaxed);
+                worker.part.has_blocked.store(true, Ordering::Relaxed);
                 let job = worker.put_away(polled);
                 let curr = Some(job.cell.id);
                 let Switch { next, released } =
@@ -454,26 +340,26 @@ impl Worker {
     /// owns a slot again, though not always the one that it owned before.
     fn poll(&self, now: Time, cell: Arc<Cell>) -> (Prev<Job>, Option<Arc<Cell>>) {
         self.begin_poll(now, &cell);
-        self.running.store(true, Ordering::Release);
+        self.part.is_here.store(true, Ordering::Release);
         let cpu = self.cpu();
-        self.shared.meters.polls(cpu, self);
+        self.shared.crew.meters.polls(cpu, self);
         let enters = self.shared.slot(cpu).enter(self.id);
         let company = self.shared.batches(cpu).map(|it| &it.company);
         company.into_iter().for_each(|company| company.note_poll(now.0));
         let polled = self.run_foreign(now, &cell, enters);
         self.leave_poll();
-        self.polling.store(u64::MAX, Ordering::Relaxed);
+        self.poll.end();
         self.unbind();
         self.note_poll(&cell, polled);
         if let Some(company) = company {
             company.note_poll(NO_POLL);
-            self.ended.store(os::thread::now().0, Ordering::Relaxed);
+            self.poll.has_ended();
         }
-        if !self.running.load(Ordering::Acquire) {
+        if !self.part.is_here.load(Ordering::Acquire) {
             assert!(self.shared.is_over(), "the worker has the engine's part of its task");
             return (Prev::Idle, None);
         }
-        self.running.store(false, Ordering::Release);
+        self.part.is_here.store(false, Ordering::Release);
         if !polled {
             return (Prev::Preempted(Job { cell, todo: Todo::Poll }), None);
         }
@@ -490,13 +376,10 @@ impl Worker {
     /// Sets the fields for a poll.
     #[inline]
     fn begin_poll(&self, now: Time, cell: &Cell) {
-        self.began.store(now.0, Ordering::Relaxed);
+        self.poll.begin(now, cell);
         self.reading.begins_poll();
-        self.polls_rt.store(cell.slack.is_real_time(), Ordering::Relaxed);
-        self.graces.store(0, Ordering::Relaxed);
-        self.later.store(later::NOTHING, Ordering::Relaxed);
-        self.has_blocked.store(false, Ordering::Relaxed);
-        self.polling.store(cell.place.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.graces.forget();
+        self.part.has_blocked.store(false, Ordering::Relaxed);
         self.bind_for(cell);
     }
 
@@ -507,17 +390,19 @@ impl Worker {
         let cpu = self.cpu();
         self.arm(now);
         let enters = enters && (cell.slack.is_real_time() || self.visit_in_passing(now));
-        self.set_preempt_count(0);
+        self.own.set_count(0);
         // A signal that came while the count was above zero left its mark.
         let polls = enters && !self.shared.slot(cpu).calls(self.id);
         if polls {
             self.shared.empty_bin_a_little(cpu);
-            self.in_poll.store(true, Ordering::Relaxed);
-            self.clocked(now, || crate::current::task::with_task(cell, || os::future::run(cell)));
-            os::fork::end_child();
-            self.in_poll.store(false, Ordering::Relaxed);
+            self.poll.foreign(|| {
+                self.clocked(now, || {
+                    crate::current::task::with_task(cell, || os::future::run(cell))
+                });
+                os::fork::end_child();
+            });
         }
-        self.set_preempt_count(1);
+        self.own.set_count(1);
         polls
     }
 
@@ -525,16 +410,15 @@ impl Worker {
     #[inline]
     fn note_poll(&self, cell: &Cell, polled: bool) {
         if polled {
-            let has_blocked = self.has_blocked.load(Ordering::Relaxed);
+            let has_blocked = self.part.has_blocked.load(Ordering::Relaxed);
             cell.note_light(!has_blocked);
             // A thread that was deaf has lost its slot in this poll.
             if has_blocked {
                 self.mend_hearing();
             }
         }
-        let guards = self.guards.load(Ordering::Relaxed);
+        let guards = self.poll.take_guards();
         if guards != 0 {
-            self.guards.store(0, Ordering::Relaxed);
             cell.guards.add(guards);
         }
     }
@@ -542,7 +426,7 @@ impl Worker {
     /// Returns the job of the task that this thread was polling when it was stopped: to go on here. `polled` is its
     /// cell if it was polled in a batch.
     fn put_away(self: &Arc<Worker>, polled: Option<Arc<Cell>>) -> Job {
-        let ran = self.running.swap(false, Ordering::AcqRel);
+        let ran = self.part.is_here.swap(false, Ordering::AcqRel);
         let cell = polled.or_else(|| self.cell_of_poll());
         let cell = cell.filter(|_| ran).expect("the worker was in the middle of a poll");
         Job { cell, todo: Todo::Resume(self.clone()) }
@@ -550,14 +434,12 @@ impl Worker {
 
     /// Returns the cell of the task that this thread polls.
     pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
-        let place = self.polling.load(Ordering::Relaxed);
-        (place < u64::MAX).then(|| self.shared.registry.cell_at(place)).flatten()
+        self.poll.place().and_then(|place| self.shared.registry.cell_at(place))
     }
 
     /// Returns the task that this thread polls, by its runtime and its place there.
     pub(crate) fn place_of_poll(&self) -> Option<(u16, u64)> {
-        let place = self.polling.load(Ordering::Relaxed);
-        (place < u64::MAX).then_some((self.shared.number, place))
+        self.poll.place().map(|place| (self.shared.number, place))
     }
 
     /// Counts mutexes that the task at a place of a runtime takes or releases, if this thread is in its poll. Returns
@@ -565,26 +447,22 @@ impl Worker {
     pub(crate) fn count_guard(&self, of: (u16, u64), more: i32) -> bool {
         let is_in_poll = self.place_of_poll() == Some(of);
         if is_in_poll {
-            self.guards.store(self.guards.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+            self.poll.count_guard(more);
         }
         is_in_poll
     }
 
     /// Returns the CPU on which this thread is in a poll.
     pub(crate) fn cpu_of_poll(&self) -> Option<CpuId> {
-        (self.in_poll.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
+        (self.poll.is_foreign() && self.owns()).then(|| self.cpu())
     }
 
     /// Plans a check soon after a task was queued here, unless the poll ends before.
     pub(crate) fn look_soon(&self, now: Time, kicked: bool) {
-        let what = if kicked { later::KICK } else { later::WAITER };
-        // Only this thread and its handler access the word: the handler checks and clears it.
-        if self.later.load(Ordering::Relaxed) < what {
-            self.later.store(what, Ordering::Relaxed);
-        }
-        let armed = Time(self.armed.load(Ordering::Relaxed));
+        self.poll.add_later(if kicked { Later::Kick } else { Later::Waiter });
+        let armed = self.alarm.armed();
         if armed <= now || armed > now + POLL_GRACE {
-            self.set_timer(now + POLL_GRACE);
+            self.alarm.set_at(now + POLL_GRACE);
         }
     }
 
@@ -596,52 +474,37 @@ impl Worker {
 
     /// Runs `wakes` as if outside a poll: a task that it wakes does not wait for the end of this poll.
     pub(crate) fn wake_at_once<R>(&self, wakes: impl FnOnce() -> R) -> R {
-        let in_poll = self.in_poll.swap(false, Ordering::Relaxed);
-        let result = wakes();
-        self.in_poll.store(in_poll, Ordering::Relaxed);
-        result
+        self.poll.outside(wakes)
     }
 
     /// Returns the time since which the tasks that this thread is waking could run.
     pub(crate) fn waking_since(&self) -> Option<Time> {
-        let since = self.since.load(Ordering::Relaxed);
-        (since > 0).then_some(Time(since))
+        self.poll.waking_since()
     }
 
     /// Wakes a task that could have run since `since`.
     pub(crate) fn wake_since(&self, since: Time, wake: impl FnOnce()) {
-        self.since.store(since.0, Ordering::Relaxed);
-        wake();
-        self.since.store(0, Ordering::Relaxed);
+        self.poll.wake_since(since, wake);
     }
 
     /// Waits for the teller. If the teller waits for a lock, that is detected itself ([`crate::crew::foreign`]).
     pub(crate) fn unseen(&self, wait: impl FnOnce()) {
-        self.unseen.store(true, Ordering::SeqCst);
-        wait();
-        self.unseen.store(false, Ordering::SeqCst);
+        self.own.unseen(wait);
     }
 
     /// Returns whether it waits for the teller.
     pub(crate) fn is_unseen(&self) -> bool {
-        self.unseen.load(Ordering::SeqCst)
+        self.own.is_unseen()
     }
 
     /// Returns whether this thread serves timers on `cpu`, and schedules next.
     pub(crate) fn serves(&self, cpu: CpuId) -> bool {
-        self.serves.load(Ordering::Relaxed) && self.cpu() == cpu
+        self.own.serves() && self.cpu() == cpu
     }
 
     /// Returns the CPU of this thread, if it is in tokio's driver for want of work.
     pub(crate) fn cpu_of_driver(&self) -> Option<CpuId> {
-        (self.drives.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
-    }
-
-    #[inline]
-    fn set_preempt_count(&self, count: u32) {
-        compiler_fence(Ordering::SeqCst);
-        self.preempt_count.store(count, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
+        (self.visits.drives() && self.owns()).then(|| self.cpu())
     }
 
     /// Leaves the code of a task at the end of a poll. When this returns the worker owns a slot, or the runtime is over.
@@ -660,10 +523,10 @@ impl Worker {
         self.baton.lay_down();
         // The worker that took the slot may not have left the task here yet. The task is queued already if this thread
         // was let go.
-        let task = self.in_kernel.come_back();
+        let task = self.part.in_kernel.come_back();
         task.into_iter().for_each(|task| self.wake_now(task));
         self.wait_to_own();
-        self.in_kernel.owns_again();
+        self.part.in_kernel.owns_again();
         self.want_slot(false);
     }
 
@@ -677,12 +540,12 @@ impl Worker {
     /// task if the thread runs already.
     fn leave_in_kernel(&self, task: TaskOf<Job>) {
         // A section that gave its slot away has done this itself.
-        let is_found_waiting = !self.waits_in_section();
+        let is_found_waiting = !self.section.waits();
         if is_found_waiting {
             self.wait_quietly();
         }
         self.lose_slot(task.attr().group);
-        match self.in_kernel.leave(task) {
+        match self.part.in_kernel.leave(task) {
             None if is_found_waiting => self.stop_when_it_runs(),
             None => {}
             Some(task) => self.wake_now(task),
@@ -696,23 +559,23 @@ impl Worker {
 
     /// Calls `look` with the task that blocks in the kernel on this thread, if there is one.
     pub(crate) fn look_in_kernel(&self, look: impl FnOnce(&Task<Job>)) {
-        self.in_kernel.look(|task| look(task));
+        self.part.in_kernel.look(|task| look(task));
     }
 
     /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls no foreign code.
     pub(crate) fn ask_if_it_wants(&self) {
-        let task = self.in_kernel.take_if_wanted();
+        let task = self.part.in_kernel.take_if_wanted();
         task.into_iter().for_each(|task| self.wake_now(task));
     }
 
     /// Returns whether another thread has to ask for a slot in the name of this one.
     pub(crate) fn wants_slot(&self) -> bool {
-        self.in_kernel.wants_slot()
+        self.part.in_kernel.wants_slot()
     }
 
     /// Sets whether this thread wants a slot for which another thread has to ask. May be called in a signal handler.
     fn want_slot(&self, wants: bool) {
-        if self.in_kernel.want_slot(wants) {
+        if self.part.in_kernel.want_slot(wants) {
             self.shared.crew.keeper.count_wanting(wants);
         }
     }
@@ -722,10 +585,10 @@ impl Worker {
         let cpu = self.cpu();
         let slot = self.shared.slot(cpu);
         worker.get_slot_back();
-        worker.running.store(true, Ordering::Release);
+        worker.part.is_here.store(true, Ordering::Release);
         worker.move_to(cpu);
         worker.bind_for(cell);
-        self.shared.meters.comes(cpu, worker);
+        self.shared.crew.meters.comes(cpu, worker);
         self.steer(worker);
         self.baton.lay_down();
         self.shared.keep_spare(cpu, self.id);

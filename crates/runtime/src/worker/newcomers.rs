@@ -72,9 +72,7 @@ impl Worker {
         let Some(newcomers) = newcomers.filter(|it| it.len() > 0) else { return false };
         let Some(task) = newcomers.take_first() else { return false };
         newcomers.note_taken(now.0);
-        let serves = self.serves.swap(true, Ordering::Relaxed);
-        self.give_back(now, cpu, cpu, task);
-        self.serves.store(serves, Ordering::Relaxed);
+        self.own.serve(|| self.give_back(now, cpu, cpu, task));
         true
     }
 
@@ -82,12 +80,12 @@ impl Worker {
     /// [`CLOCK_LASTS`]. Otherwise children are placed as if their parent had not run: a chain of them got a tenth too
     /// much.
     fn update_clock(&self, now: Time) {
-        let known = self.began.load(Ordering::Relaxed).max(self.clock_at.load(Ordering::Relaxed));
+        let known = self.poll.began().0.max(self.poll.clock_at.load(Ordering::Relaxed));
         if now >= Time(known) + CLOCK_LASTS
-            && self.batch.load(Ordering::Relaxed) == 0
+            && self.poll.batch.load(Ordering::Relaxed) == 0
             && self.owns()
         {
-            self.clock_at.store(now.0, Ordering::Relaxed);
+            self.poll.clock_at.store(now.0, Ordering::Relaxed);
             self.shared.machine.update_curr(now, self.cpu(), &mut KickNow(&self.shared));
         }
     }
@@ -114,9 +112,7 @@ impl Worker {
         let any = self.settle(cpu, &mut taken);
         victim.company.steal(&mut taken, has_stayed);
         let any = any || !taken.is_empty();
-        let serves = self.serves.swap(true, Ordering::Relaxed);
-        taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task));
-        self.serves.store(serves, Ordering::Relaxed);
+        self.own.serve(|| taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task)));
         own.keep_room(taken);
         any
     }
@@ -201,7 +197,7 @@ impl Shared {
     /// that looks for work, or is quick in a flood. Otherwise it is an idle CPU, or of two CPUs, in turn, the one where
     /// fewer tasks wait.
     fn cpu_for_newcomer(&self, now: Time) -> Option<CpuId> {
-        let outsiders = &self.outsiders;
+        let outsiders = &self.dispatch.outsiders;
         let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
         let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
@@ -214,7 +210,7 @@ impl Shared {
         let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.slot(*cpu).is_asleep();
         let nth = outsiders.nr.fetch_add(1, Ordering::Relaxed);
         // Where no poll is stopped, no poll tells an idle CPU which tasks wait beside it.
-        let in_flood = outsiders.are_flood(now, nth) && self.preempts;
+        let in_flood = outsiders.are_flood(now, nth) && self.preemption.is_on;
         let was_quick = |_: &CpuId| !nth.is_multiple_of(LOOKS_EVERY);
         let goes_on = |cpu: &CpuId| in_flood && (was_quick(cpu) || is_quick(cpu));
         let quick = Some(last).filter(|cpu| looks(cpu) || goes_on(cpu)).filter(takes);

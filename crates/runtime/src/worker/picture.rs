@@ -7,13 +7,13 @@ use std::fmt;
 impl Worker {
     pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let (id, tid, cpu) = (self.id.0, self.tid().0, self.cpu());
-        let (owns, runs) = (self.owns(), self.running.load(Ordering::Acquire));
-        let polls = self.polling.load(Ordering::Relaxed) != u64::MAX;
-        let wants = self.in_kernel.wants_slot();
+        let (owns, runs) = (self.owns(), self.part.is_here.load(Ordering::Acquire));
+        let polls = self.poll.place().is_some();
+        let wants = self.part.in_kernel.wants_slot();
         let since = self.baton.stopped_since().unwrap_or(0);
-        let count = self.preempt_count.load(Ordering::Relaxed);
-        let graces = self.graces.load(Ordering::Relaxed);
-        let section = self.section.load(Ordering::Relaxed);
+        let count = self.own.count();
+        let graces = self.graces.nr();
+        let section = self.section.number();
         write!(
             out,
             "worker {id}: thread {tid}, cpu {cpu}, owns {owns}, running {runs}, polls {polls}, "

@@ -9,7 +9,7 @@ impl Worker {
     /// Notes the stack when the thread of this worker begins.
     pub(super) fn note_stack(&self) {
         if self.shared.observation.stalls.is_some() {
-            self.clock.has_stack(os::stack::lowest());
+            self.poll.clock.has_stack(os::stack::lowest());
         }
     }
 
@@ -19,10 +19,10 @@ impl Worker {
         let Some(stalls) = &self.shared.observation.stalls else { return poll() };
         // Its address is above all data that the poll has on the stack.
         let top = 0_u8;
-        self.clock.begin(now, (&raw const top).addr());
+        self.poll.clock.begin(now, (&raw const top).addr());
         stalls.somebody_runs();
         let result = poll();
-        self.clock.end();
+        self.poll.clock.end();
         result
     }
 
@@ -36,13 +36,13 @@ impl Worker {
 
     /// Stops the clock of the poll. Returns whether the caller has to let it go on. May be called in a signal handler.
     pub(super) fn halt_clock(&self) -> bool {
-        self.shared.observation.stalls.is_some() && self.clock.halt(os::thread::now())
+        self.shared.observation.stalls.is_some() && self.poll.clock.halt(os::thread::now())
     }
 
     /// Lets the clock go on after [`Worker::halt_clock`].
     pub(super) fn go_on_clock(&self, halted: bool) {
         if let Some(stalls) = self.shared.observation.stalls.as_ref().filter(|_| halted) {
-            self.clock.go_on(os::thread::now());
+            self.poll.clock.go_on(os::thread::now());
             stalls.somebody_runs();
         }
     }

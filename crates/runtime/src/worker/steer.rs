@@ -3,7 +3,6 @@
 
 use super::Worker;
 use crate::os;
-use crate::os::sync::Ordering;
 
 impl Worker {
     /// Waits for its baton by `wait`, and may be steered meanwhile. May be called in a signal handler.
@@ -11,9 +10,9 @@ impl Worker {
         if self.shared.pins() {
             return wait();
         }
-        self.steering.sleeps(os::thread::current_cpu());
+        self.binding.steering.sleeps(os::thread::current_cpu());
         let result = wait();
-        self.steering.wakes(|| self.unbind_all());
+        self.binding.steering.wakes(|| self.unbind_all());
         if self.owns() {
             self.shared.cpus.homes.follows(self.cpu(), os::thread::current_cpu(), os::thread::now);
         }
@@ -30,10 +29,10 @@ impl Worker {
         homes.leaves(slot);
         if homes.are_kept(os::thread::now)
             && let Some(home) = self.shared.home_of(slot, slept_on)
-            && self.steering.sleeps_bound(|| self.binds_to(home))
+            && self.binding.steering.sleeps_bound(|| self.binds_to(home))
         {
             wait();
-            self.steering.wakes(|| {
+            self.binding.steering.wakes(|| {
                 // Code outside the runtime may have set the thread's CPUs.
                 if os::thread::runs_on_one(self.tid(), home) {
                     self.unbind_all();
@@ -61,18 +60,18 @@ impl Worker {
         }
         let cpu = os::thread::current_cpu();
         if !shared.cpus.homes.are_kept(os::thread::now) {
-            return other.steering.steer(Some(cpu), || other.binds_to(cpu));
+            return other.binding.steering.steer(Some(cpu), || other.binds_to(cpu));
         }
         // Without this the kernel would not even wake it where it sleeps, as this thread is still there.
         let home = shared.home_of(self.cpu(), cpu).unwrap_or(cpu);
-        other.steering.steer(None, || other.binds_to(home));
+        other.binding.steering.steer(None, || other.binds_to(home));
     }
 
     /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Returns whether it
     /// did.
     fn binds_to(&self, cpu: u32) -> bool {
         let everywhere = &self.shared.cpus.everywhere;
-        !self.is_bound.load(Ordering::Relaxed)
+        !self.binding.is_for_task()
             && everywhere.has(cpu)
             && os::thread::may_run_on(self.tid(), everywhere)
             && os::thread::bind_to_one(self.tid(), cpu)
@@ -85,7 +84,7 @@ impl Worker {
     /// Unbinds this worker, for the keeper: it was called, and does not come. If it was bound, no worker is bound for a
     /// time.
     pub(crate) fn does_not_come(&self) {
-        if self.steering.free(|| self.unbind_all()) {
+        if self.binding.steering.free(|| self.unbind_all()) {
             self.shared.cpus.homes.does_not_come(os::thread::now());
         }
     }

@@ -6,26 +6,15 @@
 //! Invariants: the code that the handler reaches allocates nothing, takes no lock, and is safe at any instruction of
 //! foreign code. Own code is never stopped.
 
-use super::{POLL_GRACE, Worker, later};
+use super::graces::Going;
+use super::poll::Later;
+use super::section::SECTION_GRACE;
+use super::{POLL_GRACE, Worker};
 use crate::crew::kick::ring;
 use crate::crew::maker;
 use crate::os;
 use crate::os::signal::Signals;
-use crate::os::sync::Ordering;
-use crate::os::timer::Clock;
 use runyard_engine::time::{Nanos, Time};
-
-/// The grace of a thread that was interrupted at an unsafe point: it may hold the allocator's lock (H4), so it goes on
-/// for this time. Most such locks are held for less than the first grace. Each later grace is twice as long, up to the
-/// longest. With shorter graces the signals would take most of the time.
-const FIRST_GRACE: Nanos = Nanos::from_micros(5);
-const LONGEST_GRACE: Nanos = Nanos::from_micros(30);
-
-/// The CPU time that a thread may use in all graces together, however late their timers are: some 250 graces. If a task
-/// holds such a lock 95 % of the time, all these samples hit that with a probability of four in 10^6. Then the task is
-/// stopped there all the same, and the keeper lets it go on if another thread waits. The limit is not on the wall's
-/// clock: a thread would be stopped with the lock because others had its CPU.
-const GRACES: Nanos = Nanos::from_millis(10);
 
 /// The time for which a fair task, or a tick, waits for the end of a poll that has only just begun: most polls are over
 /// by then, and to hand over the slot takes some twenty microseconds.
@@ -38,10 +27,6 @@ const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
 /// asks for a slot.
 const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
 
-/// The time for which a section that blocks may compute before it counts as one that does not: as long as the keeper
-/// leaves a blocked thread undetected.
-pub(super) const SECTION_GRACE: Nanos = Nanos::from_millis(1);
-
 /// The interval at which a thread without a slot checks whether it has used that time, if the kernel makes no timer for
 /// that.
 const LOOK_WITHOUT_CPU_TIMER: Nanos = Nanos::from_millis(1);
@@ -50,25 +35,24 @@ impl Worker {
     /// Runs `section` without being stopped in it. Acts at its end on requests that came meanwhile.
     #[inline]
     pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
+        self.own.set_count(self.own.count() + 1);
         let _end = Unstopped(self);
         section()
     }
 
     /// Returns whether the calling thread is in the runtime's own code.
     pub(crate) fn is_in_own_code(&self) -> bool {
-        let drives = self.drives.load(Ordering::Relaxed);
-        self.preempt_count.load(Ordering::Relaxed) > u32::from(drives)
+        self.own.count() > u32::from(self.visits.drives())
     }
 
     #[inline]
     pub(super) fn end_section(&self) {
-        let count = self.preempt_count.load(Ordering::Relaxed) - 1;
-        let hears = count == 0 && !self.waits_in_section();
+        let count = self.own.count() - 1;
+        let hears = count == 0 && !self.section.waits();
         if hears && self.is_called() {
             self.answer_calls();
         }
-        self.set_preempt_count(count);
+        self.own.set_count(count);
         if hears && self.is_called() {
             self.be_called_again();
         }
@@ -109,7 +93,7 @@ impl Worker {
 
     /// Returns whether this worker's poll has only just begun.
     pub(super) fn is_young(&self, now: Time) -> bool {
-        now < Time(self.began.load(Ordering::Relaxed)) + YOUNG
+        now < self.poll.began() + YOUNG
     }
 
     /// Makes this worker check, as it was called in foreign code. If its poll has only just begun, it checks when that
@@ -118,10 +102,9 @@ impl Worker {
     pub(crate) fn call(&self, is_here: bool) {
         let now = os::thread::now();
         if self.may_end_first(now) {
-            self.armed.store(super::UNSET, Ordering::Relaxed);
-            self.timer.set_at(self.in_time(now + YOUNG));
+            self.alarm.ring_at(self.in_time(now + YOUNG));
         } else if !is_here {
-            os::signal::ring(self.tid(), self.shared.signal);
+            os::signal::ring(self.tid(), self.shared.preemption.signal);
         }
     }
 
@@ -137,8 +120,8 @@ impl Worker {
         let now = os::thread::now();
         self.look_at_driver(now);
         let slot = self.shared.slot(self.cpu());
-        if self.preempt_count.load(Ordering::Relaxed) > 0 {
-            if !slot.belongs_to(self.id) || self.waits_in_section() {
+        if self.own.count() > 0 {
+            if !slot.belongs_to(self.id) || self.section.waits() {
                 // It goes on without a slot, or unrung: it is asked again when it has used some more CPU time.
                 self.stop_when_it_runs();
             } else if !self.is_to_look(now) {
@@ -146,7 +129,7 @@ impl Worker {
             }
             return slot.remember(self.id);
         }
-        if self.waits_in_section() && !self.has_computed_in_section() {
+        if self.section.waits() && !self.has_computed_in_section() {
             return;
         }
         if !slot.belongs_to(self.id) && self.goes_on() {
@@ -156,37 +139,37 @@ impl Worker {
         let is_kicked = self.has_left_a_kick(now);
         let is_wanted = due || self.is_called_now() || is_kicked || self.is_overdue(now);
         // A section that computed may wait again, and must not be interrupted then.
-        let may_wait = self.is_in_section() && at_unsafe_point;
+        let may_wait = self.section.is_inside() && at_unsafe_point;
         if !is_wanted && !may_wait {
             // No task waits: the signal is another sender's, or its timer setting is outdated.
-            self.graces.store(0, Ordering::Relaxed);
+            self.graces.forget();
             return self.look_later(now);
         }
         let at_unsafe_point = self.is_in_a_handler(deaf_to) || at_unsafe_point;
-        if at_unsafe_point && let Some(grace) = self.next_grace() {
+        if at_unsafe_point && let Some(grace) = self.graces.next() {
             if is_kicked {
                 slot.remember(self.id);
             }
             return self.ring_again(grace);
         }
-        let blocks = at_unsafe_point && self.stands_still(self.last_grace());
-        if blocks && !self.owns() && self.has_graces_left() {
+        let blocks = at_unsafe_point && self.graces.stands_still();
+        if blocks && !self.owns() && self.graces.are_left() {
             // It may also be that other processes have the CPU, on a busy machine: the thread should not be stopped
             // here for that.
             self.wait_quietly();
             return self.stop_when_it_runs();
         }
-        self.graces.store(0, Ordering::Relaxed);
+        self.graces.forget();
         if !blocks {
             // Handlers are shorter than this: a task has blocked signals on its thread.
-            self.deaf_to.store(deaf_to, Ordering::Relaxed);
+            self.hearing.blocks(deaf_to);
         }
         // A thread that blocks loses its slot, and asks for one when it runs again.
         if blocks && self.owns() {
             if self.shared.take_slot(self.cpu(), self.id) {
                 return;
             }
-            if self.is_in_section() {
+            if self.section.is_inside() {
                 // There is no spare: it waits with its slot, as a section does that begins without a spare.
                 self.wait_quietly();
                 self.shared.slot(self.cpu()).be_unrung(self.id);
@@ -205,8 +188,8 @@ impl Worker {
     fn is_in_a_handler(&self, deaf_to: Signals) -> bool {
         // A handler blocks all signals that its thread blocks. So the thread does not block a signal that is not
         // blocked here.
-        let usual = self.deaf_to.load(Ordering::Relaxed) & deaf_to;
-        self.deaf_to.store(usual, Ordering::Relaxed);
+        let usual = self.hearing.blocked() & deaf_to;
+        self.hearing.blocks(usual);
         deaf_to & !usual != 0
     }
 
@@ -215,26 +198,25 @@ impl Worker {
     fn has_left_a_kick(&self, now: Time) -> bool {
         let cpu = self.cpu();
         // Tasks that came from outside are not noted in `later`.
-        let waits =
-            self.later.load(Ordering::Relaxed) == later::WAITER || self.shared.has_company(cpu);
+        let waits = self.poll.later() == Later::Waiter || self.shared.has_company(cpu);
         if waits && now < self.lasts_from() {
             // A task waits that arrived in this poll, which is probably over before the next check.
             return false;
         }
-        let left = self.later.swap(later::NOTHING, Ordering::Relaxed);
+        let left = self.poll.take_later();
         if waits
-            && left != later::KICK
+            && left != Later::Kick
             && let Some(idle) = self.shared.idle_cpu_for(cpu)
         {
             ring(&self.shared, idle);
         }
-        left == later::KICK
+        left == Later::Kick
     }
 
     /// Returns whether the thread, which got a signal in the runtime's own code, has to check when that code ends. If
     /// not, the timer is set again.
     fn is_to_look(&self, now: Time) -> bool {
-        let has_left_something = || self.later.load(Ordering::Relaxed) != later::NOTHING;
+        let has_left_something = || self.poll.later() != Later::Nothing;
         let is_to_look = self.is_called_now()
             || self.is_due(self.cpu(), now) && !self.tick_waits(now)
             || has_left_something() && now >= self.lasts_from();
@@ -247,12 +229,12 @@ impl Worker {
     /// Sets the timer to the next check, as there is nothing to do now.
     fn look_later(&self, now: Time) {
         if self.is_called() || self.is_due(self.cpu(), now) {
-            self.set_timer(self.in_time(now + YOUNG));
-        } else if self.later.load(Ordering::Relaxed) != later::NOTHING {
-            self.set_timer(self.in_time(self.lasts_from().max(now + YOUNG)));
+            self.alarm.set_at(self.in_time(now + YOUNG));
+        } else if self.poll.later() != Later::Nothing {
+            self.alarm.set_at(self.in_time(self.lasts_from().max(now + YOUNG)));
         } else {
             // A caller may have set the timer.
-            self.armed.store(super::UNSET, Ordering::Relaxed);
+            self.alarm.unset();
             self.arm(now);
         }
     }
@@ -266,98 +248,38 @@ impl Worker {
     /// not used much CPU time since a tick began to wait for it. The duration of the poll does not say whether it is a
     /// long one, as others may have had its CPU.
     fn tick_waits(&self, now: Time) -> bool {
-        if self.shared.machine.next_timer(self.cpu()) <= now {
-            return false;
-        }
-        let (began, used) = (self.began.load(Ordering::Relaxed), os::thread::own_cpu_time().0);
-        if self.tick_waits_for.swap(began, Ordering::Relaxed) != began {
-            self.used_before_tick.store(used, Ordering::Relaxed);
-        }
-        used < self.used_before_tick.load(Ordering::Relaxed) + YOUNG.0 / 2
+        self.shared.machine.next_timer(self.cpu()) > now
+            && self.poll.delays_tick(Nanos(YOUNG.0 / 2))
     }
 
     /// Returns the time from which the poll has lasted so long that others should not wait for its end.
     fn lasts_from(&self) -> Time {
-        Time(self.began.load(Ordering::Relaxed)) + POLL_GRACE
-    }
-
-    /// Returns how long a thread at an unsafe point may go on; `None` if it has used up its graces, or hardly ran
-    /// during the last one.
-    fn next_grace(&self) -> Option<Nanos> {
-        let graces = self.graces.load(Ordering::Relaxed);
-        let used = os::thread::own_cpu_time().0;
-        if graces == 0 {
-            self.used_before_graces.store(used, Ordering::Relaxed);
-        } else if self.stands_still(self.last_grace()) || !self.has_graces_left() {
-            return None;
-        }
-        self.graces.store(graces + 1, Ordering::Relaxed);
-        self.note_used(used);
-        Some(self.last_grace())
-    }
-
-    fn last_grace(&self) -> Nanos {
-        grace(self.graces.load(Ordering::Relaxed))
-    }
-
-    fn has_graces_left(&self) -> bool {
-        let before = self.used_before_graces.load(Ordering::Relaxed);
-        os::thread::own_cpu_time().0 - before < GRACES.0
-    }
-
-    /// Resets the fields before a thread is started for this worker: observations of an earlier thread do not apply to
-    /// it.
-    pub(super) fn begin_anew(&self) {
-        self.hearing.begin_anew();
-        self.goes_on_until.store(0, Ordering::SeqCst);
-        self.used.store(0, Ordering::SeqCst);
-        self.waits.store(0, Ordering::SeqCst);
-    }
-
-    /// Notes the CPU time that the thread had used when it was interrupted, as it is let go on.
-    fn note_used(&self, used: u64) {
-        self.used.store(used, Ordering::Relaxed);
-        self.waits.store(os::thread::nr_own_waits(), Ordering::Relaxed);
-    }
-
-    /// Returns whether the thread has hardly run since it was last let go on for `grace`, or began to wait again. CPU
-    /// time alone does not show this: the signal and the restarted call take as much as a grace.
-    fn stands_still(&self, grace: Nanos) -> bool {
-        let used = os::thread::own_cpu_time().0 - self.used.load(Ordering::Relaxed);
-        used < grace.0 / 2 || os::thread::nr_own_waits() != self.waits.load(Ordering::Relaxed)
+        self.poll.began() + POLL_GRACE
     }
 
     /// Returns whether this thread, which was let go without a slot, may go on: until its grace is used up. A thread
     /// that has hardly run since the last check blocks: it must not be interrupted again before it runs.
     fn goes_on(&self) -> bool {
-        let until = self.goes_on_until.load(Ordering::Relaxed);
-        let used = os::thread::own_cpu_time().0;
-        if used >= until {
-            return false;
-        }
-        if self.stands_still(LONGEST_GRACE) {
-            self.stop_when_it_runs();
-        } else {
-            self.note_used(used);
-            self.ring_again(Nanos(until - used).max(UNSCHEDULED_GRACE));
+        match self.graces.without_slot() {
+            Going::Over => return false,
+            Going::Waits => self.stop_when_it_runs(),
+            Going::For(left) => self.ring_again(left.max(UNSCHEDULED_GRACE)),
         }
         true
     }
 
     /// Goes on without a slot for the grace that the rescuer set.
     fn go_on_without_slot(&self) {
-        let used = os::thread::own_cpu_time().0;
-        let grace = self.baton.grace();
+        let grace = Nanos(self.baton.grace());
         self.reading.runs_without_slot();
-        self.note_used(used);
-        self.goes_on_until.store(used + grace, Ordering::Relaxed);
-        self.ring_again(Nanos(grace));
+        self.graces.go_on(grace);
+        self.ring_again(grace);
     }
 
     /// Acts on a request to this worker: gives the slot away and waits. Returns `false` if it could not, if no thread is stopped in this runtime, or if
     /// it goes on all the same.
     fn answer(&self) -> bool {
-        if self.shared.is_over() || !self.shared.preempts {
+        if self.shared.is_over() || !self.shared.preemption.is_on {
             return false;
         }
         self.note_answer();
@@ -420,8 +342,8 @@ impl Worker {
         self.want_slot(false);
         if owns {
             // The rest of a grace does not apply to the next time without a slot.
-            self.goes_on_until.store(0, Ordering::Relaxed);
-            self.goes_on_in_section();
+            self.graces.end();
+            self.section.computes();
             self.arm(os::thread::now());
             return true;
         }
@@ -430,8 +352,7 @@ impl Worker {
     }
 
     fn ring_again(&self, after: Nanos) {
-        self.armed.store(super::UNSET, Ordering::Relaxed);
-        self.timer.set_after(after);
+        self.alarm.ring_after(after);
     }
 
     /// Arranges, after its slot was taken, that the thread is stopped when it has used CPU time again. In a section
@@ -439,28 +360,19 @@ impl Worker {
     /// then by the other timer.
     pub(crate) fn stop_when_it_runs(&self) {
         let (shared, tid) = (&self.shared, self.tid());
-        if !shared.preempts {
+        if !shared.preemption.is_on {
             return;
         }
-        let waits = self.waits_in_section();
-        if self.cpu_timer.make(Clock::CpuTime, tid, shared.signal) {
-            return self.cpu_timer.set_after(if waits { SECTION_GRACE } else { UNSCHEDULED_GRACE });
-        }
-        if waits {
-            // To check now and then would interrupt its wait.
+        let waits = self.section.waits();
+        let after = if waits { SECTION_GRACE } else { UNSCHEDULED_GRACE };
+        // To check now and then would interrupt the wait of a section.
+        if self.alarm.ring_after_cpu_time(tid, shared.preemption.signal, after) || waits {
             return;
         }
-        let used = os::thread::cpu_time(tid).unwrap_or_default().0;
-        self.used.store(used, Ordering::Relaxed);
-        self.goes_on_until.store(used + UNSCHEDULED_GRACE.0, Ordering::Relaxed);
-        self.timer.set_after(LOOK_WITHOUT_CPU_TIMER);
+        let used = os::thread::cpu_time(tid).unwrap_or_default();
+        self.graces.go_on_when_it_runs(used, UNSCHEDULED_GRACE);
+        self.alarm.look_after(LOOK_WITHOUT_CPU_TIMER);
     }
-}
-
-/// Returns the length of the grace of this number, from 1.
-fn grace(number: u32) -> Nanos {
-    let doubled = number.saturating_sub(1).min(LONGEST_GRACE.0.ilog2());
-    Nanos(FIRST_GRACE.0 << doubled).min(LONGEST_GRACE)
 }
 
 /// The end of a section in which the thread is not stopped, also if it panics.
@@ -470,16 +382,5 @@ impl Drop for Unstopped<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.end_section();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn graces_grow_up_to_the_longest() {
-        let micros = |number| grace(number).0 / 1_000;
-        assert_eq!([1, 2, 3, 4, 5, 1_000].map(micros), [5, 10, 20, 30, 30, 30]);
     }
 }

@@ -1,9 +1,8 @@
 //! The timers that are due on the CPU of a worker, and the kernel's timer that interrupts the worker for them.
 
-use super::{UNSET, Worker};
+use super::Worker;
 use crate::crew::kick::KickNow;
 use crate::os;
-use crate::os::sync::Ordering;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::run_queue::Expired;
@@ -27,7 +26,11 @@ impl Worker {
         if due {
             shared.tell(cpu, || What::TimerInterrupt);
         }
-        self.serves.store(true, Ordering::Relaxed);
+        self.own.serve(|| self.serve_timers(cpu, now, walk))
+    }
+
+    fn serve_timers(&self, cpu: CpuId, now: Time, walk: Walk) -> bool {
+        let shared = &self.shared;
         let mut any = false;
         while let Some(expired) = shared.machine.expire(now, cpu, walk, &mut KickNow(shared)) {
             any = true;
@@ -39,7 +42,6 @@ impl Worker {
                 break;
             }
         }
-        self.serves.store(false, Ordering::Relaxed);
         any
     }
 
@@ -49,12 +51,12 @@ impl Worker {
     pub(crate) fn arm(&self, now: Time) {
         let machine = &self.shared.machine;
         let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
-        let armed = Time(self.armed.load(Ordering::Relaxed));
+        let armed = self.alarm.armed();
         let config = machine.config();
         // The timer may have been set to a far moment, for a timer of a task that is gone since.
         let late = due < armed || armed <= now || armed > now + config.tick;
         if late {
-            self.set_timer(due.min(config.next_tick(self.cpu(), now)));
+            self.alarm.set_at(due.min(config.next_tick(self.cpu(), now)));
         }
     }
 
@@ -62,8 +64,8 @@ impl Worker {
     /// the worker's timer is set for that already, or its signal is on its way.
     pub(crate) fn arm_sooner(&self) {
         let due = self.shared.machine.next_timer(self.cpu());
-        if due < Time(self.armed.load(Ordering::Relaxed)) {
-            self.set_timer(due);
+        if due < self.alarm.armed() {
+            self.alarm.set_at(due);
         }
     }
 
@@ -72,20 +74,14 @@ impl Worker {
     /// worker. The call takes longer than all other steps between a timer and its task, which does not have to wait for
     /// it now. A worker that sleeps longer, as a spare may, is woken once without need.
     pub(super) fn arm_for_sleep(&self, until: Option<Time>) {
-        let armed = Time(self.armed.load(Ordering::Relaxed));
+        let armed = self.alarm.armed();
         let tick_after = |until| self.shared.machine.config().next_tick(self.cpu(), until);
         match until.map(tick_after) {
-            Some(tick) if armed != tick => self.set_timer(tick),
+            Some(tick) if armed != tick => self.alarm.set_at(tick),
             None if armed > os::thread::now() => {
-                self.set_timer(Time::MAX);
-                self.armed.store(UNSET, Ordering::Relaxed);
+                self.alarm.ring_at(Time::MAX);
             }
             _ => {}
         }
-    }
-
-    pub(super) fn set_timer(&self, at: Time) {
-        self.armed.store(at.0, Ordering::Relaxed);
-        self.timer.set_at(at);
     }
 }

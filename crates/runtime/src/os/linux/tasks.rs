@@ -2,9 +2,8 @@
 //! inspected thread may hold the allocator's lock.
 
 use super::futex;
-use super::thread::Tid;
+use super::thread::{Tid, in_proc};
 use std::fs::File;
-use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 
 /// The bytes of a folder's listing that are read at a time.
@@ -88,13 +87,8 @@ fn names(bytes: impl Iterator<Item = u8>, mut each: impl FnMut(i32)) {
 /// Returns the wait of a thread of this process, if it waits without a timeout for a futex that is not the runtime's
 /// own.
 pub(crate) fn futex_wait_of(thread: Tid) -> Option<FutexWait> {
-    let (mut path, mut text) = ([0; 64], [0; 256]);
-    let mut rest = &mut path[..];
-    write!(rest, "/proc/self/task/{}/syscall", thread.0).ok()?;
-    let left = rest.len();
-    let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
-    let read = File::open(path).and_then(|mut file| file.read(&mut text)).ok()?;
-    futex_wait(std::str::from_utf8(&text[..read]).ok()?)
+    let mut text = [0; 256];
+    futex_wait(std::str::from_utf8(in_proc(thread, "syscall", &mut text)?).ok()?)
 }
 
 /// Parses a line of that file: `NUMBER ARGUMENT*6 STACK PROGRAM_COUNTER`, or a single word if the thread runs.

@@ -276,7 +276,7 @@ pub(crate) fn blocks_signal(thread: Tid, signal: i32) -> Option<bool> {
 
 /// Reads the beginning of the file that `/proc` has of a thread of this process. Allocates nothing: a thread that waits
 /// may hold the allocator's lock.
-fn in_proc<'b>(thread: Tid, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+pub(super) fn in_proc<'b>(thread: Tid, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     let mut path = [0; 64];
     let mut rest = &mut path[..];
     write!(rest, "/proc/self/task/{}/{name}", thread.0).ok()?;
