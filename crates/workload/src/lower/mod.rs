@@ -27,7 +27,7 @@ mod tasks;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
 use crate::nearest::{did_you_mean, nearest};
-use crate::scenario::{Asked, Properties, Scenario};
+use crate::scenario::{Properties, Scenario, SharedProperties};
 use crate::shape::{self, Shape};
 use crate::{DeadlinePolicy, Overrides};
 use cookies::Cookies;
@@ -101,12 +101,12 @@ struct Context {
     names: Names,
     warnings: Warnings,
     /// The properties of the last thread and of the last phase.
-    asked: [Asked; 2],
+    asked: [SharedProperties; 2],
 }
 
 impl Context {
     /// Returns shared properties for a level. Properties equal to the last ones of that level are stored once.
-    fn asked(&mut self, level: Level, properties: Properties) -> Asked {
+    fn asked(&mut self, level: Level, properties: Properties) -> SharedProperties {
         let last = &mut self.asked[level as usize];
         if **last != properties {
             *last = properties.into();

@@ -13,7 +13,8 @@ use crate::diagnostic::Fault;
 use crate::draw::Draw;
 use crate::json::{Keys, Member, Node};
 use crate::scenario::{
-    Asked, ObjectId, Phase, Properties, Reservation, Step, Steps, TaskSpec, TimerMode, TimerRef,
+    ObjectId, Phase, Properties, Reservation, SharedProperties, Step, Steps, TaskSpec, TimerMode,
+    TimerRef,
 };
 use crate::shape::{self, Event};
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -280,7 +281,12 @@ impl<'c, 'v> Reader<'c, 'v> {
         // rt-app increments its counter before it compares, so that neither 0 nor -1 is reached.
         let loops = fields.loops.map_or(Ok(1), rounds)?;
         let loops = u32::try_from(loops).ok().filter(|&loops| loops > 0);
-        Ok(Phase { name: member.key().into_owned(), loops, properties: Asked::default(), steps })
+        Ok(Phase {
+            name: member.key().into_owned(),
+            loops,
+            properties: SharedProperties::default(),
+            steps,
+        })
     }
 
     fn fields(&mut self, object: Node<'v>, level: Level) -> Result<Fields<'v>, Fault> {
