@@ -7,9 +7,9 @@
 use super::duration::{micros, slice};
 use super::policy::PolicyName;
 use super::tasks::{Fields, Reader};
-use crate::DeadlinePolicy;
 use crate::diagnostic::Fault;
 use crate::json::{Member, Node};
+use crate::overrides::DeadlinePolicy;
 use crate::scenario::Reservation;
 use runyard_engine::attr::Slice;
 use runyard_engine::time::Nanos;

@@ -3,9 +3,9 @@
 
 use super::policy::PolicyName;
 use super::{MAX_INT, Warnings};
-use crate::DeadlinePolicy;
 use crate::diagnostic::Fault;
 use crate::json::Node;
+use crate::overrides::DeadlinePolicy;
 use crate::scenario::LogSpec;
 use crate::shape;
 use runyard_engine::time::Nanos;

@@ -2,9 +2,9 @@
 //! the file must be consistent by itself.
 
 use super::Warnings;
-use crate::Overrides;
 use crate::diagnostic::Fault;
 use crate::json::Node;
+use crate::overrides::Overrides;
 use crate::scenario::{Costs, MachineSpec};
 use crate::shape;
 use crate::tunables::{Place, Tunable};
