@@ -1,9 +1,10 @@
 //! The events of a thread or phase, which become the steps of a program.
 
 use super::duration::draw;
-use super::objects::number;
+use super::memory;
+use super::number::{MAX_INT, number};
 use super::tasks::Reader;
-use super::{MAX_INT, Warnings, memory};
+use super::warnings::Warnings;
 use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;
 use crate::json::{Member, Node};

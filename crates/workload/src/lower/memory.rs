@@ -4,7 +4,8 @@
 //! The speeds are those of one CPU of a 2-CPU KVM guest (Xeon, 2026), rounded. An event with a time that matters to a
 //! result should be a `run` of its duration on the machine in question.
 
-use super::MAX_INT;
+use super::number::MAX_INT;
+use super::objects::{Access, Buffer};
 use super::tasks::Reader;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
@@ -33,24 +34,6 @@ const RANDOM_CHASE: Nanos = Nanos(100);
 
 /// The default distance of two pointers of a chase, in bytes.
 const STRIDE: u32 = 64;
-
-/// The values that must be equal in all `memrun` events that share a buffer by `ref`: its use, its size, and the layout
-/// of its pointers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Buffer {
-    pub(super) access: Access,
-    size: u32,
-    /// The stride of a chase, and whether it is sequential.
-    chase: Option<(u32, bool)>,
-}
-
-/// The use of its buffer by a `memrun`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Access {
-    Read,
-    Write,
-    Chase,
-}
 
 /// Reads `mem` or `iorun`: a number of bytes.
 pub(super) fn moved(event: Event, value: Node<'_>) -> Result<Step, Fault> {

@@ -1,6 +1,7 @@
 //! Policies by name, with their priorities or nice values, and latency nice values.
 
-use super::{MAX_INT, Warnings};
+use super::number::MAX_INT;
+use super::warnings::Warnings;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
 use crate::nearest::did_you_mean;

@@ -4,11 +4,12 @@
 //! except for `cpus`, which fall back to the thread's. This is the behaviour of rt-app, and hosts must apply the
 //! [`Properties`] of a phase in this way.
 
+use super::context::Context;
 use super::deadline::DeadlineFields;
 use super::duration::{draw, micros};
-use super::objects::{Timers, number};
+use super::number::{MAX_INT, number};
+use super::objects::Timers;
 use super::policy::{PolicyName, latency_nice};
-use super::{Context, MAX_INT};
 use crate::diagnostic::Fault;
 use crate::draw::Draw;
 use crate::json::{Keys, Member, Node};
@@ -50,10 +51,11 @@ pub(super) fn read(
     let members = section.object()?;
     let ids = Keys::of(members.clone());
     let mut tasks = Vec::with_capacity(ids.len());
+    let mut last = LastProperties::default();
     let mut instances = 0;
     for member in members {
         let name = member.key();
-        let reader = Reader::new(&name, default_policy, &ids, context);
+        let reader = Reader::new(&name, default_policy, &ids, context, &mut last);
         let task = reader.thread(member)?;
         instances += u64::from(task.spec.instances);
         if instances > MAX_INSTANCES {
@@ -114,6 +116,7 @@ pub(super) struct Reader<'c, 'v> {
     /// The threads by name, for `fork`.
     pub(super) ids: &'c Keys<'v>,
     pub(super) context: &'c mut Context,
+    last: &'c mut LastProperties,
     pub(super) timers: Timers,
     pub(super) barrier_at: Option<u32>,
     /// The policy at this point of the file.
@@ -129,6 +132,21 @@ pub(super) struct Reader<'c, 'v> {
 pub(super) enum Level {
     Thread,
     Phase,
+}
+
+/// The properties of the last thread and of the last phase.
+#[derive(Default)]
+struct LastProperties([SharedProperties; 2]);
+
+impl LastProperties {
+    /// Returns shared properties for a level. Properties equal to the last ones of that level are stored once.
+    fn shared(&mut self, level: Level, properties: Properties) -> SharedProperties {
+        let last = &mut self.0[level as usize];
+        if **last != properties {
+            *last = properties.into();
+        }
+        last.clone()
+    }
 }
 
 /// The members of a thread or phase object, sorted by their subjects.
@@ -179,12 +197,14 @@ impl<'c, 'v> Reader<'c, 'v> {
         policy: PolicyName,
         ids: &'c Keys<'v>,
         context: &'c mut Context,
+        last: &'c mut LastProperties,
     ) -> Reader<'c, 'v> {
         Reader {
             name,
             instances: 1,
             ids,
             context,
+            last,
             timers: Timers::default(),
             barrier_at: None,
             policy,
@@ -202,7 +222,7 @@ impl<'c, 'v> Reader<'c, 'v> {
         if properties.policy.is_none() {
             properties.policy = Some(self.policy.with(None)?);
         }
-        let properties = self.context.asked(Level::Thread, properties);
+        let properties = self.last.shared(Level::Thread, properties);
         let (program, endless_at) = match fields.phases {
             Some(phases) => self.phases(phases, &fields)?,
             None => self.only_phase(member, &fields)?,
@@ -239,7 +259,7 @@ impl<'c, 'v> Reader<'c, 'v> {
         for member in listed.object_with(|_| true)? {
             let fields = self.fields(member.value, Level::Phase)?;
             let properties = self.properties(&fields)?;
-            let properties = self.context.asked(Level::Phase, properties);
+            let properties = self.last.shared(Level::Phase, properties);
             let phase = Phase { properties, ..self.phase(member, &fields)? };
             if phase.loops.is_none() {
                 endless_at.get_or_insert(fields.loop_at(member));
