@@ -10,9 +10,9 @@
 //! assert_eq!(seeds.wrong("there is no such key").to_string(), "sweep.json:2:3: there is no such key");
 //! ```
 
-use crate::Diagnostic;
-use crate::diagnostic::{Fault, locate};
+use crate::diagnostic::{Diagnostic, Fault, locate};
 use crate::json::{self, Node};
+use crate::text;
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
@@ -39,7 +39,7 @@ impl<'t> Value<'t> {
     /// # Errors
     /// The first syntax error of the text.
     pub fn read(file: &'t str, text: &'t str) -> Result<Value<'t>, Diagnostic> {
-        let (text, node) = crate::read(file, text)?;
+        let (text, node) = text::read(file, text)?;
         Ok(Value { file, text, node })
     }
 

@@ -1,6 +1,6 @@
 //! Durations, fixed or random, with the same result on every machine.
 
-use crate::scenario::SpecId;
+use crate::ids::SpecId;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::cpu::CpuId;

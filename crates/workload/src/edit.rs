@@ -9,10 +9,10 @@
 //! JSON. The file has passed that check, and an edit of whole values preserves the result. Large objects are scanned
 //! once for all settings ([`Index`]).
 
-use crate::Overrides;
 use crate::diagnostic::{Diagnostic, Fault, Place, locate, quoted};
 use crate::json::{self, Keys, Node};
 use crate::nearest::{advice, nearest};
+use crate::overrides::Overrides;
 use crate::setting::{Path, Segment, Setting};
 use crate::shape::{self, Shape};
 use crate::tunables;

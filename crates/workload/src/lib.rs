@@ -42,69 +42,31 @@ mod diagnostic;
 pub mod document;
 pub mod draw;
 mod edit;
+mod ids;
 pub mod import;
 mod json;
 pub mod log;
 mod lower;
 mod nearest;
 pub mod objects;
+mod overrides;
+mod properties;
 pub mod scenario;
 pub mod setting;
 mod shape;
-mod shared;
 mod span;
 mod steps;
+mod text;
 pub mod tunables;
 
 pub use diagnostic::{Diagnostic, Place};
 pub use nearest::advice;
+pub use overrides::{DeadlinePolicy, Overrides};
 pub use scenario::Scenario;
 pub use span::{moment, span};
+pub use text::{MAX_TEXT, TOO_LONG};
 
-use diagnostic::{Fault, locate};
 use edit::Edited;
-use runyard_engine::features::Switched;
-use runyard_engine::kernel::Model;
-use runyard_engine::time::Nanos;
-use runyard_engine::topology::Topology;
-use setting::Setting;
-
-/// The options of the command line, which take precedence over the file. They are applied before the scenario is
-/// checked. So a task pinned to CPU 12 is an error only if the resulting machine has no such CPU.
-#[derive(Clone, Debug, Default)]
-pub struct Overrides {
-    /// The number of CPUs. A topology of that size stays. Otherwise all CPUs are on one node.
-    pub cpus: Option<usize>,
-    /// The shape of the machine, and with it the number of CPUs.
-    pub topology: Option<Topology>,
-    /// The model of the machine, which replaces that of the file.
-    pub kernel: Option<Model>,
-    /// The model of the machine if neither the file nor the command line gives one.
-    pub unless_said: Model,
-    /// Feature switches, applied after those of the file.
-    pub features: Vec<Switched>,
-    /// The duration of the run.
-    pub duration: Option<Nanos>,
-    /// The treatment of SCHED_DEADLINE.
-    pub deadline: DeadlinePolicy,
-    /// Values that replace the file's, in this order, after [`Overrides::cpus`] and before the scenario is checked.
-    pub settings: Vec<Setting>,
-    /// Whether the run uses real cores, for any machine in the file. In that case there is no warning that the
-    /// simulated cores have too few threads for cookies.
-    pub real_cores: bool,
-}
-
-/// The treatment of the policy SCHED_DEADLINE, which the engine does not have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DeadlinePolicy {
-    /// A scenario with this policy is refused.
-    #[default]
-    Refused,
-    /// The policy becomes SCHED_FIFO of the highest priority, without a budget.
-    AsFifo,
-    /// The host has the policy. Its tasks have a [`Reservation`](scenario::Reservation).
-    Native,
-}
 
 /// A scenario and its warnings.
 #[derive(Clone, Debug)]
@@ -120,12 +82,12 @@ pub struct Parsed {
 /// # Errors
 /// The first error found in the text.
 pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnostic> {
-    let (text, root) = read(file, text)?;
+    let (text, root) = text::read(file, text)?;
     if over.settings.is_empty() {
         return lowered(&Edited::not(file, text), root, over);
     }
     let edited = Edited::new(file, text, &over.settings)?;
-    let new = within_limits(edited.text()).and_then(|()| json::sound(edited.text()));
+    let new = text::within_limits(edited.text()).and_then(|()| json::sound(edited.text()));
     let new = new.map_err(|fault| edited.locate(vec![fault]).remove(0))?;
     let over = edited.overrides(over);
     let parsed = lowered(&edited, new, &over).map(|mut parsed| {
@@ -140,13 +102,6 @@ pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnos
             false => error,
         }
     })
-}
-
-/// Returns the one value of a text, and the text without a byte order mark, which no editor counts as a column.
-fn read<'t>(file: &str, text: &'t str) -> Result<(&'t str, json::Node<'t>), Diagnostic> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let root = within_limits(text).and_then(|()| json::document(text, shape::needs_no_value));
-    Ok((text, root.map_err(|fault| locate(file, text, vec![fault]).remove(0))?))
 }
 
 /// Returns the scenario at `root`, the value of a text.
@@ -173,31 +128,9 @@ pub fn name_of(file: &str) -> String {
     stem.map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// The longest text of a scenario, in bytes.
-pub const MAX_TEXT: usize = 100_000_000;
-
-/// The error that a text is longer than [`MAX_TEXT`].
-pub const TOO_LONG: &str = "larger than 100 MB";
-
-/// Refuses a text of which the counts might not fit into 32 bits.
-fn within_limits(text: &str) -> Result<(), Fault> {
-    match text.len() <= MAX_TEXT {
-        true => Ok(()),
-        false => Err(Fault::new(Fault::NOWHERE, TOO_LONG)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_text_may_be_as_long_as_that() {
-        let said = |text: &str| parse("-", text, &Overrides::default()).unwrap_err().to_string();
-        let long = " ".repeat(MAX_TEXT + 1);
-        assert_eq!(said(&long), "-:1:1: larger than 100 MB");
-        assert_eq!(said(&long[1..]), "-:1:1: the file is empty");
-    }
 
     /// Asserts that every key of a shape is read: an error about the null value, or about the repeated key, proves it.
     #[test]

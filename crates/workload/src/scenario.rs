@@ -3,15 +3,15 @@
 //! Hosts run these types. [`crate::parse`] reads them from text, in rt-app's JSON with extensions.
 
 use crate::draw::Draw;
-pub use crate::shared::Asked;
-pub use crate::steps::Steps;
-use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Slice};
+pub use crate::ids::{ObjectId, SpecId};
+pub use crate::properties::{Properties, Reservation, SharedProperties};
+pub use crate::steps::{Step, Steps, TimerMode, TimerRef};
+use runyard_engine::attr::{Attr, Cookie, GroupId};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
 use runyard_engine::kernel::Model;
 use runyard_engine::spec::GroupSpec;
-use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use runyard_engine::tuned::Tuned;
@@ -104,14 +104,6 @@ pub struct LogSpec {
 impl Default for LogSpec {
     fn default() -> LogSpec {
         LogSpec { basename: "rt-app".to_owned(), cumulative_slack: false }
-    }
-}
-
-impl Objects {
-    /// Returns whether any mutex has priority inheritance.
-    #[must_use]
-    pub fn inherit(&self) -> bool {
-        self.mutexes.iter().any(|&(_, kind)| kind == MutexKind::Inherit)
     }
 }
 
@@ -242,7 +234,7 @@ pub struct TaskSpec {
     /// The wait of each task before its first phase.
     pub delay: Draw,
     /// The properties in force until a phase changes them. The policy is always present.
-    pub properties: Asked,
+    pub properties: SharedProperties,
     /// Whether the tasks that it forks inherit none of its scheduling attributes ([`TaskSpec::forked_attr`]).
     pub reset_on_fork: bool,
     /// The number of rounds over the phases; `None` is without an end.
@@ -309,163 +301,9 @@ pub struct Phase {
     pub loops: Option<u32>,
     /// The properties set at the begin of the phase. An absent property keeps its value; absent CPUs become those of
     /// the thread.
-    pub properties: Asked,
+    pub properties: SharedProperties,
     /// The steps of the task, in order.
     pub steps: Steps,
-}
-
-/// The scheduling properties that a thread or a phase requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Properties {
-    /// The CPUs on which it may run.
-    pub cpus: Option<CpuSet>,
-    /// The policy, with the priority or nice value in force there.
-    pub policy: Option<runyard_engine::attr::Policy>,
-    /// The task group.
-    pub group: Option<GroupId>,
-    /// The timer slack; real-time tasks have none in any case.
-    pub slack: Option<Nanos>,
-    /// The latency nice, which has an effect while the task is fair.
-    pub latency_nice: Option<LatencyNice>,
-    /// The slice, which has an effect while the task is fair and the feature `EEVDF` is on.
-    pub slice: Option<Slice>,
-    /// A cookie of its own.
-    pub cookie: Update<Cookie>,
-    /// The SCHED_DEADLINE reservation, for a host that has the policy. `policy` is then the nearest one: SCHED_FIFO of
-    /// the highest priority.
-    pub reservation: Option<Reservation>,
-}
-
-/// The guarantee of SCHED_DEADLINE: an amount of CPU time in each period, within a deadline after the period's begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reservation {
-    /// The CPU time.
-    pub runtime: Nanos,
-    /// The time after the period's begin by which the task must have it.
-    pub deadline: Nanos,
-    /// The period.
-    pub period: Nanos,
-}
-
-impl Properties {
-    /// Replaces the attributes that these properties give.
-    fn replace(&self, attr: &mut Attr) {
-        if let Some(cpus) = &self.cpus {
-            attr.affinity = cpus.clone();
-        }
-        attr.policy = self.policy.unwrap_or(attr.policy);
-        attr.group = self.group.unwrap_or(attr.group);
-        attr.slack = self.slack.unwrap_or(attr.slack);
-        attr.latency_nice = self.latency_nice.unwrap_or(attr.latency_nice);
-        attr.slice = self.slice.or(attr.slice);
-        attr.cookie = self.cookie.applied_to(attr.cookie);
-    }
-
-    /// Returns the reservation after these properties, where it was `old` before. A new policy replaces it.
-    fn reserved(&self, old: Option<Reservation>) -> Option<Reservation> {
-        if self.policy.is_some() { self.reservation } else { old }
-    }
-}
-
-/// The place of a thread object in [`Scenario::tasks`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpecId(pub u32);
-
-/// The id of an object that tasks share by name: its place among those of its kind in [`Objects`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectId(pub u32);
-
-/// One event of rt-app's language.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Executes a fixed amount of work: this much CPU time, for any duration.
-    Run(Draw),
-    /// Works until this much time has passed, with or without the CPU.
-    Runtime(Draw),
-    /// Moves bytes, in memory or to a device: this much CPU time, which rt-app does not count as a run.
-    Memory(Nanos),
-    /// Blocks for a time.
-    Sleep(Draw),
-    /// Blocks until the next period of a timer begins.
-    Timer {
-        /// The timer.
-        timer: TimerRef,
-        /// The period of the timer.
-        period: Draw,
-        /// Whether a missed period shifts all later ones.
-        mode: TimerMode,
-    },
-    /// Takes a mutex.
-    Lock(ObjectId),
-    /// Releases a mutex.
-    Unlock(ObjectId),
-    /// Waits for a condition. The mutex is released during the wait.
-    Wait {
-        /// The condition.
-        cond: ObjectId,
-        /// The mutex, which the task holds.
-        mutex: ObjectId,
-    },
-    /// Wakes one waiter of a condition.
-    Signal(ObjectId),
-    /// Wakes all waiters of a condition.
-    Broadcast(ObjectId),
-    /// Signals a condition, then waits for it.
-    Sync {
-        /// The condition.
-        cond: ObjectId,
-        /// The mutex, which the task holds.
-        mutex: ObjectId,
-    },
-    /// Waits until all users of the barrier have arrived.
-    Barrier(ObjectId),
-    /// Raises a semaphore by one.
-    SemPost(ObjectId),
-    /// Lowers a semaphore by one, after a wait until that is possible.
-    SemWait(ObjectId),
-    /// Waits for a resumption by name.
-    Suspend(ObjectId),
-    /// Resumes all tasks that are suspended under the name.
-    Resume(ObjectId),
-    /// Yields the CPU.
-    Yield,
-    /// Starts a new task that runs the named thread object.
-    Fork(SpecId),
-    /// Puts bytes into a pipe, and waits while it is full.
-    Send {
-        /// The pipe.
-        pipe: ObjectId,
-        /// The number of bytes.
-        bytes: u64,
-    },
-    /// Takes bytes out of a pipe, and waits until they are there.
-    Recv {
-        /// The pipe.
-        pipe: ObjectId,
-        /// The number of bytes.
-        bytes: u64,
-    },
-    /// Ends the task.
-    Exit,
-}
-
-/// The timer of a `timer` event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerRef {
-    /// A timer that all tasks share by name.
-    Shared(ObjectId),
-    /// A timer of the task's own (names that begin with `unique`): its place among those of the task.
-    Unique(u32),
-}
-
-/// The treatment of a timer after a missed period.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TimerMode {
-    /// The next period begins now.
-    #[default]
-    Relative,
-    /// The next period begins at its original time.
-    Absolute,
 }
 
 /// The way in which a released mutex goes to its waiters.
@@ -497,4 +335,12 @@ pub struct Objects {
     pub timers: Vec<String>,
     /// The pipes: name and capacity in bytes.
     pub pipes: Vec<(String, u64)>,
+}
+
+impl Objects {
+    /// Returns whether any mutex has priority inheritance.
+    #[must_use]
+    pub fn inherit(&self) -> bool {
+        self.mutexes.iter().any(|&(_, kind)| kind == MutexKind::Inherit)
+    }
 }

@@ -1,13 +1,107 @@
-//! The steps of a phase, in 8 bytes each where that suffices, as a scenario can have millions.
+//! The steps of a program. A phase stores its steps in 8 bytes each where that suffices, as a scenario can have
+//! millions.
 //!
-//! Invariant: the steps come out in the order and with the values in which they went in. No other file depends on the
-//! form in which a step is stored.
+//! Invariant of [`Steps`]: they come out in the order and with the values in which they went in. No other file depends
+//! on the form in which a step is stored.
 
 use crate::draw::Draw;
-use crate::scenario::{ObjectId, SpecId, Step};
+use crate::ids::{ObjectId, SpecId};
 use runyard_engine::time::Nanos;
 use std::convert::Infallible;
 use std::fmt;
+
+/// One event of rt-app's language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Executes a fixed amount of work: this much CPU time, for any duration.
+    Run(Draw),
+    /// Works until this much time has passed, with or without the CPU.
+    Runtime(Draw),
+    /// Moves bytes, in memory or to a device: this much CPU time, which rt-app does not count as a run.
+    Memory(Nanos),
+    /// Blocks for a time.
+    Sleep(Draw),
+    /// Blocks until the next period of a timer begins.
+    Timer {
+        /// The timer.
+        timer: TimerRef,
+        /// The period of the timer.
+        period: Draw,
+        /// Whether a missed period shifts all later ones.
+        mode: TimerMode,
+    },
+    /// Takes a mutex.
+    Lock(ObjectId),
+    /// Releases a mutex.
+    Unlock(ObjectId),
+    /// Waits for a condition. The mutex is released during the wait.
+    Wait {
+        /// The condition.
+        cond: ObjectId,
+        /// The mutex, which the task holds.
+        mutex: ObjectId,
+    },
+    /// Wakes one waiter of a condition.
+    Signal(ObjectId),
+    /// Wakes all waiters of a condition.
+    Broadcast(ObjectId),
+    /// Signals a condition, then waits for it.
+    Sync {
+        /// The condition.
+        cond: ObjectId,
+        /// The mutex, which the task holds.
+        mutex: ObjectId,
+    },
+    /// Waits until all users of the barrier have arrived.
+    Barrier(ObjectId),
+    /// Raises a semaphore by one.
+    SemPost(ObjectId),
+    /// Lowers a semaphore by one, after a wait until that is possible.
+    SemWait(ObjectId),
+    /// Waits for a resumption by name.
+    Suspend(ObjectId),
+    /// Resumes all tasks that are suspended under the name.
+    Resume(ObjectId),
+    /// Yields the CPU.
+    Yield,
+    /// Starts a new task that runs the named thread object.
+    Fork(SpecId),
+    /// Puts bytes into a pipe, and waits while it is full.
+    Send {
+        /// The pipe.
+        pipe: ObjectId,
+        /// The number of bytes.
+        bytes: u64,
+    },
+    /// Takes bytes out of a pipe, and waits until they are there.
+    Recv {
+        /// The pipe.
+        pipe: ObjectId,
+        /// The number of bytes.
+        bytes: u64,
+    },
+    /// Ends the task.
+    Exit,
+}
+
+/// The timer of a `timer` event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerRef {
+    /// A timer that all tasks share by name.
+    Shared(ObjectId),
+    /// A timer of the task's own (names that begin with `unique`): its place among those of the task.
+    Unique(u32),
+}
+
+/// The treatment of a timer after a missed period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimerMode {
+    /// The next period begins now.
+    #[default]
+    Relative,
+    /// The next period begins at its original time.
+    Absolute,
+}
 
 /// The steps of a task in a phase, in order.
 #[derive(Clone, Default)]
@@ -190,7 +284,6 @@ impl fmt::Debug for Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{TimerMode, TimerRef};
 
     #[test]
     fn what_is_put_in_comes_out() {

@@ -7,13 +7,16 @@
 //! `parse` reads lines, `lives` follows tasks through them, `program` turns each life into a list of events, and
 //! `write` prints those. No code here reads a file. The reasons of this design are in `docs/design/import.md`.
 
+mod figures;
 mod lives;
 mod parse;
 mod program;
 mod write;
 
-use crate::diagnostic::{Fault, locate};
-use crate::{DeadlinePolicy, Diagnostic};
+pub use figures::{Recorded, Statistics};
+
+use crate::diagnostic::{Diagnostic, Fault, locate};
+use crate::overrides::DeadlinePolicy;
 use runyard_engine::kernel::{Kernel, Model};
 use runyard_engine::time::Nanos;
 
@@ -32,48 +35,6 @@ pub struct Imported {
     pub statistics: Statistics,
     /// The recorded figures of each task of the scenario, in its order.
     pub tasks: Vec<Recorded>,
-}
-
-/// The statistics of a recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// The number of lines that are events.
-    pub events: u64,
-    /// The number of invalid lines.
-    pub skipped: u64,
-    /// The number of events that the recorder reports as lost.
-    pub lost: u64,
-    /// The number of switches that are not in the recording, but must have happened.
-    pub missed: u64,
-    /// The number of CPUs in the recording.
-    pub cpus: u32,
-    /// The time from the first event to the last.
-    pub span: Nanos,
-    /// The machine's delay from a wake-up to the woken task's first instruction, in cases that no policy decides.
-    pub latency: Nanos,
-    /// The model of the replay's machine, if the caller or the recording gives one.
-    pub model: Option<Model>,
-    /// The number of tasks of the policy SCHED_DEADLINE, which became SCHED_FIFO ones.
-    pub deadline_tasks: u32,
-}
-
-/// The recorded figures of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
-    /// The task's name in the scenario.
-    pub name: String,
-    /// The time with a CPU.
-    pub runtime: Nanos,
-    /// The time in which it was runnable without a CPU.
-    pub wait: Nanos,
-    /// The time asleep.
-    pub sleep: Nanos,
-    /// The number of wake-ups.
-    pub wakeups: u64,
-    /// The delay from each wake-up to a CPU, in order.
-    pub delays: Vec<Nanos>,
-    /// The CPU time that the kernel charged, if the recording has `sched_stat_runtime`.
-    pub charged: Option<Nanos>,
 }
 
 /// Makes a scenario of the recording `text`. `file` is its name in diagnostics.

@@ -1,8 +1,8 @@
 //! The text of an imported scenario, which a person can read and change. Each event is on a line of its own.
 
+use super::figures::{Recorded, Statistics};
 use super::lives::LifeId;
 use super::program::{Event, Program, Stretch};
-use super::{Recorded, Statistics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! The cookies of threads, phases and task groups, by name. Tasks with different cookies never run on one core at the
 //! same time (core scheduling, an extension).
 
-use super::Warnings;
 use super::objects::Table;
+use super::warnings::Warnings;
 use crate::diagnostic::Fault;
 use crate::json::Node;
 use runyard_engine::attr::Cookie;

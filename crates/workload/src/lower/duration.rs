@@ -1,6 +1,6 @@
 //! Durations: `1000`, or a distribution from which each use draws a value.
 
-use super::MAX_INT;
+use super::number::MAX_INT;
 use crate::diagnostic::Fault;
 use crate::draw::Draw;
 use crate::json::Node;

@@ -5,7 +5,7 @@
 //! duration. Whether a task ever waits at a lock, a condition or a pipe depends on other tasks. So a step that may
 //! block counts as one that may take time. A host must still handle a task that repeats such a loop at one instant.
 
-use super::objects::number;
+use super::number::number;
 use super::tasks::Task;
 use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;

@@ -1,11 +1,12 @@
 //! The section `global`: the duration of the run, the defaults of threads, and the log. The type of a key that only
 //! rt-app needs is checked, and the key has no effect.
 
+use super::number::MAX_INT;
 use super::policy::PolicyName;
-use super::{MAX_INT, Warnings};
-use crate::DeadlinePolicy;
+use super::warnings::Warnings;
 use crate::diagnostic::Fault;
 use crate::json::Node;
+use crate::overrides::DeadlinePolicy;
 use crate::scenario::LogSpec;
 use crate::shape;
 use runyard_engine::time::Nanos;

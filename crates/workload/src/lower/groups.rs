@@ -5,7 +5,9 @@
 
 use super::cookies::Cookies;
 use super::limits::{self, LimitKeys};
-use super::{Warnings, policy};
+use super::number::number;
+use super::policy;
+use super::warnings::Warnings;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Keys, MAX_DEPTH, Member, Node};
 use crate::nearest::did_you_mean;
@@ -106,7 +108,7 @@ impl Groups {
     }
 
     fn add(&mut self, path: &str, parent: GroupId, asked: GroupSpec) -> GroupId {
-        let id = GroupId(super::objects::number(self.known.len()));
+        let id = GroupId(number(self.known.len()));
         self.by_path.insert(path.to_owned(), id);
         self.known.push(TaskGroup { path: path.to_owned(), spec: GroupSpec { parent, ..asked } });
         id

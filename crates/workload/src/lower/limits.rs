@@ -4,7 +4,7 @@
 //! again. So a `runtime` of -1 may stand beside all of these keys. Without any `runtime`, a `burst` or a `per_cpu`
 //! belongs to a missing limit and causes a warning.
 
-use super::Warnings;
+use super::warnings::Warnings;
 use crate::diagnostic::Fault;
 use crate::json::{Member, Node};
 use runyard_engine::limits::{BadLimit, Limit};

@@ -1,10 +1,10 @@
 //! The section `machine`, an extension: the simulated machine. The command line may ask for another size or shape, but
 //! the file must be consistent by itself.
 
-use super::Warnings;
-use crate::Overrides;
+use super::warnings::Warnings;
 use crate::diagnostic::Fault;
 use crate::json::Node;
+use crate::overrides::Overrides;
 use crate::scenario::{Costs, MachineSpec};
 use crate::shape;
 use crate::tunables::{Place, Tunable};

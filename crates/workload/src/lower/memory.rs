@@ -4,8 +4,9 @@
 //! The speeds are those of one CPU of a 2-CPU KVM guest (Xeon, 2026), rounded. An event with a time that matters to a
 //! result should be a `run` of its duration on the machine in question.
 
-use super::MAX_INT;
-use super::tasks::Reader;
+use super::context::Context;
+use super::number::MAX_INT;
+use super::objects::{Access, Buffer};
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
 use crate::scenario::Step;
@@ -33,24 +34,6 @@ const RANDOM_CHASE: Nanos = Nanos(100);
 
 /// The default distance of two pointers of a chase, in bytes.
 const STRIDE: u32 = 64;
-
-/// The values that must be equal in all `memrun` events that share a buffer by `ref`: its use, its size, and the layout
-/// of its pointers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Buffer {
-    pub(super) access: Access,
-    size: u32,
-    /// The stride of a chase, and whether it is sequential.
-    chase: Option<(u32, bool)>,
-}
-
-/// The use of its buffer by a `memrun`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Access {
-    Read,
-    Write,
-    Chase,
-}
 
 /// Reads `mem` or `iorun`: a number of bytes.
 pub(super) fn moved(event: Event, value: Node<'_>) -> Result<Step, Fault> {
@@ -81,45 +64,42 @@ fn in_order(pattern: Node<'_>) -> Result<bool, Fault> {
     }
 }
 
-impl<'v> Reader<'_, 'v> {
-    /// Reads `{"type": "read", "write" or "chase", "size": bytes, "count": bytes or pointers, "stride": bytes,
-    /// "pattern": "random" or "sequential", "ref": name}`.
-    pub(super) fn memrun(&mut self, event: Member<'v>) -> Result<Step, Fault> {
-        let value = event.value;
-        let mut fields = Fields::default();
-        for member in value.object()? {
-            let value = member.value;
-            match &*member.key() {
-                "type" => fields.access = Some(access(value)?),
-                "size" => fields.size = Some(value.natural("bytes", 1..=MAX_INT)?),
-                "count" => fields.count = Some(value.natural("a number", 0..=MAX_INT)?),
-                "stride" => fields.stride = Some(value.natural("bytes", 1..=MAX_INT)?),
-                "pattern" => fields.in_order = in_order(value)?,
-                "ref" => fields.shared = Some(value.text()?),
-                _ => self.context.warnings.unknown(member, shape::MEMRUN),
-            }
+/// Reads `{"type": "read", "write" or "chase", "size": bytes, "count": bytes or pointers, "stride": bytes,
+/// "pattern": "random" or "sequential", "ref": name}`.
+pub(super) fn memrun(event: Member<'_>, context: &mut Context) -> Result<Step, Fault> {
+    let value = event.value;
+    let mut fields = Fields::default();
+    for member in value.object()? {
+        let value = member.value;
+        match &*member.key() {
+            "type" => fields.access = Some(access(value)?),
+            "size" => fields.size = Some(value.natural("bytes", 1..=MAX_INT)?),
+            "count" => fields.count = Some(value.natural("a number", 0..=MAX_INT)?),
+            "stride" => fields.stride = Some(value.natural("bytes", 1..=MAX_INT)?),
+            "pattern" => fields.in_order = in_order(value)?,
+            "ref" => fields.shared = Some(value.text()?),
+            _ => context.warnings.unknown(member, shape::MEMRUN),
         }
-        let (Some(access), Some(size), Some(count)) = (fields.access, fields.size, fields.count)
-        else {
-            return Err(Fault::new(value.at(), "a `memrun` needs `type`, `size` and `count`"));
-        };
-        let chase = (fields.stride.unwrap_or(STRIDE), fields.in_order);
-        let chase = Some(chase).filter(|_| access == Access::Chase);
-        if let Some(name) = &fields.shared
-            && !self.context.names.agrees(name, Buffer { access, size, chase })
-        {
-            let what = format!(
-                "the buffer {} has another size, stride or pattern in an earlier event",
-                quoted(name)
-            );
-            return Err(Fault::new(value.at(), what));
-        }
-        Ok(Step::Memory(match access {
-            Access::Read | Access::Write => time(count, TOUCHED_BYTES_PER_NS),
-            Access::Chase if fields.in_order => Nanos(FORESEEN_CHASE.0 * u64::from(count)),
-            Access::Chase => Nanos(RANDOM_CHASE.0 * u64::from(count)),
-        }))
     }
+    let (Some(access), Some(size), Some(count)) = (fields.access, fields.size, fields.count) else {
+        return Err(Fault::new(value.at(), "a `memrun` needs `type`, `size` and `count`"));
+    };
+    let chase = (fields.stride.unwrap_or(STRIDE), fields.in_order);
+    let chase = Some(chase).filter(|_| access == Access::Chase);
+    if let Some(name) = &fields.shared
+        && !context.names.agrees(name, Buffer { access, size, chase })
+    {
+        let what = format!(
+            "the buffer {} has another size, stride or pattern in an earlier event",
+            quoted(name)
+        );
+        return Err(Fault::new(value.at(), what));
+    }
+    Ok(Step::Memory(match access {
+        Access::Read | Access::Write => time(count, TOUCHED_BYTES_PER_NS),
+        Access::Chase if fields.in_order => Nanos(FORESEEN_CHASE.0 * u64::from(count)),
+        Access::Chase => Nanos(RANDOM_CHASE.0 * u64::from(count)),
+    }))
 }
 
 fn access(value: Node<'_>) -> Result<Access, Fault> {

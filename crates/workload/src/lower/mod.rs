@@ -8,39 +8,41 @@
 //! one place.
 
 mod chains;
+mod context;
 mod cookies;
 mod deadline;
 mod duration;
 mod ends;
 mod event;
+mod fields;
 mod global;
 mod groups;
 mod limits;
 mod machine;
 mod memory;
 mod mutexes;
+mod number;
 mod objects;
 mod policy;
+mod properties;
 mod scheduler;
 mod tasks;
+mod warnings;
 
 use crate::diagnostic::{Fault, quoted};
-use crate::json::{Member, Node};
-use crate::nearest::{did_you_mean, nearest};
-use crate::scenario::{Asked, Properties, Scenario};
-use crate::shape::{self, Shape};
-use crate::{DeadlinePolicy, Overrides};
+use crate::json::Node;
+use crate::nearest::nearest;
+use crate::overrides::Overrides;
+use crate::scenario::Scenario;
+use crate::shape;
+use context::Context;
 use cookies::Cookies;
 use groups::Groups;
 use objects::Names;
 use runyard_engine::features::{Feature, Features, Switched, UnknownFeature};
 use runyard_engine::kernel::Model;
 use runyard_engine::rules::{Deadline, Short};
-use std::collections::BTreeSet;
-use tasks::Level;
-
-/// The largest integer: rt-app keeps its numbers in a C `int`.
-const MAX_INT: u32 = i32::MAX.unsigned_abs();
+use warnings::Warnings;
 
 /// Returns the scenario that `root` describes, and the warnings about it.
 pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Vec<Fault>), Fault> {
@@ -55,8 +57,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let groups = Groups::read(sections.groups, model, &mut cookies, &mut warnings)?;
     let cpus = machine.topology.cpus();
     let (deadline, names) = (over.deadline, Names::default());
-    let asked = Default::default();
-    let mut context = Context { cpus, model, deadline, groups, cookies, warnings, names, asked };
+    let mut context = Context { cpus, model, deadline, groups, cookies, warnings, names };
     let Some(listed) = sections.tasks else {
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
@@ -87,32 +88,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         tasks,
         objects,
     };
-    Ok((scenario, context.warnings.faults))
-}
-
-/// The state that the reader of tasks uses and extends.
-struct Context {
-    /// The size of the machine.
-    cpus: usize,
-    model: Model,
-    deadline: DeadlinePolicy,
-    groups: Groups,
-    cookies: Cookies,
-    names: Names,
-    warnings: Warnings,
-    /// The properties of the last thread and of the last phase.
-    asked: [Asked; 2],
-}
-
-impl Context {
-    /// Returns shared properties for a level. Properties equal to the last ones of that level are stored once.
-    fn asked(&mut self, level: Level, properties: Properties) -> Asked {
-        let last = &mut self.asked[level as usize];
-        if **last != properties {
-            *last = properties.into();
-        }
-        last.clone()
-    }
+    Ok((scenario, context.warnings.into_faults()))
 }
 
 /// The top level of the file.
@@ -232,38 +208,4 @@ fn resources(listed: Option<Node<'_>>, warnings: &mut Warnings) -> Result<(), Fa
         }
     }
     Ok(())
-}
-
-/// The warnings for the user, each once.
-#[derive(Default)]
-pub(crate) struct Warnings {
-    told: BTreeSet<String>,
-    faults: Vec<Fault>,
-}
-
-impl Warnings {
-    /// Warns about an unknown key of one of rt-app's objects.
-    fn unknown(&mut self, member: Member<'_>, shape: Shape) {
-        let known = shape.words();
-        let near = did_you_mean(&member.key(), known.iter().copied());
-        let what = format!("is not known here and has no effect{near}");
-        self.once(member, &what);
-    }
-
-    /// Warns about an event in a thread object that has phases.
-    fn beside_phases(&mut self, member: Member<'_>) {
-        self.once(member, "has no effect beside `phases`");
-    }
-
-    fn once(&mut self, member: Member<'_>, what: &str) {
-        self.instead(member.at, format!("{} {what}", quoted(&member.key())));
-    }
-
-    /// Warns about a difference from rt-app. `what` names the effect instead.
-    fn instead(&mut self, at: usize, what: impl Into<String>) {
-        let what = what.into();
-        if self.told.insert(what.clone()) {
-            self.faults.push(Fault::new(at, what));
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The section `mutexes`, an extension: the kind of each mutex. An unlisted mutex is as in rt-app, which uses a mutex
 //! of the C library. The first task to arrive takes it, and with `pi_enabled` it has priority inheritance.
 
-use super::Warnings;
+use super::warnings::Warnings;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
 use crate::scenario::{MutexKind, Objects};

@@ -1,7 +1,7 @@
 //! The objects that tasks share by name, and the timers, shared or a task's own. They exist by being named.
 
-use super::memory::{Access, Buffer};
 use super::mutexes::Kinds;
+use super::number::number;
 use crate::diagnostic::{Fault, quoted};
 use crate::scenario::{ObjectId, Objects, TimerMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,6 +112,24 @@ impl Names {
     }
 }
 
+/// The values that must be equal in all `memrun` events that share a buffer by `ref`: its use, its size, and the layout
+/// of its pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Buffer {
+    pub(super) access: Access,
+    pub(super) size: u32,
+    /// The stride of a chase, and whether it is sequential.
+    pub(super) chase: Option<(u32, bool)>,
+}
+
+/// The use of its buffer by a `memrun`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Access {
+    Read,
+    Write,
+    Chase,
+}
+
 /// The timers by name. A timer is absolute if any reference to it says so, as in rt-app.
 #[derive(Default)]
 pub(super) struct Timers {
@@ -162,9 +180,4 @@ impl Table {
         }
         names
     }
-}
-
-/// Converts a count of things in the text to 32 bits.
-pub(super) fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("the text has at most 100 MB, and each thing takes a byte of it")
 }

@@ -1,10 +1,11 @@
 //! Policies by name, with their priorities or nice values, and latency nice values.
 
-use super::{MAX_INT, Warnings};
-use crate::DeadlinePolicy;
+use super::number::MAX_INT;
+use super::warnings::Warnings;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
 use crate::nearest::did_you_mean;
+use crate::overrides::DeadlinePolicy;
 use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
 
 /// The default real-time priority of a thread, as in rt-app.

@@ -4,28 +4,24 @@
 //! except for `cpus`, which fall back to the thread's. This is the behaviour of rt-app, and hosts must apply the
 //! [`Properties`] of a phase in this way.
 
-use super::deadline::DeadlineFields;
-use super::duration::{draw, micros};
-use super::objects::{Timers, number};
-use super::policy::{PolicyName, latency_nice};
-use super::{Context, MAX_INT};
+use super::context::Context;
+use super::duration::draw;
+use super::event::EventReader;
+use super::fields::{Fields, Level};
+use super::number::{MAX_INT, number};
+use super::policy::PolicyName;
+use super::properties::CurrentProperties;
 use crate::diagnostic::Fault;
 use crate::draw::Draw;
 use crate::json::{Keys, Member, Node};
 use crate::scenario::{
-    Asked, ObjectId, Phase, Properties, Reservation, Step, Steps, TaskSpec, TimerMode, TimerRef,
+    Phase, Properties, SharedProperties, Step, Steps, TaskSpec, TimerMode, TimerRef,
 };
-use crate::shape::{self, Event};
-use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use std::collections::BTreeSet;
 
 /// The largest number of tasks at the start of a scenario.
 const MAX_INSTANCES: u64 = 1_000_000;
-
-/// The largest utilization clamp, which means a whole CPU.
-const MAX_CLAMP: i64 = 1_024;
 
 /// A thread object as read.
 pub(super) struct Task {
@@ -49,11 +45,13 @@ pub(super) fn read(
     let members = section.object()?;
     let ids = Keys::of(members.clone());
     let mut tasks = Vec::with_capacity(ids.len());
+    let mut last = LastProperties::default();
     let mut instances = 0;
     for member in members {
         let name = member.key();
-        let reader = Reader::new(&name, default_policy, &ids, context);
-        let task = reader.thread(member)?;
+        let events = EventReader::new(&name, &ids);
+        let properties = CurrentProperties::new(default_policy);
+        let task = Reader { events, properties, last: &mut last, context }.thread(member)?;
         instances += u64::from(task.spec.instances);
         if instances > MAX_INSTANCES {
             return Err(Fault::new(
@@ -107,63 +105,26 @@ fn settle_timers<'p>(
 }
 
 /// The reader of one thread object.
-pub(super) struct Reader<'c, 'v> {
-    pub(super) name: &'c str,
-    pub(super) instances: u32,
-    /// The threads by name, for `fork`.
-    pub(super) ids: &'c Keys<'v>,
-    pub(super) context: &'c mut Context,
-    pub(super) timers: Timers,
-    pub(super) barrier_at: Option<u32>,
-    /// The policy at this point of the file.
-    pub(super) policy: PolicyName,
-    /// The reservation at this point of the file, for a policy that has one.
-    pub(super) reservation: Option<Reservation>,
-    /// Whether the group at this point of the file is a `taskgroup`.
-    in_taskgroup: bool,
+struct Reader<'c, 'v> {
+    events: EventReader<'c, 'v>,
+    properties: CurrentProperties,
+    last: &'c mut LastProperties,
+    context: &'c mut Context,
 }
 
-/// The level of an object, which decides the meaning of its keys.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
-    Thread,
-    Phase,
-}
-
-/// The members of a thread or phase object, sorted by their subjects.
+/// The properties of the last thread and of the last phase.
 #[derive(Default)]
-pub(super) struct Fields<'v> {
-    instance: Option<Node<'v>>,
-    delay: Option<Node<'v>>,
-    phases: Option<Node<'v>>,
-    loops: Option<Node<'v>>,
-    cpus: Option<Node<'v>>,
-    taskgroup: Option<Node<'v>>,
-    group: Option<Node<'v>>,
-    pub(super) policy: Option<Node<'v>>,
-    pub(super) priority: Option<Node<'v>>,
-    slack: Option<Node<'v>>,
-    latency_nice: Option<Node<'v>>,
-    pub(super) slice: Option<Node<'v>>,
-    cookie: Option<Node<'v>>,
-    pub(super) deadline: DeadlineFields<'v>,
-    reset_on_fork: Option<Node<'v>>,
-    /// The object itself, which contains the events, and the number of events.
-    object: Option<Node<'v>>,
-    events: usize,
+struct LastProperties {
+    thread: SharedProperties,
+    phase: SharedProperties,
 }
 
-impl<'v> Fields<'v> {
-    /// Returns the events in order. They are read again for each use, as there can be millions.
-    pub(super) fn events(&self) -> impl Iterator<Item = (Event, Member<'v>)> + use<'v> {
-        let members = self.object.into_iter().flat_map(Node::members);
-        members.filter_map(|member| Some((Event::of(&member.key())?, member)))
+/// Returns `properties` as the shared ones that were stored last, if both are equal.
+fn shared(last: &mut SharedProperties, properties: Properties) -> SharedProperties {
+    if **last != properties {
+        *last = properties.into();
     }
-
-    /// Returns the place of the number of loops of `member`: the value of `loop`, else its key.
-    fn loop_at(&self, member: Member<'_>) -> u32 {
-        number(self.loops.map_or(member.at, Node::at))
-    }
+    last.clone()
 }
 
 /// The program of a thread.
@@ -172,36 +133,14 @@ struct Program {
     phases: Vec<Phase>,
 }
 
-impl<'c, 'v> Reader<'c, 'v> {
-    fn new(
-        name: &'c str,
-        policy: PolicyName,
-        ids: &'c Keys<'v>,
-        context: &'c mut Context,
-    ) -> Reader<'c, 'v> {
-        Reader {
-            name,
-            instances: 1,
-            ids,
-            context,
-            timers: Timers::default(),
-            barrier_at: None,
-            policy,
-            reservation: None,
-            in_taskgroup: false,
-        }
-    }
-
+impl<'v> Reader<'_, 'v> {
     fn thread(mut self, member: Member<'v>) -> Result<Task, Fault> {
-        let fields = self.fields(member.value, Level::Thread)?;
+        let fields = Fields::read(member.value, Level::Thread, &mut self.context.warnings)?;
         if let Some(node) = fields.instance {
-            self.instances = node.natural("a number of instances", 0..=MAX_INT)?;
+            self.events.instances = node.natural("a number of instances", 0..=MAX_INT)?;
         }
-        let mut properties = self.properties(&fields)?;
-        if properties.policy.is_none() {
-            properties.policy = Some(self.policy.with(None)?);
-        }
-        let properties = self.context.asked(Level::Thread, properties);
+        let properties = self.properties.of_thread(&fields, self.context)?;
+        let properties = shared(&mut self.last.thread, properties);
         let (program, endless_at) = match fields.phases {
             Some(phases) => self.phases(phases, &fields)?,
             None => self.only_phase(member, &fields)?,
@@ -211,15 +150,15 @@ impl<'c, 'v> Reader<'c, 'v> {
         let Program { loops, mut phases } = program;
         settle_timers(phases.iter_mut(), |timer| match timer {
             TimerRef::Shared(_) => None,
-            TimerRef::Unique(own) => Some(self.timers.mode(ObjectId(own))),
+            TimerRef::Unique(own) => Some(self.events.own_timer_mode(own)),
         });
-        let (name, instances) = (self.name.to_owned(), self.instances);
+        let (name, instances) = (member.key().into_owned(), self.events.instances);
         Ok(Task {
             spec: TaskSpec { name, instances, delay, properties, reset_on_fork, loops, phases },
             at: number(member.at),
             loop_at: fields.loop_at(member),
             endless_at,
-            barrier_at: self.barrier_at,
+            barrier_at: self.events.barrier_at,
         })
     }
 
@@ -236,9 +175,9 @@ impl<'c, 'v> Reader<'c, 'v> {
         let (mut phases, mut endless_at) = (Vec::new(), None);
         // `workgen` numbers repeated phases, as it does events.
         for member in listed.object_with(|_| true)? {
-            let fields = self.fields(member.value, Level::Phase)?;
-            let properties = self.properties(&fields)?;
-            let properties = self.context.asked(Level::Phase, properties);
+            let fields = Fields::read(member.value, Level::Phase, &mut self.context.warnings)?;
+            let properties = self.properties.read(&fields, self.context)?;
+            let properties = shared(&mut self.last.phase, properties);
             let phase = Phase { properties, ..self.phase(member, &fields)? };
             if phase.loops.is_none() {
                 endless_at.get_or_insert(fields.loop_at(member));
@@ -266,128 +205,26 @@ impl<'c, 'v> Reader<'c, 'v> {
 
     /// Reads the phase `member`, except for its properties.
     fn phase(&mut self, member: Member<'v>, fields: &Fields<'v>) -> Result<Phase, Fault> {
-        if self.in_taskgroup && self.policy.is_real_time() {
-            let told = fields.taskgroup.or(fields.policy);
-            let what = "a real-time task in a `taskgroup`; `group` allows it";
-            return Err(Fault::new(told.map_or(member.at, Node::at), what));
-        }
-        self.needs_reservation(member, fields)?;
+        self.properties.check(member, fields, self.context.deadline)?;
         if fields.events == 0 {
             return Err(Fault::new(member.value.at(), "a thread or phase needs an event"));
         }
-        let steps = fields.events().map(|(event, member)| self.step(event, member));
+        let steps = fields.events();
+        let steps = steps.map(|(event, member)| self.events.step(event, member, self.context));
         let steps = Steps::of(fields.events, steps)?;
         // rt-app increments its counter before it compares, so that neither 0 nor -1 is reached.
         let loops = fields.loops.map_or(Ok(1), rounds)?;
         let loops = u32::try_from(loops).ok().filter(|&loops| loops > 0);
-        Ok(Phase { name: member.key().into_owned(), loops, properties: Asked::default(), steps })
+        Ok(Phase {
+            name: member.key().into_owned(),
+            loops,
+            properties: SharedProperties::default(),
+            steps,
+        })
     }
-
-    fn fields(&mut self, object: Node<'v>, level: Level) -> Result<Fields<'v>, Fault> {
-        let thread = level == Level::Thread;
-        let shape = if thread { shape::THREAD } else { shape::PHASE };
-        let deadline = DeadlineFields::of(thread);
-        let mut fields = Fields { deadline, object: Some(object), ..Fields::default() };
-        for member in object.object_with(|key| Event::of(key).is_some())? {
-            let field = match &*member.key() {
-                "instance" if thread => &mut fields.instance,
-                "delay" if thread => &mut fields.delay,
-                "phases" if thread => &mut fields.phases,
-                "loop" => &mut fields.loops,
-                "cpus" => &mut fields.cpus,
-                "taskgroup" => &mut fields.taskgroup,
-                "group" => &mut fields.group,
-                "policy" => &mut fields.policy,
-                "priority" => &mut fields.priority,
-                "timer_slack" => &mut fields.slack,
-                "latency_nice" => &mut fields.latency_nice,
-                "slice" => &mut fields.slice,
-                "cookie" => &mut fields.cookie,
-                "reset_on_fork" if thread => &mut fields.reset_on_fork,
-                key => {
-                    if fields.deadline.take(member) {
-                        continue;
-                    }
-                    if let Some(why) = without_effect(member)? {
-                        self.context.warnings.instead(member.at, why);
-                        continue;
-                    }
-                    match Event::of(key) {
-                        Some(_) => fields.events += 1,
-                        None => self.context.warnings.unknown(member, shape),
-                    }
-                    continue;
-                }
-            };
-            *field = Some(member.value);
-        }
-        Ok(fields)
-    }
-
-    fn properties(&mut self, fields: &Fields<'v>) -> Result<Properties, Fault> {
-        if let Some(node) = fields.policy {
-            let context = &mut self.context;
-            self.policy = PolicyName::read(node, context.deadline, &mut context.warnings)?;
-        }
-        let (slice, reserves) = self.deadlines(fields)?;
-        let policy = match fields.policy.is_some() || fields.priority.is_some() || reserves {
-            true => Some(self.policy.with(fields.priority)?),
-            false => None,
-        };
-        let group = match (fields.group, fields.taskgroup) {
-            (Some(node), Some(_)) => {
-                return Err(Fault::new(node.at(), "`group` and `taskgroup` in one object"));
-            }
-            (Some(node), None) => Some(self.context.groups.named(node)?),
-            (None, Some(node)) => self.context.groups.created(node)?,
-            (None, None) => None,
-        };
-        if group.is_some() {
-            self.in_taskgroup = fields.taskgroup.is_some();
-        }
-        let cpus = fields.cpus.map(|node| cpu_set(node, self.context.cpus)).transpose()?;
-        let slack = fields.slack.map(micros).transpose()?;
-        let latency_nice = fields.latency_nice.map(latency_nice).transpose()?;
-        let cookie = match fields.cookie {
-            Some(node) => self.context.cookies.named(node)?.into(),
-            None => Update::Keep,
-        };
-        let reservation = self.reservation;
-        Ok(Properties { cpus, policy, group, slack, latency_nice, slice, cookie, reservation })
-    }
-}
-
-/// Checks a property that rt-app requests from the kernel and that no host here has. Returns the reason why it has no
-/// effect. A value that rt-app would refuse is an error here as well.
-fn without_effect(member: Member<'_>) -> Result<Option<&'static str>, Fault> {
-    let value = member.value;
-    Ok(match &*member.key() {
-        "util_min" | "util_max" => {
-            value.integer("a utilization, or -1 for no change", -1..=MAX_CLAMP)?;
-            Some("utilization clamps have no effect here: all CPUs have one capacity and speed")
-        }
-        "nodes_membind" => {
-            value.list()?.try_for_each(|node| node.natural("a node", 0..=MAX_INT).map(drop))?;
-            Some("`nodes_membind` has no effect here: all memory is equally near")
-        }
-        _ => None,
-    })
 }
 
 /// Reads a number of rounds; -1 is without an end.
 fn rounds(node: Node<'_>) -> Result<i64, Fault> {
     node.integer("rounds, or -1 for ever", -1..=MAX_INT.into())
-}
-
-fn cpu_set(node: Node<'_>, cpus: usize) -> Result<CpuSet, Fault> {
-    let mut listed = node.list()?.peekable();
-    if listed.peek().is_none() {
-        return Err(Fault::new(node.at(), "an empty list of CPUs"));
-    }
-    let last = number(cpus) - 1;
-    let cpu = |node: Node<'_>| {
-        let cpu = node.natural("a CPU of the machine", 0..=last)?;
-        Ok(CpuId::at(cpu as usize))
-    };
-    listed.map(cpu).collect()
 }

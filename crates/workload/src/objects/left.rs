@@ -6,7 +6,9 @@
 //! so every reported task certainly waits in vain. Only the owner of a mutex can end a wait for it. A circle of waits
 //! for mutexes is a deadlock, which is reported once.
 
-use super::{Awaited, Objects};
+use super::kinds::Suspension;
+use super::sharing::Awaited;
+use super::state::Objects;
 use crate::Scenario;
 use crate::scenario::{ObjectId, Step};
 use runyard_engine::task::TaskId;
@@ -68,8 +70,9 @@ pub fn left(
     if untold > 0 {
         lines.push(format!("{untold} more waits are in vain"));
     }
-    let unheard = objects.unheard.iter().zip(&scenario.objects.suspends);
-    lines.extend(unheard.filter(|&(&count, _)| count > 0).map(|(count, name)| {
+    let unheard = objects.suspensions.iter().map(Suspension::unheard);
+    let unheard = unheard.zip(&scenario.objects.suspends);
+    lines.extend(unheard.filter(|&(count, _)| count > 0).map(|(count, name)| {
         format!("{count} of the `resume` events for {name} found it not suspended")
     }));
     Undone { blocked, lines }

@@ -1,6 +1,6 @@
 //! The effects on shared objects of the steps that concern other tasks, implemented once for all hosts.
 
-use super::{Objects, best};
+use super::state::Objects;
 use crate::scenario::{ObjectId, Step};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::task::TaskId;
@@ -77,7 +77,7 @@ pub trait Sharing {
             }
             Step::Signal(cond) => self.signal(task, cond),
             Step::Broadcast(cond) => {
-                while !self.objects().conditions[cond.0 as usize].waiters.is_empty() {
+                while self.objects().conditions[cond.0 as usize].is_awaited() {
                     self.signal(task, cond);
                 }
             }
@@ -88,11 +88,11 @@ pub trait Sharing {
             Step::SemPost(id) => self.post(task, id),
             Step::SemWait(id) => return self.lower(task, id),
             Step::Suspend(id) => {
-                self.objects_mut().suspended[id.0 as usize].push(task);
+                self.objects_mut().suspensions[id.0 as usize].push(task);
                 return Some(Awaited::Resume(id));
             }
             Step::Resume(id) => {
-                let resumed = self.objects_mut().resume(id);
+                let resumed = self.objects_mut().suspensions[id.0 as usize].resume();
                 self.wake_all(task, resumed);
             }
             Step::Send { pipe, bytes } => {
@@ -111,30 +111,23 @@ pub trait Sharing {
     /// Takes a mutex for `task`, or queues the task at the mutex.
     #[doc(hidden)]
     fn lock(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
-        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
-        mutex.contended = mutex.owner.is_some();
-        self.lock_or_queue(task, id)
+        let owns = self.objects_mut().mutexes[id.0 as usize].lock(task);
+        self.took_or_queued(task, id, owns)
     }
 
     /// Lets `task`, which was woken to take `mutex`, try to take it. Returns the action that the task has to wait for,
     /// if any.
     fn try_again(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
-        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
-        mutex.on_the_way -= 1;
-        // The task does not know of other waiters, so it assumes that there are some.
-        mutex.contended = true;
-        self.lock_or_queue(task, id)
+        let owns = self.objects_mut().mutexes[id.0 as usize].try_again(task);
+        self.took_or_queued(task, id, owns)
     }
 
     #[doc(hidden)]
-    fn lock_or_queue(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
-        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
-        if mutex.owner.is_none() {
-            mutex.owner = Some(task);
+    fn took_or_queued(&mut self, task: TaskId, id: ObjectId, owns: bool) -> Option<Awaited> {
+        if owns {
             self.took(task, id);
             return None;
         }
-        mutex.waiters.push(task);
         self.queued(task, id);
         Some(Awaited::Mutex(id))
     }
@@ -144,42 +137,27 @@ pub trait Sharing {
     #[doc(hidden)]
     fn unlock(&mut self, task: TaskId, id: ObjectId) {
         let mutex = &self.objects().mutexes[id.0 as usize];
-        if mutex.owner != Some(task) {
+        if mutex.owner() != Some(task) {
             return;
         }
         let barges = mutex.barges();
         self.gave_back(task, id);
-        if barges {
-            return self.free(task, id);
-        }
-        let waiters = &self.objects().mutexes[id.0 as usize].waiters;
-        let first = waiters.best(|waiter| self.rt_prio(waiter));
+        let first = self.objects().mutexes[id.0 as usize].first(|waiter| self.rt_prio(waiter));
         let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
-        mutex.owner = first.and_then(|at| mutex.waiters.remove(at));
-        if let Some(next) = mutex.owner {
+        if barges {
+            if let Some(woken) = mutex.free(first) {
+                self.wake_to_try(task, woken, id);
+            }
+        } else if let Some(next) = mutex.hand_over(first) {
             self.took(next, id);
             self.wake(task, next);
             self.handed_over(next);
         }
     }
 
-    /// Frees a mutex that barges, and wakes one waiter if there may be any.
-    #[doc(hidden)]
-    fn free(&mut self, task: TaskId, id: ObjectId) {
-        let waiters = &self.objects().mutexes[id.0 as usize].waiters;
-        let first = waiters.best(|waiter| self.rt_prio(waiter));
-        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
-        mutex.owner = None;
-        let first = first.filter(|_| std::mem::take(&mut mutex.contended));
-        if let Some(woken) = first.and_then(|at| mutex.waiters.remove(at)) {
-            mutex.on_the_way += 1;
-            self.wake_to_try(task, woken, id);
-        }
-    }
-
     #[doc(hidden)]
     fn wait(&mut self, task: TaskId, cond: ObjectId, mutex: ObjectId) -> Awaited {
-        self.objects_mut().conditions[cond.0 as usize].waiters.push_back((task, mutex));
+        self.objects_mut().conditions[cond.0 as usize].push(task, mutex);
         self.unlock(task, mutex);
         Awaited::Condition(cond)
     }
@@ -188,15 +166,14 @@ pub trait Sharing {
     /// there without a wake-up.
     #[doc(hidden)]
     fn signal(&mut self, task: TaskId, cond: ObjectId) {
-        let waiters = &self.objects().conditions[cond.0 as usize].waiters;
-        let first = best(waiters.len(), |at| self.rt_prio(waiters[at].0));
-        let waiters = &mut self.objects_mut().conditions[cond.0 as usize].waiters;
-        let Some((woken, mutex)) = first.and_then(|at| waiters.remove(at)) else { return };
+        let first = self.objects().conditions[cond.0 as usize].first(|waiter| self.rt_prio(waiter));
+        let condition = &mut self.objects_mut().conditions[cond.0 as usize];
+        let Some((woken, mutex)) = first.and_then(|at| condition.remove(at)) else { return };
         let of = &mut self.objects_mut().mutexes[mutex.0 as usize];
-        if of.elsewhere {
+        if of.is_elsewhere() {
             self.wake(task, woken);
         } else if of.barges() {
-            of.on_the_way += 1;
+            of.expect_try();
             self.wake_to_try(task, woken, mutex);
         } else if self.lock(woken, mutex).is_none() {
             self.wake(task, woken);
@@ -205,24 +182,16 @@ pub trait Sharing {
 
     #[doc(hidden)]
     fn post(&mut self, task: TaskId, id: ObjectId) {
-        let waiters = &self.objects().semaphores[id.0 as usize].waiters;
-        let first = waiters.best(|waiter| self.rt_prio(waiter));
-        let semaphore = &mut self.objects_mut().semaphores[id.0 as usize];
-        match first.and_then(|at| semaphore.waiters.remove(at)) {
-            Some(woken) => self.wake(task, woken),
-            None => semaphore.value += 1,
+        let first = self.objects().semaphores[id.0 as usize].first(|waiter| self.rt_prio(waiter));
+        if let Some(woken) = self.objects_mut().semaphores[id.0 as usize].post(first) {
+            self.wake(task, woken);
         }
     }
 
     #[doc(hidden)]
     fn lower(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
-        let semaphore = &mut self.objects_mut().semaphores[id.0 as usize];
-        if semaphore.value > 0 {
-            semaphore.value -= 1;
-            return None;
-        }
-        semaphore.waiters.push(task);
-        Some(Awaited::Semaphore(id))
+        let lowered = self.objects_mut().semaphores[id.0 as usize].lower(task);
+        (!lowered).then_some(Awaited::Semaphore(id))
     }
 
     /// Wakes the tasks with complete requests at a pipe. `task` waits unless its own request is among them.
