@@ -84,12 +84,6 @@ pub fn uses(tree: &Tree, name: &str) -> Vec<Use> {
     sources.iter().flat_map(|source| crate_.uses_of(source)).collect()
 }
 
-/// The paths of the crate's files that are compiled without tests.
-#[must_use]
-pub fn compiled(tree: &Tree, name: &str) -> BTreeSet<String> {
-    sources(tree, name).into_iter().map(|source| source.path).collect()
-}
-
 /// The paths that a file imports or names, outside its tests.
 #[must_use]
 pub fn paths(file: &File) -> Vec<Named> {
@@ -100,19 +94,40 @@ pub fn paths(file: &File) -> Vec<Named> {
     all
 }
 
+/// The files that are compiled without tests. A program beside its library uses the library from outside.
 fn sources(tree: &Tree, name: &str) -> Vec<Source> {
+    let mut sources = all(tree, name);
+    if sources.iter().any(|source| source.path.ends_with("/src/lib.rs")) {
+        sources.retain(|source| !source.path.ends_with("/src/main.rs"));
+    }
+    let tests = tests(&sources);
+    sources.retain(|source| !is_below(source, &tests));
+    sources
+}
+
+/// The paths of the crate's files that are compiled only for tests.
+#[must_use]
+pub fn test_files(tree: &Tree, name: &str) -> Vec<String> {
+    let sources = all(tree, name);
+    let tests = tests(&sources);
+    let files = sources.into_iter().filter(|source| is_below(source, &tests));
+    files.map(|source| source.path).collect()
+}
+
+fn tests(sources: &[Source]) -> Vec<Module> {
+    sources.iter().flat_map(|source| source.tests.clone()).collect()
+}
+
+fn is_below(source: &Source, modules: &[Module]) -> bool {
+    modules.iter().any(|module| source.module.starts_with(module))
+}
+
+fn all(tree: &Tree, name: &str) -> Vec<Source> {
     let source = |file: &File| {
         let (_, path) = crate_of(file).filter(|(of, _)| *of == name)?;
         Some(Source::read(file, module(path.strip_prefix("src/")?)?))
     };
-    let mut sources: Vec<_> = tree.with_extension("rs").filter_map(source).collect();
-    // A program beside its library uses the library from outside.
-    if sources.iter().any(|source| source.path.ends_with("/src/lib.rs")) {
-        sources.retain(|source| !source.path.ends_with("/src/main.rs"));
-    }
-    let tests: Vec<Module> = sources.iter().flat_map(|source| source.tests.clone()).collect();
-    sources.retain(|source| !tests.iter().any(|test| source.module.starts_with(test)));
-    sources
+    tree.with_extension("rs").filter_map(source).collect()
 }
 
 /// The module of a file, by its path below `src`; `None` for one of several programs.

@@ -98,17 +98,18 @@ pub fn item(tokens: &[TokenTree]) -> usize {
     end.map_or(tokens.len(), |end| start + end + 1)
 }
 
-/// The lines with code of `text`, whose tokens are given: no blank lines, no comments, no modules of tests.
+/// The lines with code of `text`, whose tokens are given: no blank lines, no comments, and modules of tests only if
+/// they are asked for.
 #[must_use]
-pub fn code_lines(tokens: TokenStream, text: &str) -> BTreeSet<usize> {
+pub fn code_lines(tokens: TokenStream, text: &str, tests: bool) -> BTreeSet<usize> {
     let mut lines = BTreeSet::new();
-    add_code(tokens, &mut lines);
+    add_code(tokens, tests, &mut lines);
     let blank = text.lines().zip(1..).filter(|(text, _)| text.trim().is_empty());
     let blank: BTreeSet<usize> = blank.map(|(_, line)| line).collect();
     &lines - &blank
 }
 
-fn add_code(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
+fn add_code(tokens: TokenStream, tests: bool, lines: &mut BTreeSet<usize>) {
     let tokens: Vec<_> = tokens.into_iter().collect();
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -122,7 +123,7 @@ fn add_code(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
                 at = after;
                 continue;
             }
-            if is_module && is_for_tests(brackets.stream()) {
+            if !tests && is_module && is_for_tests(brackets.stream()) {
                 at = after + item.len();
                 continue;
             }
@@ -130,7 +131,7 @@ fn add_code(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
         match token {
             TokenTree::Group(group) => {
                 lines.extend([span.start().line, span.end().line]);
-                add_code(group.stream(), lines);
+                add_code(group.stream(), tests, lines);
             }
             _ => lines.extend(span.start().line..=span.end().line),
         }
