@@ -1,8 +1,8 @@
 //! The arrows between the crates.
 //!
 //! `engine <- smp <- {sim, runtime}`. `workload` and `report` know at most the engine. `sim` and `runtime` never know
-//! each other. `macros` writes code for users of `runtime`, and knows no crate. `outcome` has the outcome of a run on any
-//! host. `hosts` plays scenarios on the runtime, `labs` runs experiments on `sim` and `hosts`, `sweep` runs many
+//! each other. `macros` writes code for users of `runtime`, and knows no crate. `outcome` has the outcome of a run on
+//! any host. `hosts` plays scenarios on the runtime, `labs` runs experiments on `sim` and `hosts`, `sweep` runs many
 //! simulations and knows no runtime. The programs are on top, and no crate depends on a program. A crate that the table
 //! does not name fails: its place is decided before its code is written.
 //!
@@ -25,7 +25,8 @@ struct Place {
 }
 
 /// The fault of a crate that the table does not name.
-const NO_PLACE: &str = "no place in the table of xtask/src/tidy/arrows.rs: decide what it may know before it knows too much";
+const NO_PLACE: &str = "no place in the table of xtask/src/tidy/arrows.rs: \
+                        decide what it may know before it knows too much";
 
 /// The layer of crates that no crate depends on.
 const PROGRAM: u8 = 5;

@@ -122,7 +122,8 @@ pub fn files_open_with_a_short_header(tree: &Tree) -> Vec<Violation> {
     each(tree.with_extension("rs").filter(is_source), |file| {
         let lines = file.text.lines().take_while(|line| line.starts_with("//!")).count();
         let reason = format!(
-            "{lines} lines of `//!`: a file opens with what it is, and why. More than {HEADER_LINES} belong in docs/design/"
+            "{lines} lines of `//!`: a file opens with what it is, and why. More than {HEADER_LINES} \
+             belong in docs/design/"
         );
         (!(1..=HEADER_LINES).contains(&lines)).then_some((lines.max(1), reason))
     })

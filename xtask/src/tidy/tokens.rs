@@ -1,4 +1,5 @@
-//! The tokens of Rust text. Comments and texts in quotes are no code, and the compiler's own lexer knows where they end.
+//! The tokens of Rust text. Comments and texts in quotes are no code, and the compiler's own lexer knows where they
+//! end.
 //!
 //! Tokens are enough for the rules: a macro's arguments have no other form in a syntax tree either.
 

@@ -2,7 +2,8 @@
 //!
 //! Each file of `promises` is compiled twice, with `rt` as either runtime. A test that fails on tokio is not a
 //! guarantee. A test that fails only on this runtime is a difference, and belongs in the table of docs/design/api.md.
-//! One file is a program of many parts. So only the two modules `rt` differ between a program on tokio and one on Runyard.
+//! One file is a program of many parts. So only the two modules `rt` differ between a program on tokio and one on
+//! Runyard.
 //!
 //! Times are compared as instants that the runtimes return or that were read before and after. Spans are not compared,
 //! because a busy machine lengthens them.
