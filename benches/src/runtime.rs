@@ -2,8 +2,8 @@
 //! allocator enters twice for each value.
 //!
 //! There is one worker, and no preemption: under callgrind a tick would come some fifty times as often as it does. The
-//! runtime's other threads look after it by the clock, so counts differ between runs by some per cent: take the least of
-//! several.
+//! runtime's other threads look after it by the clock, so counts differ between runs by some per cent: take the least
+//! of several.
 
 use crate::{Operation, Runner};
 use runyard::{Runtime, spawn, without_preemption, yield_now};

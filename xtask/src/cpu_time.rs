@@ -3,11 +3,12 @@
 /// The unit of `/proc` (`USER_HZ`), in seconds.
 pub const TICK: f64 = 0.01;
 
-/// The CPU time of a process and of its children that have ended, in seconds. `stat` is the text of its file; another text
-/// has no time.
+/// The CPU time of a process and of its children that have ended, in seconds. `stat` is the text of its file; another
+/// text has no time.
 #[must_use]
 pub fn of(stat: &str) -> f64 {
-    // A name may have blanks and brackets. After it come the state and, from the twelfth word, utime stime cutime cstime.
+    // A name may have blanks and brackets. After it come the state and, from the twelfth word, utime stime cutime
+    // cstime.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let times = after.split_whitespace().skip(11).take(4);
     times.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() * TICK

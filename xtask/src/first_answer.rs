@@ -1,8 +1,8 @@
 //! `cargo xtask first-answer`: the time that a newcomer waits, in a clone of the last commit.
 //!
-//! It measures the README's first command, from the start of the build to the first table of `reproduce`, then the size of
-//! the command, then the build of the wheel. The dependencies are fetched first, so the network takes no part. All of it
-//! runs on two CPUs. Other work on these CPUs makes the times longer, and the CPU times a little.
+//! It measures the README's first command, from the start of the build to the first table of `reproduce`, then the size
+//! of the command, then the build of the wheel. The dependencies are fetched first, so the network takes no part. All
+//! of it runs on two CPUs. Other work on these CPUs makes the times longer, and the CPU times a little.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -22,8 +22,8 @@ const CPUS: &str = "0,1";
 /// The bytes of a megabyte.
 const MEGABYTE: f64 = 1e6;
 
-/// The measured quantities, with the goals of the project. They are round numbers: a reader of the README waits three minutes,
-/// and a program of 15 MB is fetched in seconds.
+/// The measured quantities, with the goals of the project. They are round numbers: a reader of the README waits three
+/// minutes, and a program of 15 MB is fetched in seconds.
 const FIRST_TABLE: Goal = Goal { name: "from the clone to the first table, s", most: Some(180.0) };
 const FIRST_CPU: Goal = Goal { name: "CPU time until then, s", most: Some(300.0) };
 const WHEEL: Goal = Goal { name: "the wheel, s", most: Some(300.0) };

@@ -2,7 +2,8 @@
 //! long searches, all models, the founding experiments on real CPUs, the simulator beside the kernel, counts of
 //! instructions, the tests of the runtime with few resources, and the tests of all other people's libraries.
 //!
-//! Of the checks of `.ci/run` it repeats only those that are longer here. Its times are for a machine without other work.
+//! Of the checks of `.ci/run` it repeats only those that are longer here. Its times are for a machine without other
+//! work.
 
 use clap::Args;
 

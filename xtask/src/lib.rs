@@ -15,6 +15,7 @@ pub mod full;
 pub mod fuzz;
 pub mod instructions;
 mod limits;
+pub mod lines;
 pub mod median;
 pub mod models;
 mod packages;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    book, command, fidelity, figures, first_answer, full, fuzz, instructions, models, python,
-    release, replay, rt_app, same, siege, tidy, traces, workspace,
+    book, command, fidelity, figures, first_answer, full, fuzz, instructions, lines, models,
+    python, release, replay, rt_app, same, siege, tidy, traces, workspace,
 };
 
 #[derive(Parser)]
@@ -37,6 +37,8 @@ enum Command {
     Figures(figures::Options),
     /// Measure the way of a newcomer: from a clone to the first table, and to the wheel
     FirstAnswer(first_answer::Options),
+    /// Count the lines of code: product, tooling, and the rest
+    Lines(lines::Options),
     /// Hold the tree to its own rules, as tests
     Tidy(tidy::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Fidelity(options) => fidelity::run(&options),
         Command::Figures(options) => figures::run(&options),
         Command::FirstAnswer(options) => first_answer::run(&options),
+        Command::Lines(options) => lines::run(&options),
         Command::Tidy(options) => tidy::run(&options),
         Command::Traces(options) => traces::run(&options),
         Command::Python(options) => python::run(&options),

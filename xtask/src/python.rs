@@ -74,8 +74,8 @@ pub fn builder(source: &Path, folder: &Path) -> Outcome<PathBuf> {
     environment(&folder.join("maturin"), &[maturin])
 }
 
-/// Builds the wheel of the checkout `source` in `folder` as it is released, with files of the time `epoch`, and returns its
-/// path.
+/// Builds the wheel of the checkout `source` in `folder` as it is released, with files of the time `epoch`, and returns
+/// its path.
 pub fn wheel_of(builder: &Path, source: &Path, folder: &Path, epoch: &str) -> Outcome<PathBuf> {
     let mut build = wheels_by(builder, source, DIST);
     build.env("SOURCE_DATE_EPOCH", epoch);

@@ -1,9 +1,9 @@
 //! `cargo xtask rt-app`: runs rt-app's tutorials by rt-app itself and by every host, on this machine.
 //!
-//! Each writes rt-app's log. The medians of its columns are shown side by side, as in the table of `docs/figures/fidelity.md`.
-//! Two measurements come first. One is the time of rt-app's loops, of which a `run` consists; rt-app itself rounds it
-//! to whole nanoseconds. The other is the cost of timers and idle CPUs for the simulated machine, as in the comparison
-//! with the kernel.
+//! Each writes rt-app's log. The medians of its columns are shown side by side, as in the table of
+//! `docs/figures/fidelity.md`. Two measurements come first. One is the time of rt-app's loops, of which a `run`
+//! consists; rt-app itself rounds it to whole nanoseconds. The other is the cost of timers and idle CPUs for the
+//! simulated machine, as in the comparison with the kernel.
 
 use std::fmt::Write as _;
 use std::fs;

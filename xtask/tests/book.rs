@@ -1,7 +1,7 @@
 //! The pages of `docs` as a book, in `target/book`.
 //!
-//! The book is built by the library under `mdbook`, at the version of the lock file. `mdbook build docs` makes the same pages;
-//! only links from a page to a file outside `docs` differ. Those lead to the file in the checkout here.
+//! The book is built by the library under `mdbook`, at the version of the lock file. `mdbook build docs` makes the same
+//! pages; only links from a page to a file outside `docs` differ. Those lead to the file in the checkout here.
 
 use std::collections::BTreeMap;
 use std::fs;

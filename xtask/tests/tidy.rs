@@ -1,132 +1,160 @@
-//! Holds the tree to the rules of `xtask::tidy`, one test a rule.
+//! Holds the tree to the rules of `xtask::tidy`, and each rule to small trees that break it.
 
-use xtask::figures::pages;
-use xtask::tidy::tree::Tree;
-use xtask::tidy::{
-    Rule, Violation, arrows, circles, documents, packages, rooms, source, voice, words,
-};
+use cargo_metadata::semver::VersionReq;
+use cargo_metadata::{DependencyKind, Metadata, Package};
+
+use xtask::tidy::circles::no_files_use_each_other_in_a_circle;
+use xtask::tidy::tree::{Tree, walked};
+use xtask::tidy::{RULES, Rule, Violation, arrows, packages, places, source};
 use xtask::workspace::{metadata, root};
 
-/// Fails with a line for each violation.
+/// Small trees, each with the places where it breaks a rule. `@rule` starts one, `@file` a file in it; `@finds` ends it
+/// with the places.
+const BROKEN: &str = include_str!("broken.txt");
+
 fn none_of(violations: &[Violation]) {
     let lines: Vec<_> = violations.iter().map(ToString::to_string).collect();
     assert!(lines.is_empty(), "violations: {}\n{}", lines.len(), lines.join("\n"));
 }
 
-fn hold(rule: Rule) {
+#[test]
+fn the_tree_keeps_every_rule() {
     let tree = Tree::read(root()).expect("the tree can be read");
     assert!(tree.file("Cargo.toml").is_some(), "this is not the root of the workspace");
-    none_of(&rule(&tree));
+    let broken = |(name, rule): &(&str, Rule)| {
+        let lines: Vec<_> = rule(&tree).iter().map(|found| format!("  {found}")).collect();
+        (!lines.is_empty()).then(|| format!("{name}:\n{}", lines.join("\n")))
+    };
+    let broken: Vec<_> = RULES.iter().filter_map(broken).collect();
+    assert!(broken.is_empty(), "broken rules: {}\n{}", broken.len(), broken.join("\n"));
+}
+
+#[test]
+fn every_rule_finds_what_breaks_it() {
+    let mut seen = Vec::new();
+    let broken = BROKEN
+        .replace("{machine path}", source::MACHINE_PATHS[0])
+        .replace("{600 lines}\n", &"// why\n\nconst A: u8 = 1;\n".repeat(600));
+    for example in broken.split("@rule ").skip(1) {
+        let (tree, found) = example.split_once("@finds").expect("an example says what is found");
+        let (name, tree) = tree.split_once('\n').expect("an example has lines");
+        let files: Vec<_> = tree
+            .split("@file ")
+            .skip(1)
+            .map(|file| file.split_once('\n').expect("a file has a path and a text"))
+            .collect();
+        let (_, rule) = RULES.iter().find(|(known, _)| *known == name).expect(name);
+        // The words after an empty line are about the next example.
+        let found = found.split("\n\n").next().unwrap_or_default();
+        let expected: Vec<_> = found.split_whitespace().collect();
+        assert_eq!(places(*rule, &files), expected, "{example}");
+        seen.extend((!expected.is_empty()).then(|| name.to_owned()));
+    }
+    let unseen: Vec<_> =
+        RULES.iter().filter(|(name, _)| !seen.iter().any(|seen| seen == name)).collect();
+    assert!(unseen.is_empty(), "rules that no example breaks: {unseen:?}");
 }
 
 #[test]
 fn dependencies_follow_the_arrows() {
-    let metadata = metadata().expect("cargo knows the workspace");
-    none_of(&arrows::dependencies_follow_the_arrows(&arrows::packages(&metadata, root())));
+    none_of(&arrows::dependencies_follow_the_arrows(&workspace()));
+}
+
+fn workspace() -> Metadata {
+    metadata().expect("cargo knows the workspace")
+}
+
+/// The number of faults if the package in the folder `from` depends on that in `to` and on no other.
+fn faults(from: &str, to: &str, dev: bool) -> usize {
+    let mut metadata = workspace();
+    let from = metadata.workspace_root.join(from).join("Cargo.toml");
+    let to = metadata.workspace_root.join(to);
+    let mut package = metadata.packages.swap_remove(0);
+    let mut arrow = package.dependencies[0].clone();
+    arrow.path = Some(to);
+    arrow.kind = if dev { DependencyKind::Development } else { DependencyKind::Normal };
+    (package.manifest_path, package.dependencies) = (from, vec![arrow]);
+    metadata.packages = vec![package];
+    arrows::dependencies_follow_the_arrows(&metadata).len()
+}
+
+#[test]
+fn an_arrow_goes_down_only() {
+    for (from, to, dev, is_allowed) in [
+        ("crates/smp", "crates/engine", false, true),
+        ("crates/engine", "crates/smp", false, false),
+        ("crates/report", "crates/workload", false, false),
+        ("crates/runtime", "crates/workload", false, false),
+        ("crates/labs", "crates/hosts", false, true),
+        ("crates/hosts", "crates/labs", false, false),
+        ("crates/hosts", "crates/sim", false, false),
+        // What only simulates is built without the runtime.
+        ("crates/outcome", "crates/hosts", false, false),
+        ("crates/sweep", "crates/runtime", false, false),
+        ("python", "crates/runtime", false, false),
+        ("python", "crates/hosts", false, false),
+        // The hosts never know each other.
+        ("crates/sim", "crates/runtime", false, false),
+        ("crates/sim", "crates/runtime", true, false),
+        ("crates/runtime", "crates/sim", true, false),
+        // Tests may use their own layer and those below.
+        ("crates/report", "crates/workload", true, true),
+        ("crates/runtime", "crates/workload", true, true),
+        ("crates/engine", "crates/smp", true, false),
+        ("crates/workload", "crates/sim", true, false),
+        // Nobody depends on a program.
+        ("crates/sim", "crates/cli", true, false),
+        ("xtask", "crates/cli", false, false),
+        ("benches", "libraries", true, false),
+    ] {
+        let found = faults(from, to, dev);
+        assert_eq!(found, usize::from(!is_allowed), "{from} -> {to}, for tests: {dev}");
+    }
+    assert_eq!(faults("crates/new", "crates/engine", false), 1, "a crate without a place");
 }
 
 #[test]
 fn published_packages_are_complete() {
-    let metadata = metadata().expect("cargo knows the workspace");
-    none_of(&packages::published_packages_are_complete(&metadata, root()));
+    none_of(&packages::published_packages_are_complete(&workspace()));
 }
 
 #[test]
-fn no_files_use_each_other_in_a_circle() {
-    hold(circles::no_files_use_each_other_in_a_circle);
+fn a_published_package_that_lacks_something_is_found() {
+    let faults = |spoil: &dyn Fn(&mut Package), name: &str| {
+        let mut metadata = workspace();
+        metadata.packages.retain(|package| package.name.as_str() == name);
+        spoil(&mut metadata.packages[0]);
+        packages::published_packages_are_complete(&metadata).len()
+    };
+    assert_eq!(faults(&|_| {}, "runyard-smp"), 0);
+    assert_eq!(faults(&|package| package.description = None, "runyard-smp"), 1);
+    assert_eq!(faults(&|package| package.keywords.clear(), "runyard-smp"), 1);
+    assert_eq!(faults(&|package| package.dependencies[0].req = VersionReq::STAR, "runyard-smp"), 1);
+    // A private package may lack everything, among it the files beside the manifest.
+    assert_eq!(faults(&|_| {}, "xtask"), 0);
+    assert!(faults(&|package| package.publish = None, "xtask") > 3);
 }
 
 #[test]
-fn rooms_use_only_rooms_below_them() {
-    hold(rooms::rooms_use_only_rooms_below_them);
+fn an_archive_is_read_as_a_checkout_is() {
+    let walked = walked(root()).expect("the folders can be read");
+    assert!(walked.contains(&"xtask/src/tidy/tree.rs".to_owned()));
+    assert!(!walked.iter().any(|path| path.starts_with("target/")));
+    let tree = Tree::read(root()).expect("the tree can be read");
+    let missing = tree.files().iter().find(|file| !walked.contains(&file.path));
+    assert_eq!(missing.map(|file| &file.path), None);
 }
 
 #[test]
-fn unsafe_lives_in_one_folder() {
-    hold(source::unsafe_lives_in_one_folder);
-}
-
-#[test]
-fn every_package_is_under_the_lints() {
-    hold(source::every_package_is_under_the_lints);
-}
-
-#[test]
-fn no_shortcuts() {
-    hold(source::no_shortcuts);
-}
-
-#[test]
-fn files_have_at_most_600_lines_of_code() {
-    hold(source::files_have_at_most_600_lines_of_code);
-}
-
-#[test]
-fn files_open_with_a_short_header() {
-    hold(source::files_open_with_a_short_header);
-}
-
-#[test]
-fn one_file_names_the_sync_primitives() {
-    hold(source::one_file_names_the_sync_primitives);
-}
-
-#[test]
-fn no_path_of_one_machine() {
-    hold(words::no_path_of_one_machine);
-}
-
-#[test]
-fn no_promises_in_code() {
-    hold(words::no_promises_in_code);
-}
-
-#[test]
-fn links_point_somewhere() {
-    hold(documents::links_point_somewhere);
-}
-
-#[test]
-fn the_readme_shows_the_first_commands() {
-    hold(documents::the_readme_shows_the_first_commands);
-}
-
-#[test]
-fn design_pages_have_their_sections() {
-    hold(documents::design_pages_have_their_sections);
-}
-
-#[test]
-fn every_page_is_in_the_book() {
-    hold(documents::every_page_is_in_the_book);
-}
-
-#[test]
-fn the_code_map_is_the_tree() {
-    hold(documents::the_code_map_is_the_tree);
-}
-
-#[test]
-fn every_feature_is_documented() {
-    hold(documents::every_feature_is_documented);
-}
-
-#[test]
-fn the_changelog_has_an_unreleased_section() {
-    hold(documents::the_changelog_has_an_unreleased_section);
-}
-
-#[test]
-fn tables_are_made_from_their_figures() {
-    hold(pages::tables_are_made_from_their_figures);
-}
-
-#[test]
-fn every_clause_names_its_subject() {
-    hold(voice::every_clause_names_its_subject);
-}
-
-#[test]
-fn thousands_have_commas() {
-    hold(voice::thousands_have_commas);
+fn a_circle_is_shown_with_its_shortest_way_around() {
+    let one = "use crate::two::Two;\nuse crate::three::Three;";
+    let files = [
+        ("crates/a/src/one.rs", one),
+        ("crates/a/src/three.rs", "use crate::two::Two;"),
+        ("crates/a/src/two.rs", "use crate::one::One;"),
+    ];
+    let found = no_files_use_each_other_in_a_circle(&Tree::of(&files));
+    let expected = "crates/a/src/one.rs:1: 3 in a circle (one.rs, three.rs, two.rs); the shortest: \
+                    crates/a/src/one.rs:1 uses `Two` of two.rs; crates/a/src/two.rs:1 uses `One` of one.rs";
+    assert_eq!(found[0].to_string(), expected);
 }

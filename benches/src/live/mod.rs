@@ -1,6 +1,6 @@
 //! Measures the live runtime and its peers in one run and in turns, so that compared figures always come from the same
-//! run. `cargo run --profile dist -p runyard-benches --bin live` prints the tables. `docs/figures/performance.md` has the
-//! figures.
+//! run. `cargo run --profile dist -p runyard-benches --bin live` prints the tables. `docs/figures/performance.md` has
+//! the figures.
 
 mod accuracy;
 mod crowded;

@@ -1,6 +1,6 @@
 //! The latency of requests that arrive at random in an open loop: p99.9 slowdown against load, on two CPUs. `cargo run
-//! --profile dist -p runyard-benches --bin open_loop` prints the tables. `docs/figures/performance.md` has the figures and
-//! the method.
+//! --profile dist -p runyard-benches --bin open_loop` prints the tables. `docs/figures/performance.md` has the figures
+//! and the method.
 //!
 //! A point is a mix of requests, a side that answers them, and a load: the part of both CPUs that the requests' service
 //! times ask for. The sides of a load take turns and answer the same requests. A request computes in one piece, like

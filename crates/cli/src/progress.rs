@@ -131,7 +131,8 @@ pub(crate) fn of(what: &'static str) -> Shown {
     Shown::new(move || bar(None, "{spinner} {msg}, {elapsed}").with_message(what))
 }
 
-/// Shows the present work of an experiment and the time left: a line that changes on a terminal, otherwise line after line.
+/// Shows the present work of an experiment and the time left: a line that changes on a terminal, otherwise line after
+/// line.
 pub(crate) fn of_experiment(title: String, progress: Progress) -> Shown {
     let terminal = stderr().is_terminal();
     let (over, is_over) = mpsc::channel::<()>();

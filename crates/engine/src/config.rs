@@ -179,9 +179,9 @@ impl Config {
         Ok(())
     }
 
-    /// Returns how much of the virtual time that it slept a waking task of this policy is credited
-    /// (`place_entity` of 6.1): half of the latency with `GENTLE_FAIR_SLEEPERS`, and less for
-    /// SCHED_IDLE.
+    /// Returns the credit of a task of this policy for its sleep: at its wake-up it is placed at most
+    /// so much virtual time behind the clock (`place_entity` of 6.1). That is the latency, half of it
+    /// with `GENTLE_FAIR_SLEEPERS`, and less for SCHED_IDLE.
     #[must_use]
     pub(crate) fn sleeper_credit(&self, policy: Option<Policy>) -> u64 {
         let credit = match policy {

@@ -121,13 +121,6 @@ impl CpuSet {
         })
     }
 
-    /// Returns the CPUs that are in both sets.
-    #[must_use]
-    pub fn intersection(&self, other: &CpuSet) -> CpuSet {
-        let both = |at| (at, self.word(at) & other.word(at));
-        CpuSet::from_words((0..self.words().min(other.words())).map(both))
-    }
-
     /// Returns the set with these words, each with its index, in any order; absent ones are empty.
     fn from_words(words: impl Iterator<Item = (usize, u64)>) -> CpuSet {
         let (mut first, mut more) = (0, Vec::new());
@@ -197,11 +190,7 @@ mod tests {
 
     #[test]
     fn equal_sets_are_equal_however_they_were_made() {
-        let far: CpuSet = [CpuId(1), CpuId(200)].into_iter().collect();
-        assert_eq!(far.intersection(&CpuSet::first(100)), CpuSet::only(CpuId(1)));
-        assert!(far.intersection(&CpuSet::only(CpuId(2))).is_empty());
         let cpus = |cpus: &[u16]| cpus.iter().copied().map(CpuId).collect::<CpuSet>();
-        assert_eq!(cpus(&[130, 64]).intersection(&cpus(&[64, 128])), CpuSet::only(CpuId(64)));
         assert_eq!(cpus(&[70, 3, 70]).iter().collect::<Vec<_>>(), [CpuId(3), CpuId(70)]);
         assert_eq!(cpus(&[70, 3]).len(), 2);
     }

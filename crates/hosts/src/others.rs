@@ -1,13 +1,13 @@
-//! The use of this process's CPUs by others: other processes, the kernel's own threads, and other guests of the machine's
-//! host.
+//! The use of this process's CPUs by others: other processes, the kernel's own threads, and other guests of the
+//! machine's host.
 //!
 //! The kernel counts the time for which each CPU was idle (`/proc/stat`), and the CPU time of this process. Others had
 //! the rest. Stolen time is a part of it. Only the CPUs that this process may use count: use of the other CPUs takes
 //! nothing from it. The CPU time of child processes counts as that of others.
 //!
 //! Idle time is taken and not busy time, since most kernels only sample the running thread, at each tick. A thread that
-//! runs for some hundred microseconds whenever this process changes threads is rarely seen then. The unit of the file is 10 ms a
-//! CPU, so spans of half a second and more are measured to some 2 % of the CPUs.
+//! runs for some hundred microseconds whenever this process changes threads is rarely seen then. The unit of the file
+//! is 10 ms a CPU, so spans of half a second and more are measured to some 2 % of the CPUs.
 
 use crate::clock::process_cpu_time;
 use crate::machine::{Stat, cpus};

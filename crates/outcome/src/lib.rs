@@ -1,7 +1,7 @@
 //! The outcome of a run of a scenario: a failure, or the facts for its report.
 //!
-//! A run that does not take place gives a [`Failure`]. A report has parts that come from the scenario itself, whatever host
-//! played it ([`scenario`]). Messages during a run are on standard error ([`stderr`]).
+//! A run that does not take place gives a [`Failure`]. A report has parts that come from the scenario itself, whatever
+//! host played it ([`scenario`]). Messages during a run are on standard error ([`stderr`]).
 //!
 //! ```
 //! use runyard_outcome::scenario::explained;

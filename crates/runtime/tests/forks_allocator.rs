@@ -1,5 +1,5 @@
-//! Children of tasks, with the runtime's allocator: a child calls it too, and at the end of its sections a worker acts on
-//! requests.
+//! Children of tasks, with the runtime's allocator: a child calls it too, and at the end of its sections a worker acts
+//! on requests.
 
 #[path = "trust/child.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]

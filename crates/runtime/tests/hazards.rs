@@ -1,5 +1,6 @@
 //! One test for each hazard of stopping threads, with the numbers of the list in the design page on preemption. The
-//! whole binary allocates through the runtime's allocator, which panics if the signal handler ever allocates (H1, H2).
+//! whole binary allocates through the runtime's allocator, which panics if the signal handler ever allocates.
+//! `docs/design/preemption.md` lists the hazards.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;

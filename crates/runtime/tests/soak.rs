@@ -5,7 +5,7 @@
 //! `RUNYARD_SOAK_SECONDS` is the duration, by default 3. `RUNYARD_SOAK_SEED` repeats the random choices of a run, but
 //! not the machine's timing.
 //!
-//! The binary has the system's allocator, so threads are stopped inside it (H4).
+//! The binary has the system's allocator, so threads are stopped inside it.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;

@@ -98,11 +98,6 @@ impl<W: Controlled> Machine<W> {
         self.with_timers(cpu, |rq| rq.timers().reserve_in(window, room));
     }
 
-    /// Changes the window of a timer of `cpu`. Returns `false` if the timer has already expired or was cancelled.
-    pub fn rearm(&self, cpu: CpuId, timer: TimerId, window: Window) -> bool {
-        self.with_timers(cpu, |rq| rq.timers().change(timer, window))
-    }
-
     /// Cancels a timer of `cpu`; the caller may run on any CPU. Returns `false` if the timer has already expired or was
     /// cancelled.
     pub fn cancel(&self, cpu: CpuId, timer: TimerId) -> bool {

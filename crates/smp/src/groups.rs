@@ -4,10 +4,10 @@
 //! The table has a fixed capacity. A group's place becomes free when the group is removed. Its host removes a group
 //! when no task is in it, and then no run queue has a queue of the group.
 //!
-//! The pools of a group share a lock. It is taken with a run-queue lock held or without, and no lock is taken under it. Rejected: a pool
-//! in one atomic word. Draws are rare: one each time that a CPU starts to run a group, and one at the end of a grant.
-//! An atomic word would save little compared with the cost of a switch. The lock also makes it simple to order the
-//! accounts of a limit, the CPUs that wait for budget, and changes of the limit.
+//! The pools of a group share a lock. It is taken with a run-queue lock held or without, and no lock is taken under it.
+//! Rejected: a pool in one atomic word. Draws are rare: one each time that a CPU starts to run a group, and one at the
+//! end of a grant. An atomic word would save little compared with the cost of a switch. The lock also makes it simple
+//! to order the accounts of a limit, the CPUs that wait for budget, and changes of the limit.
 //!
 //! Legend of access: (s) written while the group is added or its limit changes, which one thread at a time does under
 //! `free`, and read by all threads.

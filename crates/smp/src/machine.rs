@@ -20,8 +20,8 @@
 //! Effects on other CPUs go to the host through [`Effects`], in order.
 //!
 //! This file has the locks, and the publication under them. The operations are in files above it, each with methods of
-//! [`Machine`]: `schedule`, `beside`, `expire`, `select`, `carry`, `change`, `react`, `rt`, `balance`, `relieve`,
-//! `limits`, `hotplug`, `check`.
+//! [`Machine`]: `schedule`, `beside`, `batch`, `expire`, `select`, `carry`, `change`, `react`, `rt`, `balance`,
+//! `relieve`, `limits`, `hotplug`, `usage`, `watch`, `check`.
 //!
 //! Legend of access: `(l)` under the lock.
 
@@ -87,6 +87,7 @@ pub(crate) struct Locked<W> {
 }
 
 /// The consequence of a change of a run queue for its CPU and for other CPUs.
+#[must_use = "`Machine::react` acts on it; without that a CPU is not asked to switch, push or pull"]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delta {
     pub(crate) resched: Resched,
@@ -168,7 +169,8 @@ impl<W: Controlled> Machine<W> {
         for cpu in machine.config.topology.iter() {
             machine.hints.online.set(cpu, true);
             let mut locked = lock(&machine.cpus[cpu.index()].queue);
-            machine.publish(cpu, &mut locked);
+            // A new machine has no task, so no step follows.
+            let _ = machine.publish(cpu, &mut locked);
             machine.hints.publish_times(cpu, &locked.rq);
         }
         Ok(machine)

@@ -1,4 +1,4 @@
-//! The choice of a CPU for tasks that wake or start. It is a pure choice over hints; refusals and balancing correct it.
+//! The choice of a CPU for tasks that wake or start.
 //!
 //! A fair task that wakes goes to its last CPU or to its waker's CPU (`wake_affine`), or to a *free* CPU near that
 //! (`select_idle_sibling`). A new fair task goes to the node with the most free CPUs (`find_idlest_group`). An idle CPU

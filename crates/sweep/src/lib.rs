@@ -6,9 +6,9 @@
 //!                                 parts -> Gathered: tables, page   (by one writer, in the plan's order)
 //! ```
 //!
-//! Three steps make a sweep: [`Plan`] lists the runs, [`Runner`] does one, [`Gathered`] makes the tables. They exchange only
-//! values, so the runs may take place on other machines. [`sweep`] keeps all results in memory. [`Folder`] keeps them
-//! in a folder, and continues there after it was killed.
+//! Three steps make a sweep: [`Plan`] lists the runs, [`Runner`] does one, [`Gathered`] makes the tables. They exchange
+//! only values, so the runs may take place on other machines. [`sweep`] keeps all results in memory. [`Folder`] keeps
+//! them in a folder, and continues there after it was killed.
 //!
 //! [`compare`] runs two scenarios with the same seeds and separates changes from noise. [`explain`] runs a scenario
 //! until it can tell why a task was late.

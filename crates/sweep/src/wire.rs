@@ -1,5 +1,5 @@
-//! The results of runs as bytes that travel between processes, without loss: the lines of a part of the sweep's folder, each
-//! with the number of its run, compressed.
+//! The results of runs as bytes that travel between processes, without loss: the lines of a part of the sweep's folder,
+//! each with the number of its run, compressed.
 
 use crate::run::Ran;
 use flate2::Compression;

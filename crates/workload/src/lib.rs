@@ -34,8 +34,8 @@
 //! [`import`](mod@import) turns recordings of real machines into scenarios.
 //!
 //! Start at [`scenario`], the types that hosts run. `json` reads the text, and `lower` checks each section and builds
-//! the scenario. `docs/reference/language.md` describes the whole language, and the decisions where rt-app leaves the meaning
-//! open.
+//! the scenario. `docs/reference/language.md` describes the whole language, and the decisions where rt-app leaves the
+//! meaning open.
 
 pub mod cursor;
 mod diagnostic;

@@ -1,5 +1,5 @@
-//! The tables of `docs/figures/fidelity.md`: the CPU time and the latencies in each scenario of `scenarios/fidelity`, the
-//! assertions of the kernel's own selftests about them, and the effects of task groups' limits.
+//! The tables of `docs/figures/fidelity.md`: the CPU time and the latencies in each scenario of `scenarios/fidelity`,
+//! the assertions of the kernel's own selftests about them, and the effects of task groups' limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;

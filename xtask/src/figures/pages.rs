@@ -73,7 +73,7 @@ impl Pages {
                     format!("shown more than once: {}. Link to one of them", places.join(", "))
                 }
             };
-            pages.mistakes.push(Violation::new(file, 1, reason));
+            pages.mistakes.push(Violation::new(&file.path, 1, reason));
         }
         pages
     }
@@ -90,7 +90,7 @@ impl Pages {
                     Some(figure)
                 }
                 Err(error) => {
-                    self.mistakes.push(Violation::new(file, 1, error.to_string()));
+                    self.mistakes.push(Violation::new(&file.path, 1, error.to_string()));
                     None
                 }
             };
@@ -104,7 +104,7 @@ impl Pages {
             Ok(pieces) => pieces,
             Err(line) => {
                 let reason = format!("a block without its line `{CLOSING}`");
-                return self.mistakes.push(Violation::new(page, line, reason));
+                return self.mistakes.push(Violation::new(&page.path, line, reason));
             }
         };
         let mut made = String::new();
@@ -119,7 +119,7 @@ impl Pages {
                 Some((_, None)) => made.push_str(text),
                 None => {
                     let reason = format!("there is no {FOLDER}{name}.json");
-                    self.mistakes.push(Violation::new(page, line, reason));
+                    self.mistakes.push(Violation::new(&page.path, line, reason));
                     made.push_str(text);
                 }
             }

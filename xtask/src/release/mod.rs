@@ -1,8 +1,8 @@
 //! `cargo xtask release`: everything of a release but the upload.
 //!
 //! The release is made in a clone of the last commit, so a step that fails leaves the checkout as it was. The clone's
-//! versions and change log are raised first; packages, wheel and binaries are made of that. After the last step the edited
-//! files replace those of the checkout, and are left for a person to look at and to commit.
+//! versions and change log are raised first; packages, wheel and binaries are made of that. After the last step the
+//! edited files replace those of the checkout, and are left for a person to look at and to commit.
 
 mod binary;
 mod edit;

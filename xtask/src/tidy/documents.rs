@@ -2,7 +2,7 @@
 
 use super::markdown::{self, Kind, Piece};
 use super::tree::{File, Tree};
-use super::{Violation, has_word};
+use super::{Violation, each, has_word};
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
@@ -27,17 +27,10 @@ const SECTIONS: &[&str] = &["Problem", "Rejected", "Chosen", "Invariants", "Meas
 /// A relative link points to a file of the tree and, with an anchor, to one of its headings.
 #[must_use]
 pub fn links_point_somewhere(tree: &Tree) -> Vec<Violation> {
-    tree.with_extension("md").flat_map(|file| dead_links(tree, file)).collect()
-}
-
-fn dead_links(tree: &Tree, file: &File) -> Vec<Violation> {
-    let pieces = markdown::pieces(&file.text);
-    let links = pieces.iter().filter(|piece| piece.kind == Kind::Link);
-    let dead = |link: &Piece| {
-        let reason = dead_link(tree, file, &link.text)?;
-        Some(Violation::new(file, link.line, reason))
-    };
-    links.filter_map(dead).collect()
+    each(tree.with_extension("md"), |file| {
+        let links = pieces(file, Kind::Link).into_iter();
+        links.filter_map(|link| Some((link.line, dead_link(tree, file, &link.text)?)))
+    })
 }
 
 fn dead_link(tree: &Tree, from: &File, link: &str) -> Option<String> {
@@ -62,17 +55,12 @@ fn resolve(from: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(from.to_owned());
     }
-    if link.starts_with('/') {
-        return None;
-    }
     let mut parts: Vec<_> = from.split('/').collect();
-    parts.pop();
-    for part in link.split('/').filter(|part| !part.is_empty()) {
+    parts.pop().filter(|_| !link.starts_with('/'))?;
+    for part in link.split('/') {
         match part {
-            "." => {}
-            ".." => {
-                parts.pop()?;
-            }
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
             _ => parts.push(part),
         }
     }
@@ -82,92 +70,65 @@ fn resolve(from: &str, link: &str) -> Option<String> {
 /// The README shows the two commands from which everything else is found.
 #[must_use]
 pub fn the_readme_shows_the_first_commands(tree: &Tree) -> Vec<Violation> {
-    let readme = match required(tree, README) {
-        Ok(file) => file,
-        Err(missing) => return vec![missing],
-    };
-    let pieces = markdown::pieces(&readme.text);
-    let shown = |command: &&&str| {
-        let block = |piece: &Piece| piece.kind == Kind::Block && piece.text.contains(**command);
-        pieces.iter().any(block)
-    };
-    let reason =
-        |command| format!("no block of code shows `{command}`, which newcomers type first");
-    let missing = COMMANDS.iter().filter(|command| !shown(command));
-    missing.map(|command| Violation::new(readme, 1, reason(command))).collect()
+    of(tree, README, |readme| {
+        let blocks = pieces(readme, Kind::Block);
+        let is_shown = |command| blocks.iter().any(|block| block.text.contains(command));
+        let missing = COMMANDS.iter().filter(|command| !is_shown(**command));
+        let reason = |it| format!("no block of code shows `{it}`, which newcomers type first");
+        missing.map(|it| (1, reason(it))).collect()
+    })
 }
 
 /// Every design page has the same sections in the same order.
 #[must_use]
 pub fn design_pages_have_their_sections(tree: &Tree) -> Vec<Violation> {
-    let pages: Vec<_> = tree.with_extension("md").filter(|file| is_design_page(file)).collect();
-    if pages.is_empty() {
-        return vec![missing(DESIGN, "each mechanism has a page here")];
+    if !tree.exists(DESIGN) {
+        return vec![missing(DESIGN)];
     }
-    pages.into_iter().filter_map(disordered).collect()
+    let is_page = |file: &&File| file.path.strip_prefix(DESIGN).is_some_and(|name| name != README);
+    each(tree.with_extension("md").filter(is_page), disordered)
 }
 
-fn is_design_page(file: &File) -> bool {
-    file.path.strip_prefix(DESIGN).is_some_and(|name| name != README)
-}
-
-fn disordered(page: &File) -> Option<Violation> {
-    let pieces = markdown::pieces(&page.text);
-    let headings = pieces.iter().filter(|piece| piece.kind == Kind::Heading(2));
-    let known: Vec<_> = headings.filter(|piece| SECTIONS.contains(&piece.text.as_str())).collect();
-    if known.iter().map(|piece| piece.text.as_str()).eq(SECTIONS.iter().copied()) {
-        return None;
-    }
-    let first_wrong = known.iter().zip(SECTIONS).find(|(found, expected)| found.text != **expected);
-    let line = first_wrong.map_or(1, |(found, _)| found.line);
+fn disordered(page: &File) -> Option<(usize, String)> {
+    let mut found = pieces(page, Kind::Heading(2));
+    found.retain(|heading| SECTIONS.contains(&heading.text.as_str()));
+    let pairs = found.iter().zip(SECTIONS);
+    let wrong =
+        pairs.filter(|(heading, expected)| heading.text != **expected).map(|(it, _)| it.line);
+    let line = wrong.chain((found.len() != SECTIONS.len()).then_some(1)).next()?;
     let expected = SECTIONS.join("`, `## ");
-    let reason = format!("a design page has `## {expected}`, each once and in this order");
-    Some(Violation::new(page, line, reason))
+    Some((line, format!("a design page has `## {expected}`, each once and in this order")))
 }
 
 /// The book has every page of `docs`.
 #[must_use]
 pub fn every_page_is_in_the_book(tree: &Tree) -> Vec<Violation> {
-    let summary = match required(tree, SUMMARY) {
-        Ok(file) => file,
-        Err(missing) => return vec![missing],
-    };
-    let pieces = markdown::pieces(&summary.text);
-    let links = pieces.iter().filter(|piece| piece.kind == Kind::Link);
+    let Some(summary) = tree.file(SUMMARY) else { return vec![missing(SUMMARY)] };
+    let links = pieces(summary, Kind::Link).into_iter();
     let listed: Vec<_> = links.filter_map(|link| resolve(SUMMARY, &link.text)).collect();
     let is_page = |file: &&File| file.path.starts_with("docs/") && file.path != SUMMARY;
-    let pages = tree.with_extension("md").filter(is_page);
-    pages
-        .filter(|page| !listed.contains(&page.path))
-        .map(|page| Violation::new(page, 1, format!("is not in the book. List it in {SUMMARY}")))
-        .collect()
+    let lost =
+        tree.with_extension("md").filter(is_page).filter(|file| !listed.contains(&file.path));
+    each(lost, |_| [(1, format!("is not in the book. List it in {SUMMARY}"))])
 }
 
 /// The code map names every crate, and no path that does not exist.
 #[must_use]
 pub fn the_code_map_is_the_tree(tree: &Tree) -> Vec<Violation> {
-    let page = match required(tree, ARCHITECTURE) {
-        Ok(file) => file,
-        Err(missing) => return vec![missing],
-    };
-    let pieces = markdown::pieces(&page.text);
-    let Some(map) = markdown::section(&pieces, CODE_MAP) else {
-        return vec![Violation::new(page, 1, format!("there is no section `{CODE_MAP}`"))];
-    };
-    let code = || map.iter().filter(|piece| piece.kind == Kind::Code);
-    let gone = code().filter(|piece| is_path(&piece.text) && !tree.exists(&piece.text));
-    let gone = gone.map(|piece| {
-        Violation::new(page, piece.line, format!("there is no `{}` in the tree", piece.text))
-    });
-    let named = |name: &str| {
-        let folder = format!("crates/{name}");
-        code().any(|piece| piece.text.trim_end_matches('/') == folder)
-    };
-    let unnamed =
-        tree.crates().into_iter().filter(|name| !named(name)).map(|name| {
-            Violation::new(page, 1, format!("the code map does not name `crates/{name}`"))
-        });
-    gone.chain(unnamed).collect()
+    of(tree, ARCHITECTURE, |page| {
+        let pieces = markdown::pieces(&page.text);
+        let Some(map) = markdown::section(&pieces, CODE_MAP) else {
+            return vec![(1, format!("there is no section `{CODE_MAP}`"))];
+        };
+        let code: Vec<_> = map.iter().filter(|piece| piece.kind == Kind::Code).collect();
+        let gone = code.iter().filter(|it| is_path(&it.text) && !tree.exists(&it.text));
+        let gone = gone.map(|it| (it.line, format!("there is no `{}` in the tree", it.text)));
+        let is_named =
+            |folder: &String| code.iter().any(|it| it.text.trim_end_matches('/') == folder);
+        let folders = tree.crates().into_iter().map(|name| format!("crates/{name}"));
+        let unnamed = folders.filter(|folder| !is_named(folder));
+        gone.chain(unnamed.map(|it| (1, format!("the code map does not name `{it}`")))).collect()
+    })
 }
 
 /// Whether code in the map is a path: it has a slash and only characters of paths.
@@ -178,19 +139,17 @@ fn is_path(code: &str) -> bool {
 /// Every feature has a description where users look.
 #[must_use]
 pub fn every_feature_is_documented(tree: &Tree) -> Vec<Violation> {
-    let source = match required(tree, FEATURES) {
-        Ok(file) => file,
-        Err(missing) => return vec![missing],
-    };
     let is_document = |file: &&File| file.path == README || file.path.starts_with("docs/");
     let documents: Vec<_> = tree.with_extension("md").filter(is_document).collect();
-    let documented = |name: &str| documents.iter().any(|file| has_word(&file.text, name));
-    let undocumented = |(index, line): (usize, &str)| {
-        let name = feature_name(line)?;
-        let reason = format!("no page says what `{name}` does; name it in README.md or docs/");
-        (!documented(name)).then(|| Violation::new(source, index + 1, reason))
-    };
-    source.text.lines().enumerate().filter_map(undocumented).collect()
+    of(tree, FEATURES, |source| {
+        let fault = |(line, text)| {
+            let name = feature_name(text)?;
+            let is_documented = documents.iter().any(|file| has_word(&file.text, name));
+            let reason = format!("no page says what `{name}` does; name it in README.md or docs/");
+            (!is_documented).then_some((line, reason))
+        };
+        (1..).zip(source.text.lines()).filter_map(fault).collect()
+    })
 }
 
 /// The name in an arm of the match that gives features their public names.
@@ -202,106 +161,22 @@ fn feature_name(line: &str) -> Option<&str> {
 /// The change log has a section for the next change.
 #[must_use]
 pub fn the_changelog_has_an_unreleased_section(tree: &Tree) -> Vec<Violation> {
-    match required(tree, CHANGELOG) {
-        Ok(log) if log.text.lines().any(|line| line == "## [Unreleased]") => vec![],
-        Ok(log) => vec![Violation::new(log, 1, "no `## [Unreleased]` to add the next change to")],
-        Err(missing) => vec![missing],
-    }
+    of(tree, CHANGELOG, |log| {
+        let reason = "no `## [Unreleased]` to add the next change to".to_owned();
+        let is_there = log.text.lines().any(|line| line == "## [Unreleased]");
+        if is_there { vec![] } else { vec![(1, reason)] }
+    })
 }
 
-fn required<'a>(tree: &'a Tree, path: &str) -> Result<&'a File, Violation> {
-    tree.file(path).ok_or_else(|| missing(path, "it is where readers begin"))
+fn pieces(page: &File, kind: Kind) -> Vec<Piece> {
+    markdown::pieces(&page.text).into_iter().filter(|piece| piece.kind == kind).collect()
 }
 
-fn missing(path: &str, why: &str) -> Violation {
-    Violation { path: path.to_owned(), line: 1, reason: format!("does not exist, and {why}") }
+/// The faults of the file `path`, which has to be there, by their lines.
+fn of(tree: &Tree, path: &str, faults: impl Fn(&File) -> Vec<(usize, String)>) -> Vec<Violation> {
+    tree.file(path).map_or_else(|| vec![missing(path)], |file| each([file].into_iter(), faults))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tidy::places;
-
-    #[test]
-    fn a_dead_link_is_found() {
-        let rule = links_point_somewhere;
-        let page = "[a](../README.md#runyard) [b](gone.md)\n\n[c](#none) [d](https://a.b/c)\n\n\
-                    [e](../src/a.rs#L3) [f](..)\n";
-        let files = [("README.md", "# Runyard\n"), ("docs/a.md", page), ("src/a.rs", "")];
-        assert_eq!(places(rule, &files), ["docs/a.md:1", "docs/a.md:3", "docs/a.md:5"]);
-        assert!(places(rule, &[("a.md", "# A b\n[a](#a-b)\n`[b](gone.md)`")]).is_empty());
-    }
-
-    #[test]
-    fn a_link_out_of_the_tree_is_dead() {
-        assert_eq!(resolve("docs/a.md", "../b.md").as_deref(), Some("b.md"));
-        assert_eq!(resolve("docs/a.md", "../../b.md"), None);
-        assert_eq!(resolve("a.md", "/b.md"), None);
-    }
-
-    #[test]
-    fn a_readme_without_the_commands_is_found() {
-        let rule = the_readme_shows_the_first_commands;
-        assert_eq!(places(rule, &[]), ["README.md:1"]);
-        let text = format!("```\n{}\n```\n{}\n", COMMANDS[0], COMMANDS[1]);
-        assert_eq!(places(rule, &[("README.md", &text)]).len(), 1);
-        let text = format!("```\n{}\n{} # all\n```\n", COMMANDS[0], COMMANDS[1]);
-        assert!(places(rule, &[("README.md", &text)]).is_empty());
-    }
-
-    #[test]
-    fn a_design_page_without_a_section_is_found() {
-        let rule = design_pages_have_their_sections;
-        assert_eq!(places(rule, &[]), ["docs/design/:1"]);
-        let whole = "# A\n## Problem\n## Rejected\n### b\n## Chosen\n## Notes\n## Invariants\n\
-                     ## Measured\n";
-        let files = [("docs/design/a.md", whole), ("docs/design/README.md", "# Pages\n")];
-        assert!(places(rule, &files).is_empty());
-        let part = whole.replace("## Chosen\n", "");
-        assert_eq!(places(rule, &[("docs/design/a.md", &part)]), ["docs/design/a.md:6"]);
-        assert_eq!(places(rule, &[("docs/design/a.md", "# A\n")]), ["docs/design/a.md:1"]);
-    }
-
-    #[test]
-    fn a_page_that_is_not_in_the_book_is_found() {
-        let rule = every_page_is_in_the_book;
-        assert_eq!(places(rule, &[]), ["docs/SUMMARY.md:1"]);
-        let summary = (SUMMARY, "# Summary\n- [A](guides/a.md)\n");
-        let pages = [summary, ("docs/guides/a.md", ""), ("README.md", "")];
-        assert!(places(rule, &pages).is_empty());
-        let pages = [summary, ("docs/guides/a.md", ""), ("docs/guides/b.md", "")];
-        assert_eq!(places(rule, &pages), ["docs/guides/b.md:1"]);
-    }
-
-    #[test]
-    fn a_code_map_beside_the_tree_is_found() {
-        let rule = the_code_map_is_the_tree;
-        let crates = [("crates/engine/src/lib.rs", ""), ("crates/smp/src/lib.rs", "")];
-        let with = |text| [crates[0], crates[1], ("ARCHITECTURE.md", text)];
-        assert_eq!(places(rule, &crates), ["ARCHITECTURE.md:1"]);
-        assert_eq!(places(rule, &with("# A\n`crates/engine` `crates/smp`\n")).len(), 1);
-        let clean = "## Code map\n### `crates/engine/`\n* `crates/smp`\n## Other\n`x/y`\n";
-        assert!(places(rule, &with(clean)).is_empty());
-        let stale = "## Code map\n`crates/engine/src/gone.rs` `crates/smp`\n";
-        assert_eq!(places(rule, &with(stale)), ["ARCHITECTURE.md:2", "ARCHITECTURE.md:1"]);
-    }
-
-    #[test]
-    fn a_feature_without_a_page_is_found() {
-        let rule = every_feature_is_documented;
-        let source =
-            "match self {\n    A::RtPush => \"RT_PUSH\",\n    A::RtPull => \"RT_PULL\",\n}\n";
-        let page = ("docs/features.md", "| `RT_PUSH_PAST` | `RT_PULL` |");
-        let place = "crates/engine/src/features.rs:2";
-        assert_eq!(places(rule, &[(FEATURES, source), page]), [place]);
-        let readme = ("README.md", "`--feature RT_PUSH`");
-        assert!(places(rule, &[(FEATURES, source), page, readme]).is_empty());
-    }
-
-    #[test]
-    fn a_changelog_without_a_place_for_the_next_change_is_found() {
-        let rule = the_changelog_has_an_unreleased_section;
-        assert_eq!(places(rule, &[("CHANGELOG.md", "## [0.1.0]\n")]), ["CHANGELOG.md:1"]);
-        assert!(places(rule, &[("CHANGELOG.md", "# C\n\n## [Unreleased]\n")]).is_empty());
-    }
+fn missing(path: &str) -> Violation {
+    Violation::new(path, 1, "does not exist, and readers look there")
 }

@@ -108,39 +108,3 @@ fn gather(gathered: &mut Option<String>, words: &str) {
 fn line(text: &str, place: &Range<usize>) -> usize {
     text[..place.start].matches('\n').count() + 1
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = "# The `engine`\n\nSee [a](b.md#c).\n\n## Map\n`x/y`\n\n```sh\n[no](link)\n\
-                        cargo test\n```\n\n### Deeper\n\n## Map\n";
-
-    fn texts(kind: Kind) -> Vec<String> {
-        pieces(TEXT).into_iter().filter(|p| p.kind == kind).map(|piece| piece.text).collect()
-    }
-
-    #[test]
-    fn pieces_are_found_with_their_lines() {
-        assert_eq!(texts(Kind::Heading(1)), ["The engine"]);
-        assert_eq!(texts(Kind::Link), ["b.md#c"]);
-        assert_eq!(texts(Kind::Code), ["engine", "x/y"]);
-        assert_eq!(texts(Kind::Block), ["[no](link)\ncargo test\n"]);
-        let link = pieces(TEXT).into_iter().find(|piece| piece.kind == Kind::Link);
-        assert_eq!(link.map(|link| link.line), Some(3));
-    }
-
-    #[test]
-    fn a_section_ends_at_the_next_of_its_level() {
-        let pieces = pieces(TEXT);
-        let map = section(&pieces, "map").unwrap();
-        assert_eq!(map.last().map(|piece| piece.text.as_str()), Some("Deeper"));
-        assert!(section(&pieces, "none").is_none());
-    }
-
-    #[test]
-    fn anchors_are_numbered_when_they_repeat() {
-        assert_eq!(anchors(&pieces(TEXT)), ["the-engine", "map", "deeper", "map-1"]);
-        assert_eq!(anchor("What it isn't: a `b_c`"), "what-it-isnt-a-b_c");
-    }
-}

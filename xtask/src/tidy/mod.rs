@@ -1,8 +1,8 @@
 //! The rules of the tree that no compiler knows, each as a function from files to violations.
 //!
 //! The name of a rule is the property that it holds, and every violation gives the reason of the rule. A rule reads
-//! only texts, so it is tested on a text that breaks it and one that does not. `xtask/tests/tidy.rs` applies all rules
-//! to the tree. rustfmt and clippy check formatting, argument counts and the length of functions.
+//! only texts. `xtask/tests/tidy.rs` applies all rules to the tree, and each to small trees that break it, of
+//! `xtask/tests/broken.txt`. rustfmt and clippy check formatting, argument counts and the length of functions.
 
 pub mod arrows;
 pub mod circles;
@@ -10,18 +10,15 @@ pub mod documents;
 pub mod markdown;
 pub mod modules;
 pub mod packages;
-pub mod rooms;
-pub mod rust;
-pub mod scan;
 pub mod source;
+pub mod tokens;
 pub mod tree;
-pub mod voice;
-pub mod words;
 
 use std::fmt;
 
 use clap::Args;
 
+use crate::figures::pages;
 use crate::workspace::{self, Outcome, cargo, root};
 use tree::{File, Tree};
 
@@ -45,6 +42,33 @@ pub fn run(options: &Options) -> Outcome {
 /// A rule over the files of the tree.
 pub type Rule = fn(&Tree) -> Vec<Violation>;
 
+macro_rules! rules {
+    ($($module:ident::$rule:ident,)*) => { &[$((stringify!($rule), $module::$rule)),*] };
+}
+
+/// The rules over files, by their names. [`arrows`] and [`packages`] have those over cargo's metadata.
+pub const RULES: &[(&str, Rule)] = rules![
+    circles::no_files_use_each_other_in_a_circle,
+    circles::rooms_use_only_rooms_below_them,
+    source::every_rust_file_is_rust,
+    source::unsafe_lives_in_one_folder,
+    source::every_package_is_under_the_lints,
+    source::no_shortcuts,
+    source::no_promises_in_code,
+    source::files_have_at_most_600_lines_of_code,
+    source::files_open_with_a_short_header,
+    source::one_file_names_the_sync_primitives,
+    source::no_path_of_one_machine,
+    documents::links_point_somewhere,
+    documents::the_readme_shows_the_first_commands,
+    documents::design_pages_have_their_sections,
+    documents::every_page_is_in_the_book,
+    documents::the_code_map_is_the_tree,
+    documents::every_feature_is_documented,
+    documents::the_changelog_has_an_unreleased_section,
+    pages::tables_are_made_from_their_figures,
+];
+
 /// One place where a rule is broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -57,9 +81,9 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A violation in line `line` of `file`.
-    pub fn new(file: &File, line: usize, reason: impl Into<String>) -> Violation {
-        Violation { path: file.path.clone(), line, reason: reason.into() }
+    /// A violation in line `line` of the file at `path`.
+    pub fn new(path: &str, line: usize, reason: impl Into<String>) -> Violation {
+        Violation { path: path.to_owned(), line, reason: reason.into() }
     }
 }
 
@@ -67,6 +91,17 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path, self.line, self.reason)
     }
+}
+
+/// The violations in these files, of which `faults` gives the lines and the reasons.
+pub fn each<'a, Faults: IntoIterator<Item = (usize, String)>>(
+    files: impl Iterator<Item = &'a File>,
+    faults: impl Fn(&'a File) -> Faults,
+) -> Vec<Violation> {
+    let of = |file| faults(file).into_iter().map(move |(line, reason)| (file, line, reason));
+    let violation =
+        |(file, line, reason): (&File, _, _)| Violation { path: file.path.clone(), line, reason };
+    files.flat_map(of).map(violation).collect()
 }
 
 /// Whether `text` contains `word` with no letter, digit or underscore on either side.
@@ -78,25 +113,8 @@ pub fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// The violations of `rule` in these paths and texts, as `PATH:LINE`.
-#[cfg(test)]
-pub(crate) fn places(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
+#[must_use]
+pub fn places(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
     let violations = rule(&Tree::of(files));
     violations.iter().map(|found| format!("{}:{}", found.path, found.line)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_is_not_a_part_of_another() {
-        assert!(has_word("unsafe { }", "unsafe") && has_word("(unsafe)", "unsafe"));
-        assert!(!has_word("unsafe_code", "unsafe") && !has_word("is_unsafe", "unsafe"));
-    }
-
-    #[test]
-    fn a_violation_reads_as_a_compiler_error() {
-        let file = File { path: "a.rs".to_owned(), text: String::new() };
-        assert_eq!(Violation::new(&file, 3, "no").to_string(), "a.rs:3: no");
-    }
 }

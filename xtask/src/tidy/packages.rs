@@ -4,8 +4,8 @@
 //! A package of the workspace says `publish = false`, or has all of them. `.ci/run` also packs and checks each package;
 //! this module has the parts that it cannot see.
 
-use std::path::Path;
-
+use cargo_metadata::camino::Utf8Path;
+use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Metadata, Package};
 
 use super::Violation;
@@ -18,20 +18,17 @@ const KEYWORDS: usize = 5;
 
 /// Every published package has a description and its files, and depends on published versions.
 #[must_use]
-pub fn published_packages_are_complete(metadata: &Metadata, root: &Path) -> Vec<Violation> {
-    let published = metadata.packages.iter().filter(|package| !is_private(package));
-    published.flat_map(|package| faults(package, root)).collect()
+pub fn published_packages_are_complete(metadata: &Metadata) -> Vec<Violation> {
+    // A package that says `publish = false` is kept from every registry.
+    let is_published =
+        |package: &&Package| package.publish.as_ref().is_none_or(|to| !to.is_empty());
+    let published = metadata.packages.iter().filter(is_published);
+    published.flat_map(|package| faults(package, &metadata.workspace_root)).collect()
 }
 
-/// Whether the manifest says `publish = false`, which keeps it from every registry.
-fn is_private(package: &Package) -> bool {
-    package.publish.as_ref().is_some_and(Vec::is_empty)
-}
-
-fn faults(package: &Package, root: &Path) -> Vec<Violation> {
-    let manifest = package.manifest_path.as_std_path();
-    let folder = manifest.parent().unwrap_or(root);
-    let missing = FILES.iter().filter(|file| !folder.join(file).is_file());
+fn faults(package: &Package, root: &Utf8Path) -> Vec<Violation> {
+    let manifest = &package.manifest_path;
+    let missing = FILES.iter().filter(|file| !manifest.with_file_name(file).is_file());
     let files = missing.map(|file| format!("{file} is not beside the manifest"));
     let said = [
         ("description", package.description.is_some()),
@@ -46,18 +43,10 @@ fn faults(package: &Package, root: &Path) -> Vec<Violation> {
     let unsaid = said.into_iter().filter(|(_, is_said)| !is_said);
     let unsaid = unsaid.map(|(key, _)| format!("`{key}` is missing or strange"));
     let bare =
-        package.dependencies.iter().filter(|it| it.path.is_some() && it.req.to_string() == "*");
+        package.dependencies.iter().filter(|it| it.path.is_some() && it.req == VersionReq::STAR);
     let bare = bare.map(|it| format!("{} has a path and no version", it.name));
-    let path = manifest.strip_prefix(root).unwrap_or(manifest).to_string_lossy().into_owned();
-    files
-        .chain(unsaid)
-        .chain(bare)
-        .map(|fault| Violation {
-            path: path.clone(),
-            line: 1,
-            reason: format!(
-                "{fault}: a package that is published has it, or say `publish = false`"
-            ),
-        })
-        .collect()
+    let path = manifest.strip_prefix(root).unwrap_or(manifest).as_str();
+    let why = "a package that is published has it, or say `publish = false`";
+    let faults = files.chain(unsaid).chain(bare);
+    faults.map(|fault| Violation::new(path, 1, format!("{fault}: {why}"))).collect()
 }

@@ -4,9 +4,12 @@
 //! build outputs never are. A source archive has no `.git`; there, and where git refuses to answer, the folders are
 //! walked, without those that hold outputs.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use proc_macro2::{LexError, TokenStream};
 
 use crate::workspace::Outcome;
 
@@ -21,6 +24,28 @@ pub struct File {
     pub path: String,
     /// Its text; bytes that are not UTF-8 are replaced.
     pub text: String,
+    /// Its tokens once they are asked for, or the line that is no Rust.
+    lexed: OnceCell<Result<TokenStream, usize>>,
+}
+
+impl File {
+    /// A file with this path and text.
+    #[must_use]
+    pub fn new(path: String, text: String) -> File {
+        File { path, text, lexed: OnceCell::new() }
+    }
+
+    /// The tokens of a Rust file, or the line where it is no Rust.
+    pub fn lexed(&self) -> Result<TokenStream, usize> {
+        let lex = || self.text.parse().map_err(|error: LexError| error.span().start().line);
+        self.lexed.get_or_init(lex).clone()
+    }
+
+    /// The tokens of a Rust file; none if it is no Rust.
+    #[must_use]
+    pub fn tokens(&self) -> TokenStream {
+        self.lexed().unwrap_or_default()
+    }
 }
 
 /// All files, in the order of their paths.
@@ -32,7 +57,7 @@ pub struct Tree {
 impl Tree {
     /// The files under `root`.
     pub fn read(root: &Path) -> Outcome<Tree> {
-        let listed = root.join(".git").exists().then(|| listed(root)).and_then(Outcome::ok);
+        let listed = listed(root).filter(|_| root.join(".git").exists());
         let mut paths = listed.map_or_else(|| walked(root), Ok)?;
         paths.sort();
         paths.dedup();
@@ -40,7 +65,7 @@ impl Tree {
         paths.retain(|path| root.join(path).is_file());
         let read = |path: String| -> Outcome<File> {
             let bytes = fs::read(root.join(&path)).map_err(|error| format!("{path}: {error}"))?;
-            Ok(File { path, text: String::from_utf8_lossy(&bytes).into_owned() })
+            Ok(File::new(path, String::from_utf8_lossy(&bytes).into_owned()))
         };
         Ok(Tree { files: paths.into_iter().map(read).collect::<Outcome<_>>()? })
     }
@@ -48,7 +73,7 @@ impl Tree {
     /// A tree of these paths and texts.
     #[must_use]
     pub fn of(files: &[(&str, &str)]) -> Tree {
-        let file = |&(path, text): &(&str, &str)| File { path: path.into(), text: text.into() };
+        let file = |&(path, text): &(&str, &str)| File::new(path.into(), text.into());
         Tree { files: files.iter().map(file).collect() }
     }
 
@@ -75,9 +100,9 @@ impl Tree {
     #[must_use]
     pub fn exists(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
-        let under = |file: &File| file.path.strip_prefix(path).map(|rest| rest.starts_with('/'));
-        path.is_empty()
-            || self.files.iter().any(|file| file.path == path || under(file) == Some(true))
+        let folder = format!("{path}/");
+        let is_in = |file: &File| file.path == path || file.path.starts_with(&folder);
+        path.is_empty() || self.files.iter().any(is_in)
     }
 
     /// The names of the folders directly in `crates/`.
@@ -96,18 +121,16 @@ pub fn crate_of(file: &File) -> Option<(&str, &str)> {
     file.path.strip_prefix("crates/")?.split_once('/')
 }
 
-fn listed(root: &Path) -> Outcome<Vec<String>> {
+/// The files that git tracks or would track; `None` if it does not answer.
+fn listed(root: &Path) -> Option<Vec<String>> {
     let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-    let output = Command::new("git").current_dir(root).args(arguments).output();
-    let output = output.map_err(|error| format!("cannot run git: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().into());
-    }
-    let paths = String::from_utf8(output.stdout)?;
-    Ok(paths.split_terminator('\0').map(str::to_owned).collect())
+    let output = Command::new("git").current_dir(root).args(arguments).output().ok()?;
+    let paths = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    Some(paths.split_terminator('\0').map(str::to_owned).collect())
 }
 
-fn walked(root: &Path) -> Outcome<Vec<String>> {
+/// The paths under `root`, without folders of outputs.
+pub fn walked(root: &Path) -> Outcome<Vec<String>> {
     let mut paths = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -126,28 +149,4 @@ fn walked(root: &Path) -> Outcome<Vec<String>> {
         }
     }
     Ok(paths)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workspace::root;
-
-    #[test]
-    fn a_folder_exists_while_it_has_a_file() {
-        let tree = Tree::of(&[("crates/engine/src/lib.rs", ""), ("README.md", "")]);
-        assert!(tree.exists("README.md") && tree.exists("crates/engine/"));
-        assert!(!tree.exists("crates/eng") && !tree.exists("src"));
-        assert_eq!(tree.crates(), ["engine"]);
-    }
-
-    #[test]
-    fn an_archive_is_read_as_a_checkout_is() {
-        let walked = walked(root()).unwrap();
-        assert!(walked.contains(&"xtask/src/tidy/tree.rs".to_owned()));
-        assert!(!walked.iter().any(|path| path.starts_with("target/")));
-        let missing = |file: &&File| !walked.contains(&file.path);
-        let tree = Tree::read(root()).unwrap();
-        assert_eq!(tree.files().iter().find(missing).map(|file| &file.path), None);
-    }
 }

@@ -1,10 +1,10 @@
 //! The order of a fair queue in CFS, as in Linux 6.1, with latency nice as in its founding document
 //! (patch set v12, Feb 2023).
 //!
-//! The member with the smallest vruntime is next. A sleeper that wakes on the queue it left is
-//! placed as in the kernel, by its absolute vruntime. A sleeper that wakes elsewhere is placed by
-//! the lead that it had, less the time it slept. The kernel uses the clock of the old queue for
-//! that, which may have advanced less than time. Both results lie between the sleeper credit behind
+//! The member with the smallest vruntime is next. A sleeper may wake on the queue that it left, and
+//! is placed as in the kernel, by its absolute vruntime. Or it wakes on another queue, and is placed
+//! by its old lead over the clock less the time that it slept. The kernel subtracts the advance of
+//! the old queue's clock instead, which may be less than the time. Both results lie between the sleeper credit behind
 //! the clock and the old lead, which is about a slice at most.
 //!
 //! Latency nice moves the margins of preemption by an *offset*. It is never stored, but computed

@@ -139,8 +139,8 @@ impl Fair {
         Some(self.tree.entity(first).vruntime.after(slack))
     }
 
-    /// Returns how long the groups above the company precede all others of their queues; `None` if
-    /// none waits there.
+    /// Returns the CPU time after which some group above the company is no longer the first of its
+    /// queue; `None` if nothing else waits in these queues.
     pub(crate) fn turn(&self, stand_in: Index) -> Option<Nanos> {
         let turn_in = |id: QueueId| {
             let (curr, first) = (self.tree.queue(id).curr?, self.tree.heaps.first(id)?);
@@ -231,19 +231,18 @@ impl Fair {
         self.note_idle_load(weight, top);
     }
 
-    /// Ends the company: a task of it takes the place of the stand-in, with its standing, or the
-    /// stand-in just ends. The others are no longer counted; the first of them has the vruntime
-    /// `first`.
+    /// Ends the company: a task of it takes the place of the stand-in, with its standing. The others
+    /// are no longer counted; the first of them has the vruntime `first`.
     pub(crate) fn end_company(
         &mut self,
         now: Now,
         groups: &impl Groups,
-        standing: Option<Standing>,
+        standing: Standing,
         first: Option<VTime>,
     ) {
         self.set_company(now, groups, 0);
         let Company { stand_in, .. } = self.company.take().expect("a stand-in runs");
-        if let Some(Standing { lag: Lag::Lent { vruntime, .. }, turn }) = standing {
+        if let Standing { lag: Lag::Lent { vruntime, .. }, turn } = standing {
             let entity = self.tree.entity_mut(stand_in);
             (entity.vruntime, entity.ran) = (vruntime, turn);
         }

@@ -1,4 +1,5 @@
-//! Prefetch: reads of the memory that the next events will need, for simulated machines that do not fit into the caches.
+//! Prefetch: reads of the memory that the next events will need, for simulated machines that do not fit into the
+//! caches.
 
 use super::RunQueue;
 use crate::limits::Pools;

@@ -371,20 +371,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some(Bounds { vruntime: self.fair.bound(stand_in), until })
     }
 
-    /// Ends a batch in which no task is left to take the place of the stand-in. The stand-in
-    /// leaves, and no task runs.
-    ///
-    /// # Panics
-    /// If no batch has begun.
-    pub fn dissolve_batch(&mut self, now: Time) -> Box<Task<P>> {
-        self.advance(now);
-        let at = self.fair.company().expect("a batch has begun").stand_in;
-        let (fair, here, groups) = self.fair_here();
-        fair.end_company(here, groups, None, None);
-        self.resched_if(true);
-        self.release(at, false)
-    }
-
     /// Ends a batch: a task of it takes the place of the stand-in, as if it had run there. Returns
     /// the stand-in, the payload of the task, and the index of its place. The host must offer the
     /// other tasks of the batch again. The first of them has the vruntime `first`, and the clock
@@ -403,7 +389,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let (payload, standing) = (task.payload.take(), task.standing);
         task.cpu = self.cpu;
         let (fair, here, groups) = self.fair_here();
-        fair.end_company(here, groups, Some(standing), first);
+        fair.end_company(here, groups, standing, first);
         (self.replace(at, task), payload, QueueIndex(at))
     }
 

@@ -5,8 +5,9 @@
 //! group, and the queues above do not change. The group keeps its lead or lag in vruntime until it
 //! returns: it is neither rewarded nor penalised for the wait.
 //!
-//! A task for which a task outside the group waits competes in the group that the two have in
-//! common ([`Change::inherited_group`](crate::task::Change::inherited_group)). The groups below pay
+//! A task of the group may hold something that a task outside the group waits for. Then the holder
+//! competes in the lowest group above both
+//! ([`Change::inherited_group`](crate::task::Change::inherited_group)). The groups below that one pay
 //! for its CPU time, but none of them throttles it.
 //!
 //! `limits/grants.rs` documents when a group pays and when it waits.

@@ -229,19 +229,6 @@ impl TimerQueue {
         TimerId { slot, generation }
     }
 
-    /// Changes the window of a queued timer; returns `false` if it was already taken or cancelled.
-    ///
-    /// # Panics
-    /// If the window ends before it begins.
-    pub fn change(&mut self, id: TimerId, window: Window) -> bool {
-        assert!(window.soft <= window.hard, "a window ends after it begins");
-        let queued = self.is_queued(id);
-        if queued {
-            self.requeue(id.slot, window);
-        }
-        queued
-    }
-
     /// Takes a queued timer out, from whichever CPU; returns `false` if it was already taken or
     /// cancelled.
     pub fn cancel(&mut self, id: TimerId) -> bool {
@@ -543,12 +530,9 @@ mod tests {
         assert!(!queue.cancel(early), "the timer was taken");
         assert!(queue.cancel(late) && !queue.cancel(late));
         let again = queue.arm(window(3, 3), Token(3));
-        assert!(
-            !queue.cancel(late) && !queue.change(late, window(9, 9)),
-            "the place has another timer"
-        );
-        assert!(queue.change(again, window(5, 7)));
-        assert_eq!((queue.first(), queue.len()), (Time(7), 1));
+        assert!(!queue.cancel(late), "the place has another timer");
+        assert_eq!((queue.first(), queue.len()), (Time(3), 1));
+        assert!(queue.cancel(again));
     }
 
     #[test]
@@ -609,7 +593,6 @@ mod tests {
     enum Action {
         Arm { soft: u64, slack: u64, period: u64 },
         Cancel(usize),
-        Change { which: usize, soft: u64, slack: u64 },
         Walk { after: u64, walk: Walk },
     }
 
@@ -618,11 +601,9 @@ mod tests {
         let period = prop_oneof![3 => Just(0), 1 => 1..30_u64];
         let walk = prop_oneof![Just(Walk::Busy), Just(Walk::Idle), Just(Walk::BeforeIdle)];
         prop_oneof![
-            4 => (0..60_u64, slack.clone(), period)
+            4 => (0..60_u64, slack, period)
                 .prop_map(|(soft, slack, period)| Action::Arm { soft, slack, period }),
             1 => any::<usize>().prop_map(Action::Cancel),
-            1 => (any::<usize>(), 0..60_u64, slack)
-                .prop_map(|(which, soft, slack)| Action::Change { which, soft, slack }),
             2 => (0..25_u64, walk).prop_map(|(after, walk)| Action::Walk { after, walk }),
         ]
     }
@@ -662,15 +643,6 @@ mod tests {
                         self.naive.remove(at);
                     }
                 }
-                Action::Change { which, soft, slack } if !self.ids.is_empty() => {
-                    let (token, window) = (which % self.ids.len(), from(self.now, soft, slack));
-                    let known = self.position(token);
-                    assert_eq!(self.queue.change(self.ids[token], window), known.is_some());
-                    if let Some(at) = known {
-                        (self.naive[at].window, self.naive[at].armed) = (window, self.armed);
-                        self.armed += 1;
-                    }
-                }
                 Action::Walk { after, walk } => {
                     self.now = self.now + Nanos(after);
                     if walk != Walk::BeforeIdle {
@@ -682,7 +654,7 @@ mod tests {
                         assert!(open.is_none(), "{open:?} is open and left");
                     }
                 }
-                Action::Cancel(_) | Action::Change { .. } => {}
+                Action::Cancel(_) => {}
             }
         }
 

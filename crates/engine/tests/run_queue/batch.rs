@@ -244,7 +244,7 @@ impl Host {
         match boxed {
             None if !self.batched => self.decide(prev),
             None => self.begin(prev),
-            Some(task) => self.go_on(id, since, task, prev),
+            Some(task) => self.go_on(id, task, prev),
         }
     }
 
@@ -260,13 +260,13 @@ impl Host {
                 let how = how(&task, &self.tasks, &self.programs);
                 self.batch = Some(Batch { terms, since: self.now });
                 let id = task.id;
-                self.after_poll(id, self.now, task, how);
+                self.after_poll(id, task, how);
             }
         }
     }
 
     /// Ends a poll of a batch.
-    fn go_on(&mut self, id: TaskId, since: Time, task: Owned, prev: Prev<TaskId>) {
+    fn go_on(&mut self, id: TaskId, task: Owned, prev: Prev<TaskId>) {
         if self.rq.resched() == Resched::Yes || self.is_over() {
             return self.leave_charged(task, prev);
         }
@@ -275,7 +275,7 @@ impl Host {
             Prev::Exited => How::Exited,
             _ => How::Yielded,
         };
-        self.after_poll(id, since, task, how);
+        self.after_poll(id, task, how);
     }
 
     /// Returns whether the batch has lasted long enough, or is beyond its bounds.
@@ -285,47 +285,48 @@ impl Host {
         self.batch.as_ref().is_some_and(lasts) || until.is_some_and(|until| self.now >= until)
     }
 
-    fn after_poll(&mut self, id: TaskId, _: Time, mut task: Owned, how: How) {
+    /// Goes on in a batch after a poll of `task`, or ends it with this task in the stand-in's place.
+    fn after_poll(&mut self, id: TaskId, mut task: Owned, how: How) {
         let now = self.now;
         if self.local.is_empty() {
             self.lend();
         }
         let batch = self.batch.as_mut().expect("there is a batch");
         let bounds = self.rq.batch_bounds().expect("there is a batch");
-        let mut last = None;
         let others_wait = bounds.vruntime.is_some() || bounds.until.is_some();
+        let stays = batch.terms.is_within(&task, &bounds);
+        let follows = match how {
+            // With no other task of the batch to go first, others that wait are for the engine.
+            How::Yielded => !self.local.is_empty() || stays && !others_wait,
+            How::Blocked | How::Exited => !self.local.is_empty(),
+        };
+        if self.rq.resched() == Resched::Yes || !follows {
+            task.payload = None;
+            return self.leave_charged(task, how.prev(id));
+        }
         match how {
-            // No other task of the batch is left to go first, and others wait: the engine decides.
-            How::Yielded if self.local.is_empty() && others_wait => {
-                task.payload = None;
-                return self.leave_charged(task, Prev::Yielded(id));
+            How::Yielded if stays => {
+                task.payload = Some(id);
+                self.away.insert(id, Away::Waits(task));
+                self.local.push_back(id);
             }
             How::Yielded => {
                 task.payload = Some(id);
-                if batch.terms.is_within(&task, &bounds) {
-                    self.away.insert(id, Away::Waits(task));
-                    self.local.push_back(id);
-                } else {
-                    let offered = self.rq.offer(now, task, Enqueue::Moved);
-                    let _ = offered.expect("the task may run here");
-                }
+                self.offer(task, Enqueue::Moved);
             }
             How::Blocked => {
                 batch.terms.sleep(now, &mut task);
                 task.payload = Some(id);
                 self.away.insert(id, Away::Blocked(task));
             }
-            How::Exited => last = Some(task),
+            How::Exited => drop(task),
         }
-        if self.rq.resched() == Resched::No
-            && let Some(next) = self.local.pop_front()
-        {
-            let Some(Away::Waits(task)) = self.away.remove(&next) else { panic!("the task waits") };
-            self.polled = Some((next, now, Some(task)));
-            return;
+        let next = self.local.pop_front().expect("a task follows");
+        let Some(Away::Waits(task)) = self.away.remove(&next) else { panic!("the task waits") };
+        match self.rq.resched() {
+            Resched::No => self.polled = Some((next, now, Some(task))),
+            Resched::Yes => self.leave(next, now, Some(task), Prev::Preempted(next)),
         }
-        drop(last);
-        self.dissolve();
     }
 
     fn lend(&mut self) {
@@ -341,14 +342,6 @@ impl Host {
                 away.insert(task.id, Away::Waits(task));
             },
         );
-    }
-
-    /// Ends a batch without a task that could take the place of the stand-in.
-    fn dissolve(&mut self) {
-        self.rq.set_company(self.now, 0);
-        self.give_back();
-        self.stand_in = Some(self.rq.dissolve_batch(self.now));
-        self.decide(Prev::Idle);
     }
 
     /// Ends a batch: all its tasks except the last polled one return to the queue.
@@ -399,6 +392,16 @@ enum How {
     Yielded,
     Blocked,
     Exited,
+}
+
+impl How {
+    fn prev(self, id: TaskId) -> Prev<TaskId> {
+        match self {
+            How::Yielded => Prev::Yielded(id),
+            How::Blocked => Prev::Blocked(id),
+            How::Exited => Prev::Exited,
+        }
+    }
 }
 
 fn how(task: &Owned, tasks: &[(usize, Nanos)], programs: &[Program]) -> How {

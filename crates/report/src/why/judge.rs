@@ -1,9 +1,9 @@
 //! One wait in pieces: in each, the activity of the task's CPU, and the reason why the task did not run there.
 //!
-//! The wait is walked once from its beginning, over three lists at a time: the activity of the task's CPU, its
-//! throttled groups, and the CPUs that were free for the task. The number of free CPUs at the beginning follows from
-//! the present number and the changes since. A piece lasts until one of the three changes. The state at an instant
-//! includes all events at that instant.
+//! Three records tell the reason: the activity of the task's CPU, the task's throttled groups, and the CPUs that were
+//! free for the task. They are read together, once, from the beginning of the wait to its end. A piece lasts until one
+//! of the three changes. Of the free CPUs only the present number is known: the changes since the beginning are
+//! subtracted from it first. The state at an instant includes all events at that instant.
 
 use super::record::{Change, Did, Entry, Lane, Rank, Ranks, Record, Who};
 use super::reports::Cause;

@@ -1,5 +1,5 @@
-//! A child that a task makes by fork, by clone or before exec, and a child of vfork. One binary has these tests with the
-//! allocator of the runtime, and one without.
+//! A child that a task makes by fork, by clone or before exec, and a child of vfork. One binary has these tests with
+//! the allocator of the runtime, and one without.
 
 use crate::child::{run, within};
 use crate::common::{ms, spin, under_a_storm, workers};

@@ -3,7 +3,7 @@
 /// The items that the files of `promises` use.
 mod rt {
     pub(super) use runyard::{
-        Handle, JoinSet, Runtime, spawn, spawn_blocking, sync, time, yield_now,
+        Handle, JoinHandle, JoinSet, Runtime, spawn, spawn_blocking, sync, test, time, yield_now,
     };
 
     pub(super) fn runtime(workers: usize) -> Runtime {
@@ -17,6 +17,8 @@ mod join;
 mod runtime;
 #[path = "promises/set.rs"]
 mod set;
+#[path = "promises/shop.rs"]
+mod shop;
 #[path = "promises/sync.rs"]
 mod sync;
 #[path = "promises/time.rs"]

@@ -3,8 +3,8 @@
 /// The items that the files of `promises` use.
 mod rt {
     pub(super) use tokio::runtime::{Handle, Runtime};
-    pub(super) use tokio::task::{JoinSet, spawn_blocking, yield_now};
-    pub(super) use tokio::{spawn, sync, time};
+    pub(super) use tokio::task::{JoinHandle, JoinSet, spawn_blocking, yield_now};
+    pub(super) use tokio::{spawn, sync, test, time};
 
     pub(super) fn runtime(workers: usize) -> Runtime {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -18,6 +18,8 @@ mod join;
 mod runtime;
 #[path = "promises/set.rs"]
 mod set;
+#[path = "promises/shop.rs"]
+mod shop;
 #[path = "promises/sync.rs"]
 mod sync;
 #[path = "promises/time.rs"]

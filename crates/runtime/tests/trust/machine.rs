@@ -75,7 +75,7 @@ fn used() -> Duration {
     ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap().into()
 }
 
-/// H14. `io_uring` can end the futex wait of a thread that waits in the runtime's handler, without reason. Most
+/// `io_uring` can end the futex wait of a thread that waits in the runtime's handler, without reason. Most
 /// containers refuse a ring, so a signal does that here. The runtime's handler does not block it while it waits, and
 /// its own handler has no `SA_RESTART`.
 #[test]

@@ -203,7 +203,7 @@ fn a_guard_that_outlives_its_task_lends_to_nobody() {
     });
 }
 
-/// H13. If a thread is stopped after it has read the clock, its time lies in the past, and not in the future.
+/// If a thread is stopped after it has read the clock, its time lies in the past, and not in the future.
 #[test]
 fn h13_a_clock_that_a_task_reads_never_goes_back() {
     let runtime = workers(2);
@@ -225,7 +225,7 @@ fn h13_a_clock_that_a_task_reads_never_goes_back() {
     }
 }
 
-/// H28. A process that is stopped and resumed has lost nothing but the time.
+/// A process that is stopped and resumed has lost nothing but the time.
 #[test]
 fn h28_a_process_that_was_stopped_goes_on() {
     within(ms(30_000), "truths::h28_a_process_that_was_stopped_goes_on", || {

@@ -257,7 +257,7 @@ fn a_mutex_drops_wakers_without_its_lock() {
     });
 }
 
-/// H30. A fair task that spins for a lock of a stopped task lets it run at the end of its slice.
+/// A fair task that spins for a lock of a stopped task lets it run at the end of its slice.
 #[test]
 fn h30_who_spins_for_a_stopped_tasks_lock_gets_it() {
     within(ms(20_000), "waits::h30_who_spins_for_a_stopped_tasks_lock_gets_it", || {

@@ -53,7 +53,6 @@ enum Op {
     /// Time passes, and no CPU serves anything.
     Oversleep,
     Arm,
-    Rearm,
     Cancel,
     Change,
     Hotplug,
@@ -65,7 +64,7 @@ enum Op {
 }
 
 impl Op {
-    const ALL: [Op; 16] = [
+    const ALL: [Op; 15] = [
         Op::Spawn,
         Op::Wake,
         Op::Schedule,
@@ -73,7 +72,6 @@ impl Op {
         Op::Live,
         Op::Oversleep,
         Op::Arm,
-        Op::Rearm,
         Op::Cancel,
         Op::Change,
         Op::Hotplug,
@@ -313,7 +311,6 @@ impl World {
             Op::Live => self.live_for(span(a)),
             Op::Oversleep => self.oversleep(span(a), [b, c]),
             Op::Arm => self.timers.arm(&self.machine, cpu, self.now, [b, c]),
-            Op::Rearm => self.timers.rearm(&self.machine, a, self.now, [b, c]),
             Op::Cancel => self.timers.cancel(&self.machine, a),
             Op::Change => {
                 if let Some(task) = self.nth(a, |_| true) {
@@ -664,7 +661,7 @@ fn cookie(byte: u8) -> Option<Cookie> {
 /// Returns any set of CPUs, perhaps with one that does not exist.
 fn affinity(machine: &Machine<Payload>, byte: u8) -> CpuSet {
     let set: CpuSet = (0..7).filter(|cpu| byte >> cpu & 1 == 1).map(CpuId).collect();
-    if set.intersection(machine.all()).is_empty() || byte >= 0x80 {
+    if !set.iter().any(|cpu| machine.all().contains(cpu)) || byte >= 0x80 {
         return machine.all().clone();
     }
     set

@@ -50,19 +50,6 @@ impl Timers {
         }
     }
 
-    pub(super) fn rearm(&mut self, machine: &Machine<Payload>, nth: u8, now: Time, bytes: [u8; 2]) {
-        let window = window(now, bytes);
-        if let Some(at) = super::nth(self.armed.len(), nth) {
-            let timer = &mut self.armed[at];
-            assert!(machine.rearm(timer.cpu, timer.id, window), "it was armed");
-            timer.window = window;
-        }
-        if let Some(at) = super::nth(self.gone.len(), nth) {
-            let (cpu, id) = self.gone[at];
-            assert!(!machine.rearm(cpu, id, window), "it was gone");
-        }
-    }
-
     pub(super) fn cancel(&mut self, machine: &Machine<Payload>, nth: u8) {
         if let Some(at) = super::nth(self.armed.len(), nth) {
             let timer = self.armed.swap_remove(at);

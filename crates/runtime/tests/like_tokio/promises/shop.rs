@@ -1,21 +1,20 @@
-//! A print shop, ported from tokio: orders of several customers are checked, rendered and delivered.
-//!
-//! The original program is `tokio.rs` beside this file. `docs/guides/from-tokio.md` lists the necessary changes, and a test
-//! compares the two files with that list.
+//! A program of many parts: a print shop, where orders of several customers are checked, rendered and delivered.
 //!
 //! Orders come through a channel. A pool of workers takes them, one for each place in a `JoinSet`. Rendering computes,
 //! so it runs in `spawn_blocking`. A delivery may fail or take too long, so it has a timeout and is retried. A clerk
 //! counts the orders, in a ledger behind a mutex, and a reporter reads it at intervals. The shop closes gracefully: a
 //! worker with an order finishes it, and an idle worker ends.
 
-use runyard::sync::Mutex;
-use runyard::time::{MissedTickBehavior, interval, sleep, timeout};
-use runyard::{JoinHandle, JoinSet, spawn_blocking};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
 use tokio::sync::{mpsc, oneshot, watch};
+
+use super::rt::sync::Mutex;
+use super::rt::time::{MissedTickBehavior, interval, sleep, timeout};
+use super::rt::{self, JoinHandle, JoinSet, spawn, spawn_blocking};
 
 /// Number of orders in work at a time.
 const PLACES: usize = 8;
@@ -226,8 +225,8 @@ impl Shop {
         let ledger = Ledger::default();
         Shop {
             door,
-            foreman: runyard::spawn(foreman(orders, ledger.clone(), closing.clone())),
-            reporter: runyard::spawn(reporter(ledger.clone(), closing)),
+            foreman: spawn(foreman(orders, ledger.clone(), closing.clone())),
+            reporter: spawn(reporter(ledger.clone(), closing)),
             ledger,
             closes,
         }
@@ -248,84 +247,79 @@ impl Shop {
     }
 }
 
-#[runyard::main]
-async fn main() -> Result<(), Error> {
-    let began = Instant::now();
+#[rt::test]
+async fn every_customer_is_served_or_refused() -> Result<(), Error> {
     let shop = Shop::open();
     let mut customers = JoinSet::new();
     for id in 0..CUSTOMERS {
         customers.spawn(customer(id, shop.door.clone()));
     }
+    let mut refused = 0;
     while let Some(ended) = customers.join_next().await {
-        for refused in ended??.iter().filter_map(|got| got.as_ref().err()) {
-            eprintln!("refused: {refused}");
-        }
+        let refusals = ended??.into_iter().filter_map(Result::err);
+        refused += refusals.filter(|refusal| !refusal.to_string().is_empty()).count();
     }
     let (taken, ledger) = shop.close().await?;
-    println!("{taken} orders");
-    for (id, Account { delivered, refused, pages, tries }) in ledger {
-        println!("customer {id}: {delivered} in {tries} tries, {pages} pages, {refused} refused");
+    assert_eq!(taken as u64, CUSTOMERS * ORDERS);
+    assert_eq!(ledger.values().map(|account| account.refused).sum::<u64>(), refused as u64);
+    for Account { delivered, refused, pages, tries } in ledger.into_values() {
+        assert_eq!(delivered + refused, ORDERS);
+        assert!(pages >= delivered && u64::from(tries) >= delivered);
     }
-    eprintln!("it took {:?}", began.elapsed());
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn order(number: u64, pages: u64) -> (Order, oneshot::Receiver<Result<Receipt, Refused>>) {
+    let (done, receipt) = oneshot::channel();
+    (Order { customer: 0, number, pages, done }, receipt)
+}
 
-    fn order(number: u64, pages: u64) -> (Order, oneshot::Receiver<Result<Receipt, Refused>>) {
-        let (done, receipt) = oneshot::channel();
-        (Order { customer: 0, number, pages, done }, receipt)
-    }
+#[rt::test]
+async fn an_order_is_delivered_and_counted() -> Result<(), Error> {
+    let shop = Shop::open();
+    let (order, receipt) = order(3, 2);
+    shop.door.send(order).await?;
+    assert_eq!(receipt.await??.tries, 1);
+    let (taken, ledger) = shop.close().await?;
+    let account = Account { delivered: 1, pages: 2, tries: 1, ..Account::default() };
+    assert_eq!((taken, ledger), (1, BTreeMap::from([(0, account)])));
+    Ok(())
+}
 
-    #[runyard::test]
-    async fn an_order_is_delivered_and_counted() -> Result<(), Error> {
-        let shop = Shop::open();
-        let (order, receipt) = order(3, 2);
+#[rt::test]
+async fn a_renderer_that_crashes_costs_one_order() -> Result<(), Error> {
+    let shop = Shop::open();
+    let ((torn, told), (good, receipt)) = (order(33, 1), order(34, 1));
+    shop.door.send(torn).await?;
+    shop.door.send(good).await?;
+    let crashed = Refused::Crashed("page 1 of order 33 is torn".to_owned());
+    assert_eq!(told.await?, Err(crashed));
+    assert_eq!(receipt.await??.number, 34);
+    assert_eq!(shop.close().await?.0, 2);
+    Ok(())
+}
+
+#[rt::test]
+async fn what_was_ordered_is_done_when_the_shop_closes() -> Result<(), Error> {
+    let shop = Shop::open();
+    let mut receipts = Vec::new();
+    for number in [2, 6, 9] {
+        let (order, receipt) = order(number, 1);
         shop.door.send(order).await?;
-        assert_eq!(receipt.await??.tries, 1);
-        let (taken, ledger) = shop.close().await?;
-        let account = Account { delivered: 1, pages: 2, tries: 1, ..Account::default() };
-        assert_eq!((taken, ledger), (1, BTreeMap::from([(0, account)])));
-        Ok(())
+        receipts.push(receipt);
     }
+    assert_eq!(shop.close().await?.0, 3);
+    for receipt in receipts {
+        assert!(receipt.await?.is_ok());
+    }
+    Ok(())
+}
 
-    #[runyard::test]
-    async fn a_renderer_that_crashes_costs_one_order() -> Result<(), Error> {
-        let shop = Shop::open();
-        let ((torn, told), (good, receipt)) = (order(33, 1), order(34, 1));
-        shop.door.send(torn).await?;
-        shop.door.send(good).await?;
-        let crashed = Refused::Crashed("page 1 of order 33 is torn".to_owned());
-        assert_eq!(told.await?, Err(crashed));
-        assert_eq!(receipt.await??.number, 34);
-        assert_eq!(shop.close().await?.0, 2);
-        Ok(())
-    }
-
-    #[runyard::test]
-    async fn what_was_ordered_is_done_when_the_shop_closes() -> Result<(), Error> {
-        let shop = Shop::open();
-        let mut receipts = Vec::new();
-        for number in [2, 6, 9] {
-            let (order, receipt) = order(number, 1);
-            shop.door.send(order).await?;
-            receipts.push(receipt);
-        }
-        assert_eq!(shop.close().await?.0, 3);
-        for receipt in receipts {
-            assert!(receipt.await?.is_ok());
-        }
-        Ok(())
-    }
-
-    #[runyard::test]
-    async fn a_handler_that_is_aborted_tells_nobody() {
-        let (order, receipt) = order(0, 1);
-        let handler = runyard::spawn(handle(order, Ledger::default()));
-        handler.abort();
-        assert!(handler.await.unwrap_err().is_cancelled());
-        assert!(receipt.await.is_err());
-    }
+#[rt::test]
+async fn a_handler_that_is_aborted_tells_nobody() {
+    let (order, receipt) = order(0, 1);
+    let handler = spawn(handle(order, Ledger::default()));
+    handler.abort();
+    assert!(handler.await.unwrap_err().is_cancelled());
+    assert!(receipt.await.is_err());
 }
