@@ -1,13 +1,12 @@
 //! Rules that keep the documents true to the tree. Prose about code is the part that becomes outdated.
 
+use super::Violation;
 use super::markdown::{self, Kind, Piece};
 use super::tree::{File, Tree};
-use super::{Violation, has_word};
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const CHANGELOG: &str = "CHANGELOG.md";
-const FEATURES: &str = "crates/engine/src/features.rs";
 
 /// The table of contents of the book. Its pages are the documents beside and below it.
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -175,30 +174,6 @@ fn is_path(code: &str) -> bool {
     code.contains('/') && code.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
 }
 
-/// Every feature has a description where users look.
-#[must_use]
-pub fn every_feature_is_documented(tree: &Tree) -> Vec<Violation> {
-    let source = match required(tree, FEATURES) {
-        Ok(file) => file,
-        Err(missing) => return vec![missing],
-    };
-    let is_document = |file: &&File| file.path == README || file.path.starts_with("docs/");
-    let documents: Vec<_> = tree.with_extension("md").filter(is_document).collect();
-    let documented = |name: &str| documents.iter().any(|file| has_word(&file.text, name));
-    let undocumented = |(index, line): (usize, &str)| {
-        let name = feature_name(line)?;
-        let reason = format!("no page says what `{name}` does; name it in README.md or docs/");
-        (!documented(name)).then(|| Violation::new(source, index + 1, reason))
-    };
-    source.text.lines().enumerate().filter_map(undocumented).collect()
-}
-
-/// The name in an arm of the match that gives features their public names.
-fn feature_name(line: &str) -> Option<&str> {
-    let name = line.trim().strip_suffix("\",")?.split_once("=> \"")?.1;
-    name.chars().all(|c| c.is_ascii_uppercase() || c == '_').then_some(name)
-}
-
 /// The change log has a section for the next change.
 #[must_use]
 pub fn the_changelog_has_an_unreleased_section(tree: &Tree) -> Vec<Violation> {
@@ -284,18 +259,6 @@ mod tests {
         assert!(places(rule, &with(clean)).is_empty());
         let stale = "## Code map\n`crates/engine/src/gone.rs` `crates/smp`\n";
         assert_eq!(places(rule, &with(stale)), ["ARCHITECTURE.md:2", "ARCHITECTURE.md:1"]);
-    }
-
-    #[test]
-    fn a_feature_without_a_page_is_found() {
-        let rule = every_feature_is_documented;
-        let source =
-            "match self {\n    A::RtPush => \"RT_PUSH\",\n    A::RtPull => \"RT_PULL\",\n}\n";
-        let page = ("docs/features.md", "| `RT_PUSH_PAST` | `RT_PULL` |");
-        let place = "crates/engine/src/features.rs:2";
-        assert_eq!(places(rule, &[(FEATURES, source), page]), [place]);
-        let readme = ("README.md", "`--feature RT_PUSH`");
-        assert!(places(rule, &[(FEATURES, source), page, readme]).is_empty());
     }
 
     #[test]
