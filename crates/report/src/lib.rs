@@ -24,6 +24,7 @@ mod history;
 pub mod html;
 mod json;
 mod lanes;
+mod reference;
 mod report;
 mod series;
 pub mod statistics;
@@ -45,6 +46,7 @@ pub use cookies::{CookieReport, cookie_reports};
 pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
+pub use reference::reference;
 pub use report::{
     CpuReport, EngineReport, MachineReport, Report, RunInfo, SCHEMA, TaskInfo, TaskReport,
     TimersReport, Violation,
@@ -56,4 +58,6 @@ pub use text::{Checks, TaskRows, render, table};
 pub use timeline::{Names, timeline};
 pub use trace::TraceForm;
 pub use units::span;
-pub use why::{Cause, DoingReport, Explained, Explanation, PartReport, RanReport, WorstReport};
+pub use why::{
+    Cause, CauseEntry, DoingReport, Explained, Explanation, PartReport, RanReport, WorstReport,
+};

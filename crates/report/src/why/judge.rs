@@ -5,8 +5,8 @@
 //! the present number and the changes since. A piece lasts until one of the three changes. The state at an instant
 //! includes all events at that instant.
 
+use super::cause::Cause;
 use super::record::{Change, Did, Entry, Lane, Rank, Ranks, Record, Who};
-use super::reports::Cause;
 use super::ring::Ring;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
