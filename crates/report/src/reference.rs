@@ -1,8 +1,15 @@
 //! The tables of the reference pages that are made from the code.
 
+use crate::balance::BalanceReport;
+use crate::chains::ChainReport;
+use crate::column::Columns;
+use crate::cookies::CookieReport;
+use crate::groups::GroupReport;
+use crate::report::{CpuReport, MachineReport, TaskReport};
 use crate::why::Cause;
 
-/// The table of this name as Markdown; `None` if there is none. A test of the command holds the pages to it.
+/// The table of this name as Markdown: `causes`, or the fields of a part of the report, as `tasks[]`. `None` if there
+/// is none. A test of the command holds the pages to it.
 ///
 /// ```
 /// let causes = runyard_report::reference("causes").unwrap();
@@ -10,13 +17,25 @@ use crate::why::Cause;
 /// ```
 #[must_use]
 pub fn reference(table: &str) -> Option<String> {
-    match table {
-        "causes" => Some(markdown(
+    Some(match table {
+        "causes" => markdown(
             ["cause", "the task waits, and"],
             Cause::ALL.map(|cause| (cause.entry().name, cause.entry().rule)),
-        )),
-        _ => None,
-    }
+        ),
+        "machine" => fields::<MachineReport>(),
+        "cpus[]" => fields::<CpuReport>(),
+        "tasks[]" => fields::<TaskReport>(),
+        "groups[]" => fields::<GroupReport>(),
+        "chains[]" => fields::<ChainReport>(),
+        "cookies[]" => fields::<CookieReport>(),
+        "balance[]" => fields::<BalanceReport>(),
+        _ => return None,
+    })
+}
+
+fn fields<T: Columns>() -> String {
+    let columns = T::COLUMNS.iter().map(|column| (column.name, column.what.trim_start()));
+    markdown(["field", "content"], columns)
 }
 
 fn markdown<'a>(head: [&str; 2], rows: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
