@@ -69,8 +69,8 @@ pub(crate) enum Place {
     Brief,
     /// The figures in large type on the page of a run.
     Cards,
-    /// The counts at the end of the text; the title is a noun.
-    Totals,
+    /// The counts at the foot of the text; the title is a noun.
+    Foot,
 }
 
 /// The facts about a run, and about a row, that cells need besides the row.

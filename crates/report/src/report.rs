@@ -9,7 +9,7 @@ use crate::account::{CpuTotals, TaskTotals};
 use crate::balance::BalanceReport;
 use crate::chains::{BlockedReport, ChainReport};
 use crate::collect::{Counts, Totals};
-use crate::column::Place::{Brief, Cards, Page, Text, Totals as Sums};
+use crate::column::Place::{Brief, Cards, Foot, Page, Text};
 use crate::column::{
     Cell, Scale, View, add, columns, counted, figures, part, seldom, spanned, texts,
 };
@@ -171,22 +171,22 @@ columns! {
         ];
         /// The number of times that a task got a CPU that it did not have before.
         switches: Figure = sum(cpus_and_tasks.0, |cpu| cpu.switches), [
-            figures(&[(Sums, "switch"), (Cards, "Switches")], |it, _| counted(it.switches)),
+            figures(&[(Foot, "switch"), (Cards, "Switches")], |it, _| counted(it.switches)),
             View::Compared("switches", Unit::Count, |it| it.switches),
         ];
         /// The number of times that a task lost its CPU to another task involuntarily.
         preemptions: Figure = sum(cpus_and_tasks.1, |task| task.preemptions), [
-            figures(&[(Sums, "preemption"), (Cards, "Preemptions")], |it, _| counted(it.preemptions)),
+            figures(&[(Foot, "preemption"), (Cards, "Preemptions")], |it, _| counted(it.preemptions)),
             View::Compared("preemptions", Unit::Count, |it| it.preemptions),
         ];
         /// The number of times that a task first executed on another CPU than the last time. Wake-ups count.
         migrations: Figure = sum(cpus_and_tasks.1, |task| task.migrations), [
-            figures(&[(Sums, "migration"), (Cards, "Migrations")], |it, _| counted(it.migrations)),
+            figures(&[(Foot, "migration"), (Cards, "Migrations")], |it, _| counted(it.migrations)),
             View::Compared("migrations", Unit::Count, |it| it.migrations),
         ];
         /// Timer interrupts, including ticks.
         timer_interrupts: Figure = Some(counts.timer_interrupts), [
-            figures(&[(Sums, "timer interrupt"), (Cards, "Timer interrupts")], |it, _| counted(it.timer_interrupts)),
+            figures(&[(Foot, "timer interrupt"), (Cards, "Timer interrupts")], |it, _| counted(it.timer_interrupts)),
             View::Compared("timer interrupts", Unit::Count, |it| it.timer_interrupts),
         ];
         /// The topology, as `NODESxCORES` or `NODESxCORESxTHREADS`; unknown in a report of an older version.

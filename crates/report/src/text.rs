@@ -239,7 +239,7 @@ fn balance_table(rows: &[BalanceReport]) -> String {
 /// The machine's counts, the timers' and the host's own.
 fn totals(report: &Report) -> String {
     let (machine, scale) = (&report.machine, Scale::of(report));
-    let counts = MachineReport::shown(Place::Totals, &[(machine, scale)]);
+    let counts = MachineReport::shown(Place::Foot, &[(machine, scale)]);
     let count = |it: &Titled<MachineReport>| (it.cell(machine, &scale).0, it.title);
     let mut text = listed(&counts.iter().map(count).collect::<Vec<_>>());
     text.push_str(&timers_line(&report.timers));
