@@ -6,7 +6,7 @@ use crate::options::cpus;
 use crate::output;
 use clap::Args;
 use comfy_table::ContentArrangement;
-use runyard_engine::features::Feature;
+use runyard_engine::features::{Entry, Feature};
 use runyard_engine::kernel::{Kernel, Model};
 use runyard_outcome::Failure;
 use runyard_workload::tunables::{self, Takes, Tunable};
@@ -131,18 +131,17 @@ pub(crate) fn features(arguments: &Arguments) -> Result<Done, Failure> {
         "features": Feature::ALL.map(|feature| json!({
             "name": feature.name(),
             "default": scenario.features.has(feature),
-            "kernels": feature.kernels().map(Kernel::name).collect::<Vec<_>>(),
-            "what": feature.told().what,
-            "source": feature.told().source,
+            "kernels": feature.entry().kernels.iter().copied().map(Kernel::name).collect::<Vec<_>>(),
+            "what": feature.entry().what,
+            "source": feature.entry().source,
         })),
     });
     let rows = Feature::ALL.map(|feature| {
-        let (kernels, told) = (feature.kernels().map(Kernel::name), feature.told());
-        let kernels = kernels.collect::<Vec<_>>().join(" ");
+        let Entry { name, what, source, kernels, .. } = feature.entry();
+        let kernels = kernels.iter().copied().map(Kernel::name).collect::<Vec<_>>().join(" ");
         let default = if scenario.features.has(feature) { "on" } else { "off" };
         let kernels = if kernels.is_empty() { "none".to_owned() } else { kernels };
-        let what = format!("{}\n{}", told.what, told.source);
-        [feature.name().to_owned(), default.to_owned(), kernels, what]
+        [(*name).to_owned(), default.to_owned(), kernels, format!("{what}\n{source}")]
     });
     let head = format!(
         "`features` of a scenario and --feature switch these, NO_NAME for off; defaults of {model} (--kernel)."

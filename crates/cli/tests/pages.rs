@@ -5,7 +5,9 @@
 //! a line that ends with "`NAME.json`:" is a file: it is written for the session, or it must equal the end of a file of
 //! the repository.
 //!
-//! After a change of the output, `RUNYARD_PAGES=write cargo test -p runyard-cli --test pages` updates the pages. An
+//! A table after a line `<!-- table: NAME -->` is the one that [`runyard_report::reference`] makes from the code.
+//!
+//! After a change of the output or of such a table, `RUNYARD_PAGES=write cargo test -p runyard-cli --test pages` updates the pages. An
 //! output that ends with `...` keeps its number of lines.
 
 use serde_json::Value;
@@ -167,9 +169,15 @@ fn folder_for(page: &Path) -> PathBuf {
 fn faults(page: &Path) -> String {
     let folder = folder_for(page);
     let is_readme = page.ends_with(README);
-    let text = fs::read_to_string(page).unwrap();
+    let old = fs::read_to_string(page).unwrap();
+    let text = with_tables(&old);
     let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
     let mut faults = Vec::new();
+    if text != old {
+        let new = text.lines().filter(|line| !old.lines().any(|other| other == *line));
+        let new: Vec<_> = new.collect();
+        faults.push(format!("{}: a table lacks\n{}\n", page.display(), new.join("\n")));
+    }
     for block in blocks(&text) {
         let mut fault =
             |text: &str| faults.push(format!("{}:{}: {text}\n", page.display(), block.line));
@@ -199,6 +207,19 @@ fn faults(page: &Path) -> String {
         fs::write(page, lines.join("\n") + "\n").unwrap();
     }
     faults.concat()
+}
+
+/// Returns the text of a page with the tables that the code makes.
+fn with_tables(page: &str) -> String {
+    let (mut text, mut lines) = (String::new(), page.lines().peekable());
+    while let Some(line) = lines.next() {
+        text += &format!("{line}\n");
+        let name = line.strip_prefix("<!-- table: ").and_then(|line| line.strip_suffix(" -->"));
+        let Some(name) = name else { continue };
+        text += &runyard_report::reference(name).unwrap_or_else(|| panic!("no table {name:?}"));
+        while lines.next_if(|line| line.starts_with('|')).is_some() {}
+    }
+    text
 }
 
 /// Returns the lines that a page should show for a command that prints `printed`.
@@ -287,6 +308,14 @@ fn a_page_is_compared_line_by_line() {
     for shown in ["", "a\nb\nc", "a\nc\nd", "b\n...", "...\nc", "...\nd\n...\nc\n..."] {
         assert!(!is_same(&lines(shown), &printed), "{shown}");
     }
+}
+
+#[test]
+fn a_table_of_the_code_stands_in_its_page() {
+    let causes = runyard_report::reference("causes").unwrap();
+    let page = |table: &str| format!("a\n<!-- table: causes -->\n{table}\n| b |\n");
+    assert_eq!(with_tables(&page("| old |\n| --- |\n")), page(&causes));
+    assert_eq!(with_tables(&page(&causes)), page(&causes));
 }
 
 #[test]

@@ -1,111 +1,22 @@
 //! The kernels by name. A kernel is a value: its features, its rules and its numbers. It is not
 //! another path of the engine: each value is read where a decision is made.
 //!
-//! A name stands for one point release, since rules change within a stable series: 6.18.9 and
-//! 6.18.35 check wake-ups differently. Each choice cites the file and the function of that release,
-//! below `kernel/sched/`. The whole table is in `docs/design/kernels.md`, with the mechanisms that
-//! are not modelled.
+//! Each choice cites the file and the function of the release, below `kernel/sched/`. The features
+//! of each kernel are in the entries of the [features](crate::features). The whole table is in
+//! `docs/design/kernels.md`, with the mechanisms that are not modelled.
 //!
 //! The founding documents have models of their own, named by their experiments: a machine without
 //! the mechanism of the document. None of these is a whole kernel.
 
 use crate::config::Config;
 use crate::features::{Feature, Features};
+pub use crate::release::{Experiment, Kernel};
 use crate::rules::FairRules;
 use crate::topology::Topology;
 use std::fmt;
 use std::str::FromStr;
 
-/// A kernel that a user can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Kernel {
-    /// 6.1.192, the last long-term kernel with CFS as its fair class.
-    V6_1,
-    /// 6.6.63, the first one with EEVDF.
-    V6_6,
-    /// 6.12.117.
-    V6_12,
-    /// 6.18.35.
-    V6_18,
-    /// The starting point of a founding document.
-    Experiment(Experiment),
-}
-
-/// A founding document, named by its experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Experiment {
-    /// Real-time push and pull.
-    RtMigrate,
-    /// The balance of SCHED_IDLE tasks.
-    IdleBalance,
-    /// Latency nice.
-    LatencyNice,
-    /// The hard limits of task groups.
-    HardLimits,
-    /// The greedy walk of timers.
-    GreedyTimers,
-}
-
-/// The features of every kernel here: real-time balance, a balance of fair tasks, limits of groups
-/// with a budget that all CPUs share (`cfs_bandwidth`), averages of load (`pelt.c`), and a search
-/// for idle CPUs that depends on them.
-const COMMON: [Feature; 9] = [
-    Feature::RtPush,
-    Feature::RtPull,
-    Feature::LoadBalance,
-    Feature::BalanceByRoom,
-    Feature::WakeupPreemption,
-    Feature::HardLimits,
-    Feature::RuntimeShare,
-    Feature::Pelt,
-    Feature::SisUtil,
-];
-
-/// The features of the runtime's EEVDF.
-const OF_EEVDF: [Feature; 3] =
-    [Feature::RunToParity, Feature::PreemptShort, Feature::PlaceRelDeadline];
-
-/// The founding mechanisms that no kernel has. Those of the other founding documents came into the
-/// kernel.
-const FOUNDING: [Feature; 5] = [
-    Feature::RtPushPastStuck,
-    Feature::IdleLoadBalance,
-    Feature::LatencyNice,
-    Feature::GreedyTimers,
-    Feature::CoreLatency,
-];
-
 impl Kernel {
-    /// Every kernel, in display order.
-    pub const ALL: [Kernel; 9] = [
-        Kernel::V6_1,
-        Kernel::V6_6,
-        Kernel::V6_12,
-        Kernel::V6_18,
-        Kernel::Experiment(Experiment::RtMigrate),
-        Kernel::Experiment(Experiment::IdleBalance),
-        Kernel::Experiment(Experiment::LatencyNice),
-        Kernel::Experiment(Experiment::HardLimits),
-        Kernel::Experiment(Experiment::GreedyTimers),
-    ];
-
-    /// Returns the external name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kernel::V6_1 => "6.1",
-            Kernel::V6_6 => "6.6",
-            Kernel::V6_12 => "6.12",
-            Kernel::V6_18 => "6.18",
-            Kernel::Experiment(Experiment::RtMigrate) => "rt-migrate",
-            Kernel::Experiment(Experiment::IdleBalance) => "idle-balance",
-            Kernel::Experiment(Experiment::LatencyNice) => "latency-nice",
-            Kernel::Experiment(Experiment::HardLimits) => "hard-limits",
-            Kernel::Experiment(Experiment::GreedyTimers) => "greedy-timers",
-        }
-    }
-
     /// Returns the newest named kernel that is no newer than a release in the form of `uname -r`;
     /// the oldest, if all are newer. Returns `None` if the text is no release of Linux.
     #[must_use]
@@ -121,40 +32,13 @@ impl Kernel {
         nearest.or_else(|| named().next())
     }
 
-    /// Returns the release of the source; `None` for an experiment.
-    #[must_use]
-    pub fn release(self) -> Option<&'static str> {
-        match self {
-            Kernel::V6_1 => Some("6.1.192"),
-            Kernel::V6_6 => Some("6.6.63"),
-            Kernel::V6_12 => Some("6.12.117"),
-            Kernel::V6_18 => Some("6.18.35"),
-            Kernel::Experiment(_) => None,
-        }
-    }
-
-    /// Returns the features, from `features.h` and `fair.c` of each release.
+    /// Returns the features; those of an experiment are the default ones without its mechanism.
     fn features(self) -> Features {
-        let of_kernel = |fair| {
-            let common = COMMON.into_iter().fold(Features::NONE.with(fair), Features::with);
-            // `NI_RANDOM` of `features.h`, which 6.6 lacks.
-            if self == Kernel::V6_6 { common } else { common.with(Feature::NiRandom) }
-        };
         match self {
-            // `GENTLE_FAIR_SLEEPERS` of `features.h`, which was removed with CFS.
-            Kernel::V6_1 => of_kernel(Feature::GentleFairSleepers),
-            // `pick_eevdf`, without a switch; `RUN_TO_PARITY` of `features.h`.
-            Kernel::V6_6 => of_kernel(Feature::Eevdf).with(Feature::RunToParity),
-            // Also `PREEMPT_SHORT`, `PLACE_REL_DEADLINE` and `DELAY_DEQUEUE` of `features.h`, and
-            // `fair_server` of `sched.h`.
-            Kernel::V6_12 | Kernel::V6_18 => {
-                let eevdf =
-                    of_kernel(Feature::Eevdf).with(Feature::DelayDequeue).with(Feature::FairServer);
-                OF_EEVDF.into_iter().fold(eevdf, Features::with)
-            }
             Kernel::Experiment(experiment) => {
-                experiment.mechanism().iter().copied().fold(Features::default(), Features::without)
+                experiment.mechanism().fold(Features::default(), Features::without)
             }
+            _ => Features::of(|entry| entry.kernels.contains(&self)),
         }
     }
 
@@ -178,15 +62,8 @@ impl Kernel {
 
 impl Experiment {
     /// Returns the features that its document adds.
-    #[must_use]
-    pub fn mechanism(self) -> &'static [Feature] {
-        match self {
-            Experiment::RtMigrate => &[Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck],
-            Experiment::IdleBalance => &[Feature::IdleLoadBalance],
-            Experiment::LatencyNice => &[Feature::LatencyNice, Feature::CoreLatency],
-            Experiment::HardLimits => &[Feature::HardLimits, Feature::RuntimeShare],
-            Experiment::GreedyTimers => &[Feature::GreedyTimers],
-        }
+    pub fn mechanism(self) -> impl Iterator<Item = Feature> {
+        Feature::ALL.into_iter().filter(move |it| it.entry().document == Some(self))
     }
 
     /// Returns the starting point of the document: the [default model](Model::default) without its
@@ -274,7 +151,8 @@ impl Model {
             // If EEVDF is turned on here, it is that of the runtime.
             Model { kernel: Kernel::V6_1, founding: true } => Features::default(),
             Model { kernel, founding: true } => {
-                FOUNDING.into_iter().fold(kernel.features(), Features::with)
+                let founding = Feature::ALL.into_iter().filter(|it| it.entry().is_founding());
+                founding.fold(kernel.features(), Features::with)
             }
             Model { kernel, founding: false } => kernel.features(),
         }
@@ -343,12 +221,36 @@ mod tests {
         for kernel in Kernel::ALL {
             let Kernel::Experiment(experiment) = kernel else { continue };
             let before = experiment.before().config(eight());
-            let added = experiment.mechanism().iter().copied();
-            let features = added.fold(before.features, Features::with);
+            let features = experiment.mechanism().fold(before.features, Features::with);
             assert_eq!(Config { features, ..before }, Config::new(eight()), "{kernel}");
             assert_ne!(before.features, features, "{kernel}");
         }
     }
+
+    /// The features of every kernel here: real-time balance, a balance of fair tasks, limits of
+    /// groups with a budget that all CPUs share (`cfs_bandwidth`), averages of load (`pelt.c`), and
+    /// a search for idle CPUs that depends on them.
+    const COMMON: [Feature; 9] = [
+        Feature::RtPush,
+        Feature::RtPull,
+        Feature::LoadBalance,
+        Feature::BalanceByRoom,
+        Feature::WakeupPreemption,
+        Feature::HardLimits,
+        Feature::RuntimeShare,
+        Feature::Pelt,
+        Feature::SisUtil,
+    ];
+
+    /// The founding mechanisms that no kernel has. Those of the other founding documents came into
+    /// the kernel.
+    const FOUNDING: [Feature; 5] = [
+        Feature::RtPushPastStuck,
+        Feature::IdleLoadBalance,
+        Feature::LatencyNice,
+        Feature::GreedyTimers,
+        Feature::CoreLatency,
+    ];
 
     #[test]
     fn a_named_kernel_has_no_founding_mechanism_that_it_lacked() {
@@ -357,6 +259,7 @@ mod tests {
             assert!(!FOUNDING.iter().any(has) && COMMON.iter().all(has), "{kernel}");
             assert_ne!(has(&Feature::Eevdf), has(&Feature::GentleFairSleepers), "{kernel}");
             assert_eq!(has(&Feature::Eevdf), has(&Feature::RunToParity), "{kernel}");
+            assert_ne!(has(&Feature::NiRandom), kernel == Kernel::V6_6, "{kernel}");
             let of_6_12 = kernel >= Kernel::V6_12;
             for feature in [
                 Feature::PreemptShort,

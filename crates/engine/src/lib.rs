@@ -22,9 +22,9 @@
 //!   task group. [`group`] is the run queue's interface to the groups of the machine, [`limits`]
 //!   has their budgets.
 //! - [`config`] has the parameters of a machine, [`tuned`] the user's changes to them, and
-//!   [`topology`] its shape. [`features`] has the switches, and [`rules`] the differences between
-//!   the fair classes. [`kernel`] names Linux releases; each is a set of features, rules and
-//!   numbers. [`told`] describes each feature in a sentence.
+//!   [`topology`] its shape. [`features`] has the switches, each with its description, and
+//!   [`rules`] the differences between the fair classes. [`kernel`] names Linux releases; each is a
+//!   set of features, rules and numbers.
 //! - [`balance`] chooses between CPUs, from snapshots. [`core`] decides for the hardware threads of
 //!   a core. [`inherit`] computes the priority that waiting tasks lend to a lock holder.
 //! - [`event`] is the stream from which reports, traces and checks are made. [`account`] has the
@@ -46,6 +46,7 @@ pub mod group;
 pub mod inherit;
 pub mod kernel;
 pub mod limits;
+mod release;
 mod rt;
 pub mod rules;
 pub mod run_queue;
@@ -54,7 +55,6 @@ mod store;
 pub mod task;
 pub mod time;
 pub mod timer;
-pub mod told;
 pub mod topology;
 pub mod tuned;
 mod wakees;

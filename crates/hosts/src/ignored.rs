@@ -3,7 +3,7 @@
 
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::config::Config;
-use runyard_engine::features::Feature;
+use runyard_engine::features::{Entry, Feature, Position};
 use runyard_outcome::stderr::say;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{Properties, TaskSpec};
@@ -13,14 +13,10 @@ pub fn warn_on_live(scenario: &Scenario) {
     if scenario.objects.inherit() {
         say("warning: live inherits no priorities: mutexes that do so hand over there");
     }
-    if scenario.features.has(Feature::DelayDequeue) {
-        say("warning: on live no task sleeps in its place: DELAY_DEQUEUE is off");
-    }
-    if scenario.features.has(Feature::FairServer) {
-        say("warning: on live real-time tasks are throttled instead: FAIR_SERVER is off");
-    }
-    if scenario.features.has(Feature::Pelt) {
-        say("warning: on live the shares of groups go by the loads of the moment: PELT is off");
+    for feature in Feature::ALL.into_iter().filter(|&it| scenario.features.has(it)) {
+        if let Entry { name, default: Position::NeverInRuntime(instead), .. } = feature.entry() {
+            say(format!("warning: on live {instead}: {name} is off"));
+        }
     }
     if asks_for_plain_ticks(scenario) {
         say("warning: on live each CPU ticks at a moment of its own, whatever `skew_tick` says");

@@ -5,6 +5,10 @@
 //! `NO_IDLE_LOAD_BALANCE`, and where a CPU takes any waiting task, one measure stands for all tasks. A pass that
 //! compares normal tasks may move others. A trace has the moves themselves.
 
+use crate::column::Place::{Page, Text};
+use crate::column::{View, columns, counted, figures, texts};
+use crate::figure::Unit;
+use crate::names::printable;
 use runyard_engine::balance::{Balanced, Found, IdleKind};
 use runyard_engine::topology::Level;
 use serde::{Deserialize, Serialize};
@@ -34,25 +38,51 @@ pub struct BalanceTotals {
     pub taken: u64,
 }
 
-/// A row of the report: the results of the passes at one level and moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BalanceReport {
-    /// The set of CPUs that are compared: `smt`, `node` or `machine`.
-    pub level: String,
-    /// The state of the CPU: `busy`, `idle` or `newly_idle`.
-    pub moment: String,
-    /// The number of passes: balanced, pinned and failed ones, and those that moved tasks.
-    pub passes: u64,
-    /// Passes that found no imbalance.
-    pub balanced: u64,
-    /// Passes that found only tasks that may not run on the CPU.
-    pub pinned: u64,
-    /// Passes that found an imbalance, and no task that fits it.
-    pub failed: u64,
-    /// Waiting tasks that were moved.
-    pub moved: u64,
-    /// Running tasks that were requested after failed passes. They are not counted as moved.
-    pub taken: u64,
+/// The figures of a comparison that most runs lack.
+pub(crate) const MOVED: &str = "moved by balance";
+pub(crate) const TAKEN: &str = "taken by balance";
+
+columns! {
+    /// A row of the report: the results of the passes at one level and moment.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct BalanceReport from(level_name: &str, moment_name: &str, totals: BalanceTotals) {
+        /// The set of CPUs that are compared: `smt`, `node` or `machine`.
+        level: String = level_name.to_owned(), [
+            texts(&[(Text, "balance")], |it, _| printable(&it.level)),
+            texts(&[(Page, "level")], |it, _| it.level.clone()),
+        ];
+        /// The state of the CPU: `busy`, `idle` or `newly_idle`.
+        moment: String = moment_name.to_owned(), [
+            texts(&[(Text, "")], |it, _| printable(&it.moment_in_words())),
+            texts(&[(Page, "moment")], |it, _| it.moment_in_words()),
+        ];
+        /// The number of passes: balanced, pinned and failed ones, and those that moved tasks.
+        passes: u64 = totals.passes(), [
+            figures(&[(Text, "passes"), (Page, "passes")], |it, _| counted(Some(it.passes))),
+        ];
+        /// Passes that found no imbalance.
+        balanced: u64 = totals.balanced, [
+            figures(&[(Text, "balanced"), (Page, "balanced")], |it, _| counted(Some(it.balanced))),
+        ];
+        /// Passes that found only tasks that may not run on the CPU.
+        pinned: u64 = totals.pinned, [
+            figures(&[(Text, "pinned"), (Page, "pinned")], |it, _| counted(Some(it.pinned))),
+        ];
+        /// Passes that found an imbalance, and no task that fits it.
+        failed: u64 = totals.failed, [
+            figures(&[(Text, "failed"), (Page, "failed")], |it, _| counted(Some(it.failed))),
+        ];
+        /// Waiting tasks that were moved.
+        moved: u64 = totals.moved, [
+            figures(&[(Text, "moved"), (Page, "moved")], |it, _| counted(Some(it.moved))),
+            View::Compared(MOVED, Unit::Count, |it| Some(it.moved)),
+        ];
+        /// Running tasks that were requested after failed passes. They are not counted as moved.
+        taken: u64 = totals.taken, [
+            figures(&[(Text, "taken"), (Page, "taken")], |it, _| counted(Some(it.taken))),
+            View::Compared(TAKEN, Unit::Count, |it| Some(it.taken)),
+        ];
+    }
 }
 
 /// The accounts of a machine's balancing, by level and moment.
@@ -86,7 +116,7 @@ impl Balances {
             for (idle_kind, moment) in IDLE_KINDS {
                 let totals = self.of(level, idle_kind);
                 if totals.passes() > 0 {
-                    rows.push(BalanceReport::new(level_name, moment, totals));
+                    rows.push(BalanceReport::of(level_name, moment, totals));
                 }
             }
         }
@@ -103,25 +133,13 @@ impl BalanceTotals {
 }
 
 impl BalanceReport {
-    fn new(level: &str, moment: &str, totals: BalanceTotals) -> BalanceReport {
-        let passes = totals.passes();
-        let BalanceTotals { balanced, pinned, failed, moved, taken, .. } = totals;
-        let (level, moment) = (level.to_owned(), moment.to_owned());
-        BalanceReport { level, moment, passes, balanced, pinned, failed, moved, taken }
-    }
-
     /// Whether a task was moved, or should have been.
     pub(crate) fn is_eventful(&self) -> bool {
         self.passes > self.balanced || self.taken > 0
     }
 
-    /// All counts, in their order.
-    pub(crate) fn counts(&self) -> [u64; 6] {
-        [self.passes, self.balanced, self.pinned, self.failed, self.moved, self.taken]
-    }
-
     /// The moment in words.
-    pub(crate) fn moment_in_words(&self) -> String {
+    fn moment_in_words(&self) -> String {
         self.moment.replace('_', " ")
     }
 }

@@ -17,8 +17,11 @@
 //! Only a host that reports [steps](What::Step) shows which messages are taken and which mutexes are waited for.
 //! Without steps, a token is lost if its task was not woken, and a wait for a mutex ends a task's work.
 
-use crate::figure::{Figure, LatencyReport};
+use crate::column::Place::{Page, Text};
+use crate::column::{View, columns, counted, figures, spanned, texts};
+use crate::figure::{Figure, LatencyReport, Unit};
 use crate::histogram::Histogram;
+use crate::names::shortened;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -31,22 +34,41 @@ const WAITING: usize = 1_024;
 /// The number of the slowest tokens in a report.
 const WORST: usize = 10;
 
-/// A chain of tasks in a report.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChainReport {
-    /// Its name in the scenario.
-    pub name: String,
-    /// The number of tokens that reached its end.
-    pub count: Figure,
-    /// The number of tokens that a newer one overtook.
-    pub dropped: Figure,
-    /// The number of tokens that reached the end after the deadline; `None` if the chain has none.
-    pub missed: Figure,
-    /// The times from the first task's wake-up to the end, of the tokens that reached it.
-    pub latency: LatencyReport,
-    /// The slowest tokens, at most ten, the slowest first.
-    #[serde(default)]
-    pub worst: Vec<SlowReport>,
+columns! {
+    /// A chain of tasks in a report.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct ChainReport from(chain: &Chain, slowest: Vec<SlowReport>) {
+        /// Its name in the scenario.
+        name: String = chain.info.name.clone(), [
+            texts(&[(Text, "chain")], |it, _| shortened(&it.name)),
+            texts(&[(Page, "chain")], |it, _| it.name.clone()),
+        ];
+        /// The number of tokens that reached its end.
+        count: Figure = Some(chain.latency.count()), [
+            figures(&[(Text, "count"), (Page, "count")], |it, _| counted(it.count)),
+        ];
+        /// The number of tokens that a newer one overtook.
+        dropped: Figure = Some(chain.dropped), [
+            figures(&[(Text, "dropped"), (Page, "dropped")], |it, _| counted(it.dropped)),
+        ];
+        /// The number of tokens that reached the end after the deadline; `null` if the chain has none.
+        missed: Figure = chain.info.deadline.map(|_| chain.missed), [
+            figures(&[(Text, "missed"), (Page, "missed")], |it, _| counted(it.missed)),
+            View::Compared("missed", Unit::Count, |it| it.missed),
+            View::Compared("dropped", Unit::Count, |it| it.dropped),
+        ];
+        /// The times from the first task's wake-up to the end, of the tokens that reached it.
+        latency: LatencyReport = LatencyReport::new(&chain.latency), [
+            figures(&[(Text, "p50"), (Page, "p50")], |it, _| spanned(it.latency.p50_ns)),
+            figures(&[(Page, "p90")], |it, _| spanned(it.latency.p90_ns)),
+            figures(&[(Text, "p99"), (Page, "p99")], |it, _| spanned(it.latency.p99_ns)),
+            figures(&[(Page, "p99.9")], |it, _| spanned(it.latency.p999_ns)),
+            figures(&[(Text, "max"), (Page, "max")], |it, _| spanned(it.latency.max_ns)),
+        ];
+        /// The slowest tokens, at most ten, the slowest first.
+        #[serde(default)]
+        worst: Vec<SlowReport> = slowest, [];
+    }
 }
 
 /// A slow token.
@@ -230,14 +252,7 @@ impl Chains {
             latency_ns: latency.0,
             hops: token.0.iter().map(hop).collect(),
         };
-        let report = |chain: &Chain| ChainReport {
-            name: chain.info.name.clone(),
-            count: Some(chain.latency.count()),
-            dropped: Some(chain.dropped),
-            missed: chain.info.deadline.map(|_| chain.missed),
-            latency: LatencyReport::new(&chain.latency),
-            worst: chain.worst.iter().map(slow).collect(),
-        };
+        let report = |chain: &Chain| ChainReport::of(chain, chain.worst.iter().map(slow).collect());
         self.chains.iter().map(report).collect()
     }
 

@@ -7,13 +7,16 @@
 //! pairs, by which each figure is tested ([`crate::statistics`]). All tests together are corrected for their number,
 //! whichever of them are shown. One run a side tells nothing of noise, so then nothing is called a change.
 
-use crate::balance::BalanceReport;
-use crate::figure::{Figure, LatencyReport, sum};
+use crate::balance::{BalanceReport, MOVED, TAKEN};
+use crate::chains::ChainReport;
+use crate::column::{Columns, add};
+use crate::figure::{Figure, LatencyReport, Unit};
 use crate::folded::{FoldedTask, folded};
-use crate::groups::LimitReport;
-use crate::report::Report;
+use crate::groups::GroupReport;
+use crate::names::{printable, shortened};
+use crate::report::{CpuReport, FORCED_IDLE, Report};
 use crate::statistics::{ALPHA, Shift, holm, median, pairs_needed, shift, signed_rank};
-use crate::text::{self, counted, shortened};
+use crate::text::{self, counted};
 use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span, span_cell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -105,21 +108,6 @@ pub(crate) struct Test {
     pub(crate) chance: f64,
 }
 
-/// The unit of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// Nanoseconds, of which fewer are better.
-    Delay,
-    /// Nanoseconds.
-    Span,
-    /// A number of things.
-    Count,
-    /// The number of samples of other figures, over all runs together. It is not tested.
-    Samples,
-    /// Parts of a million.
-    Share,
-}
-
 /// A name, a unit and the figure.
 type Named = (&'static str, Unit, Figure);
 
@@ -137,14 +125,7 @@ impl Sheet {
             let latency = &task.all.wakeup_latency;
             thing(task, latency.count, latency_figures(latency, "wake-ups"))
         };
-        let work = |task: &FoldedTask| {
-            let own = vec![
-                ("runtime", Unit::Span, task.all.runtime_ns),
-                ("wait", Unit::Delay, task.all.wait_ns),
-                ("missed", Unit::Count, task.all.missed),
-            ];
-            thing(task, task.all.runtime_ns, own)
-        };
+        let work = |task: &FoldedTask| thing(task, task.all.runtime_ns, task.all.compared());
         Sheet {
             ran: text::ran_without(report),
             facts: Facts::of(report),
@@ -194,7 +175,7 @@ impl Facts {
                 found.push(format!("{word} {}", names.join(", ")));
             }
         }
-        found.iter().map(|it| text::printable(it)).collect()
+        found.iter().map(|it| printable(it)).collect()
     }
 }
 
@@ -219,17 +200,16 @@ impl Changes {
         let machine = rows(|it| &it.machine).remove(0);
         // Most runs have no such moves and no forced idle time. A report without these figures counts as one with
         // zeros.
-        let [moved, taken, forced] = SELDOM;
         let kept = machine.changes.into_iter().filter(|it| {
             let (before, after) = (it.before.unwrap_or(0), it.after.unwrap_or(0));
             match it.what {
-                what if what == moved || what == taken => before != after || it.test.is_some(),
-                what if what == forced => before.max(after) > 0,
+                MOVED | TAKEN => before != after || it.test.is_some(),
+                FORCED_IDLE => before.max(after) > 0,
                 _ => true,
             }
         });
         let mut differs = before[0].facts.differences(&after[0].facts);
-        differs.extend(told.iter().map(|it| text::printable(it)));
+        differs.extend(told.iter().map(|it| printable(it)));
         let mut changes = Changes {
             runs: [before[0].ran.clone(), after[0].ran.clone()],
             differs,
@@ -455,62 +435,42 @@ pub(crate) fn heaviest<'a>(rows: &[&'a Row], most: usize) -> Vec<&'a Row> {
     text::busiest(rows, most, |row| row.weight).into_iter().copied().collect()
 }
 
-/// The figures of a machine that are shown only if they are not zero.
-const SELDOM: [&str; 3] = ["moved by balance", "taken by balance", "forced idle"];
-
+/// The figures of the machine itself, and the sums of those of its balance and of its CPUs.
 fn machine(report: &Report) -> Thing {
-    let machine = &report.machine;
-    let millionths = |share: f64| (share.clamp(0.0, 1.0) * 1e6).round() as u64;
+    let mut figures = report.machine.compared();
     // Unknown without passes, since older reports do not have them.
-    let all = |count: fn(&BalanceReport) -> u64| {
-        (!report.balance.is_empty()).then(|| report.balance.iter().map(count).sum())
-    };
-    let [moved, taken, forced] = SELDOM;
-    let figures = vec![
-        ("utilization", Unit::Share, machine.utilization.map(millionths)),
-        ("switches", Unit::Count, machine.switches),
-        ("preemptions", Unit::Count, machine.preemptions),
-        ("migrations", Unit::Count, machine.migrations),
-        ("timer interrupts", Unit::Count, machine.timer_interrupts),
-        (moved, Unit::Count, all(|row| row.moved)),
-        (taken, Unit::Count, all(|row| row.taken)),
-        (forced, Unit::Delay, sum(&report.cpus, |cpu| cpu.forced_idle_ns)),
-    ];
+    let no_pass = BalanceReport::default();
+    let unknown = no_pass.compared().into_iter().map(|(what, unit, _)| (what, unit, None));
+    figures.extend(summed(&report.balance).unwrap_or_else(|| unknown.collect()));
+    let no_cpu = CpuReport { forced_idle_ns: Some(0), ..CpuReport::default() };
+    figures.extend(summed(&report.cpus).unwrap_or_else(|| no_cpu.compared()));
     Thing { name: String::new(), weight: None, figures }
 }
 
+/// The sum of each figure over these rows; `None` without a row.
+fn summed<T: Columns>(rows: &[T]) -> Option<Vec<Named>> {
+    rows.iter().map(T::compared).reduce(|mut all, one| {
+        all.iter_mut().zip(one).for_each(|((_, _, all), (_, _, one))| add(all, one));
+        all
+    })
+}
+
 fn chains(report: &Report) -> Vec<Thing> {
-    let thing = |chain: &crate::chains::ChainReport| {
+    let thing = |chain: &ChainReport| {
         let mut figures = latency_figures(&chain.latency, "tokens");
-        figures.push(("missed", Unit::Count, chain.missed));
-        figures.push(("dropped", Unit::Count, chain.dropped));
+        figures.extend(chain.compared());
         Thing { name: chain.name.clone(), weight: chain.count, figures }
     };
     report.chains.iter().map(thing).collect()
 }
 
 fn groups(report: &Report) -> Vec<Thing> {
-    let thing = |group: &crate::groups::GroupReport| Thing {
+    let thing = |group: &GroupReport| Thing {
         name: group.path.clone(),
         weight: group.runtime_ns,
-        figures: vec![
-            ("runtime", Unit::Span, group.runtime_ns),
-            ("limit", Unit::Share, group.limit.as_ref().map(share_of_a_cpu)),
-            ("throttled", Unit::Count, group.nr_throttled),
-            ("of its periods", Unit::Share, group.throttled_share()),
-            ("throttled for", Unit::Delay, group.throttled_ns),
-            ("bursts", Unit::Count, group.nr_bursts),
-            ("borrowed", Unit::Span, group.borrowed_ns),
-        ],
+        figures: group.compared(),
     };
     report.groups.iter().map(thing).collect()
-}
-
-/// A limit in parts of a million of one CPU.
-fn share_of_a_cpu(limit: &LimitReport) -> u64 {
-    let millionths = u128::from(limit.runtime_us) * 1_000_000;
-    let share = millionths.checked_div(u128::from(limit.period_us)).unwrap_or(0);
-    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 fn latency_figures(latency: &LatencyReport, samples: &'static str) -> Vec<Named> {

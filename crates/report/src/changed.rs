@@ -1,7 +1,7 @@
 //! The differences between two sides, figure by figure, for programs.
 
-use crate::change::{Change, Changes, Row, Unit};
-use crate::figure::Figure;
+use crate::change::{Change, Changes, Row};
+use crate::figure::{Figure, Unit};
 use serde::Serialize;
 
 /// A figure of two sides.

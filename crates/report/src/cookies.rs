@@ -1,19 +1,36 @@
 //! Core scheduling in a report: the runtime of the tasks of each cookie, and the idle time that they forced on CPUs.
 
+use crate::column::Place::{Page, Text};
+use crate::column::{columns, figures, part, spanned, texts};
 use crate::figure::Figure;
+use crate::names::shortened;
 use runyard_engine::attr::Cookie;
 use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// The tasks of one cookie.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CookieReport {
-    /// Its name in the scenario; `None` for the tasks without a cookie.
-    pub name: Option<String>,
-    /// The runtime of the tasks that began with it.
-    pub runtime_ns: Figure,
-    /// The time that CPUs were forced idle because their cores ran tasks of it: the sum over all CPUs.
-    pub forced_idle_ns: Figure,
+/// The name of the tasks without a cookie, for people.
+const NO_COOKIE: &str = "(none)";
+
+columns! {
+    /// The tasks of one cookie.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct CookieReport from(given: Option<String>, runtime: Nanos, forced: Figure) {
+        /// Its name in the scenario; `null` for the tasks without a cookie.
+        name: Option<String> = given, [
+            texts(&[(Text, "cookie")], |it, _| it.name.as_deref().map_or_else(|| NO_COOKIE.to_owned(), shortened)),
+            texts(&[(Page, "cookie")], |it, _| it.name.as_deref().unwrap_or(NO_COOKIE).to_owned()),
+        ];
+        /// The runtime of the tasks that began with it.
+        runtime_ns: Figure = Some(runtime.0), [
+            figures(&[(Text, "runtime"), (Page, "runtime")], |it, _| spanned(it.runtime_ns)),
+            figures(&[(Text, "%cpu"), (Page, "% of a CPU")], |it, row| part(it.runtime_ns, row.whole_ns)),
+        ];
+        /// The time that CPUs were forced idle because their cores ran tasks of it: the sum over all CPUs.
+        forced_idle_ns: Figure = forced, [
+            figures(&[(Text, "forced idle"), (Page, "forced idle")], |it, _| spanned(it.forced_idle_ns)),
+            figures(&[(Text, "%cpu"), (Page, "% of a CPU")], |it, row| part(it.forced_idle_ns, row.whole_ns)),
+        ];
+    }
 }
 
 /// The reports of the cookies with these `names`, in the order of their numbers, and last of the tasks without a
@@ -30,10 +47,8 @@ pub fn cookie_reports(
     for (cookie, runtime) in ran {
         runtimes[place(cookie)] += runtime;
     }
-    let report = |cookie: Option<Cookie>| CookieReport {
-        name: name(names, cookie),
-        runtime_ns: Some(runtimes[place(cookie)].0),
-        forced_idle_ns: forced_idle(cookie),
+    let report = |cookie: Option<Cookie>| {
+        CookieReport::of(name(names, cookie), runtimes[place(cookie)], forced_idle(cookie))
     };
     (1..=names.len()).map(|nth| Cookie::new(nth as u32)).chain([None]).map(report).collect()
 }

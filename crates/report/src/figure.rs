@@ -7,6 +7,21 @@ use serde::{Deserialize, Serialize};
 /// A count, or a span in nanoseconds; `None` if the host cannot know it.
 pub type Figure = Option<u64>;
 
+/// The unit of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Nanoseconds, of which fewer are better.
+    Delay,
+    /// Nanoseconds.
+    Span,
+    /// A number of things.
+    Count,
+    /// The number of samples of other figures, over all runs together. It is not tested.
+    Samples,
+    /// Parts of a million.
+    Share,
+}
+
 /// The figures of a distribution of spans: exact count, minimum, mean and maximum; percentiles within 1 %. All but the
 /// count are `None` if the count is 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

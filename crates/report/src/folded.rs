@@ -4,6 +4,7 @@
 //! Threads of one name whose first tasks began with another policy or priority are a row of their own, which says so. A
 //! name that no other thread shares keeps its number.
 
+use crate::column::Columns;
 use crate::figure::{Figure, LatencyReport};
 use crate::report::{Report, TaskReport};
 use crate::series::Distribution;
@@ -37,7 +38,8 @@ pub(crate) fn folded(report: &Report) -> Vec<FoldedTask> {
             continue;
         }
         let (row, threads) = &mut rows[place];
-        row.add(task);
+        row.n += 1;
+        row.all.add(task);
         if !threads.contains(&thread) {
             threads.push(thread);
         }
@@ -83,24 +85,6 @@ pub(crate) fn stem(name: &str) -> &str {
         stem = before;
     }
     stem
-}
-
-impl FoldedTask {
-    fn add(&mut self, task: &TaskReport) {
-        let sum = |a: &mut Figure, b: Figure| *a = a.zip(b).map(|(a, b)| a + b);
-        let all = &mut self.all;
-        self.n += 1;
-        sum(&mut all.runtime_ns, task.runtime_ns);
-        sum(&mut all.wait_ns, task.wait_ns);
-        sum(&mut all.sleep_ns, task.sleep_ns);
-        sum(&mut all.wakeups, task.wakeups);
-        sum(&mut all.switches, task.switches);
-        sum(&mut all.preemptions, task.preemptions);
-        sum(&mut all.migrations, task.migrations);
-        sum(&mut all.slack_wakeups, task.slack_wakeups);
-        // Only periodic tasks have deadlines to miss.
-        all.missed = all.missed.into_iter().chain(task.missed).reduce(|a, b| a + b);
-    }
 }
 
 /// The latencies of several threads together. The percentiles are as exact as the points of the distributions.

@@ -3,7 +3,11 @@
 //! The runtime follows from the events. The effect of a limit does not, since drawing of a budget has no event: the
 //! host hands over the scheduler's counts ([`Usage`]).
 
-use crate::figure::Figure;
+use crate::column::Place::{Limits, Page, Text};
+use crate::column::{Cell, Scale, View, columns, counted, figures, part, placed, spanned, texts};
+use crate::figure::{Figure, Unit};
+use crate::names::shortened;
+use crate::units::UNKNOWN;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
@@ -27,35 +31,72 @@ pub struct GroupInfo {
 /// The effect of a limit on a group: in total, and on each CPU at most once.
 pub type GroupUsage = (Usage, Vec<(CpuId, UsageOnCpu)>);
 
-/// One task group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupReport {
-    /// Its path.
-    pub path: String,
-    /// The runtime of the tasks in it and in the groups below it.
-    pub runtime_ns: Figure,
-    /// Periods of its limit in which it drew of its budget or wanted to.
-    pub nr_periods: Figure,
-    /// The number of these periods in which it was throttled on some CPU.
-    pub nr_throttled: Figure,
-    /// The time that it was throttled, summed over CPUs.
-    pub throttled_ns: Figure,
-    /// The number of periods in which it used more than its quota.
-    pub nr_bursts: Figure,
-    /// The time that it used above its quota in these periods.
-    pub burst_ns: Figure,
-    /// The time that CPUs used beyond their own parts of the runtime.
-    pub borrowed_ns: Figure,
-    /// Its limit; `None` if it has none.
-    #[serde(default)]
-    pub limit: Option<LimitReport>,
-    /// The path of the ancestor that has less than this group's limit: the one with the least, and of several the
-    /// nearest. `None` if this group has no limit, or no ancestor has less.
-    #[serde(default)]
-    pub held_by: Option<String>,
-    /// The CPUs on which it used some of its limit or was throttled, from 0; `None` if the host cannot know them.
-    #[serde(default)]
-    pub cpus: Option<Vec<GroupCpuReport>>,
+columns! {
+    /// One task group.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct GroupReport from(group: &GroupInfo, runtime: Nanos, holder: Option<String>) {
+        /// The path of the group.
+        path: String = group.path.clone(), [
+            texts(&[(Text, "group"), (Limits, "\ngroup")], |it, _| shortened(&it.path)),
+            texts(&[(Page, "task group")], |it, _| it.path.clone()),
+        ];
+        /// The runtime of the tasks in it and in the groups below it.
+        runtime_ns: Figure = Some(runtime.0), [
+            figures(&[(Text, "runtime"), (Page, "runtime")], |it, _| spanned(it.runtime_ns)),
+            figures(&[(Text, "%cpu"), (Page, "% of a CPU")], |it, row| part(it.runtime_ns, row.whole_ns)),
+            figures(&[(Limits, "\n%limit"), (Page, "% of limit")], GroupReport::part_of_limit),
+            View::Compared("runtime", Unit::Span, |it| it.runtime_ns),
+            View::Compared("limit", Unit::Share, |it| it.limit.map(LimitReport::share_of_a_cpu)),
+        ];
+        /// Periods of its limit in which it drew of its budget or wanted to.
+        nr_periods: Figure = group.used().map(|it| it.nr_periods), [
+            figures(&[(Limits, "\nperiods"), (Page, "periods")], |it, _| counted(it.nr_periods)),
+        ];
+        /// The number of these periods in which it was throttled on some CPU.
+        nr_throttled: Figure = group.used().map(|it| it.nr_throttled), [
+            // The first line of the titles has "throttled" over three columns, and "bursts" over two.
+            figures(&[(Limits, "throttled\nin"), (Page, "throttled")], |it, _| counted(it.nr_throttled)),
+            View::Compared("throttled", Unit::Count, |it| it.nr_throttled),
+            View::Compared("of its periods", Unit::Share, GroupReport::throttled_share),
+        ];
+        /// The time that it was throttled, summed over CPUs.
+        throttled_ns: Figure = group.used().map(|it| it.throttled.0), [
+            figures(&[(Limits, "\nfor"), (Page, "throttled for")], |it, _| spanned(it.throttled_ns)),
+            figures(&[(Limits, "\nmost on"), (Page, "most on")], |it, _| placed(it.throttled_most())),
+            View::Compared("throttled for", Unit::Delay, |it| it.throttled_ns),
+        ];
+        /// The number of periods in which it used more than its quota.
+        nr_bursts: Figure = group.used().map(|it| it.nr_bursts), [
+            figures(&[(Limits, "bursts\nin"), (Page, "bursts")], |it, _| counted(it.nr_bursts)),
+            View::Compared("bursts", Unit::Count, |it| it.nr_bursts),
+        ];
+        /// The time that it used above its quota in these periods.
+        burst_ns: Figure = group.used().map(|it| it.burst.0), [
+            figures(&[(Limits, "\nof"), (Page, "burst time")], |it, _| spanned(it.burst_ns)),
+        ];
+        /// The time that CPUs used beyond their own parts of the runtime.
+        borrowed_ns: Figure = group.used().map(|it| it.borrowed.0), [
+            figures(&[(Limits, "\nborrowed"), (Page, "borrowed")], |it, _| spanned(it.borrowed_ns)),
+            figures(&[(Limits, "drew most\non"), (Page, "drew most")], |it, _| placed(it.drew_most())),
+            View::Compared("borrowed", Unit::Span, |it| it.borrowed_ns),
+        ];
+        /// Its limit: `runtime_us`, `period_us`, `burst_us`, `per_cpu`; `null` if it has none.
+        #[serde(default)]
+        limit: Option<LimitReport> = group.limit.map(LimitReport::from), [
+            texts(&[(Limits, "\nlimit")], |it, _| it.limit.map_or_else(|| UNKNOWN.to_owned(), LimitReport::in_words)),
+            texts(&[(Page, "limit")], |it, _| it.limit.map(LimitReport::in_words).unwrap_or_default()),
+        ];
+        /// The path of the ancestor that has less than this group's limit: the one with the least, and of several the
+        /// nearest. `null` if this group has no limit, or no ancestor has less.
+        #[serde(default)]
+        held_by: Option<String> = holder, [
+            texts(&[(Page, "held by")], |it, _| it.held_by.clone().unwrap_or_default()),
+        ];
+        /// The CPUs on which it used some of its limit or was throttled, from 0: `cpu`, `used_ns`, `nr_throttled`,
+        /// `throttled_ns`, `borrowed_ns`. `null` if the host cannot know them.
+        #[serde(default)]
+        cpus: Option<Vec<GroupCpuReport>> = group.usage.as_ref().map(|(_, on)| cpu_reports(on)), [];
+    }
 }
 
 /// The limit of a task group, with the keys of a scenario.
@@ -71,19 +112,21 @@ pub struct LimitReport {
     pub per_cpu: bool,
 }
 
-/// The effect of a task group's limit on one CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupCpuReport {
-    /// Its number.
-    pub cpu: usize,
-    /// The time of the limit that the group used there.
-    pub used_ns: u64,
-    /// The number of times that it was throttled there.
-    pub nr_throttled: u64,
-    /// The time that it was throttled there.
-    pub throttled_ns: u64,
-    /// The time that it used there beyond the CPU's own part of the runtime of each period.
-    pub borrowed_ns: u64,
+columns! {
+    /// The effect of a task group's limit on one CPU.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct GroupCpuReport from(number: CpuId, did: UsageOnCpu) {
+        /// Its number.
+        cpu: usize = number.index(), [figures(&[(Page, "CPU")], |it, _| placed(Some(it.cpu)))];
+        /// The time of the limit that the group used there.
+        used_ns: u64 = did.used.0, [figures(&[(Page, "used")], |it, _| spanned(Some(it.used_ns)))];
+        /// The number of times that it was throttled there.
+        nr_throttled: u64 = did.nr_throttled, [figures(&[(Page, "throttled")], |it, _| counted(Some(it.nr_throttled)))];
+        /// The time that it was throttled there.
+        throttled_ns: u64 = did.throttled.0, [figures(&[(Page, "throttled for")], |it, _| spanned(Some(it.throttled_ns)))];
+        /// The time that it used there beyond the CPU's own part of the runtime of each period.
+        borrowed_ns: u64 = did.borrowed.0, [figures(&[(Page, "borrowed")], |it, _| spanned(Some(it.borrowed_ns)))];
+    }
 }
 
 /// The reports of these `groups` on a machine of so many `cpus`. `own` has the runtime of each group's own tasks; it
@@ -101,7 +144,7 @@ pub fn group_reports(groups: &[GroupInfo], own: &[Nanos], cpus: usize) -> Vec<Gr
     }
     let report = |(at, runtime): (usize, Nanos)| {
         let held_by = holder(groups, at, cpus).map(|holder| groups[holder].path.clone());
-        GroupReport::new(&groups[at], runtime, held_by)
+        GroupReport::of(&groups[at], runtime, held_by)
     };
     runtimes.into_iter().enumerate().map(report).collect()
 }
@@ -130,32 +173,27 @@ fn compare(a: &Limit, b: &Limit, cpus: usize) -> Ordering {
     (granted(a) * period(b)).cmp(&(granted(b) * period(a)))
 }
 
-impl GroupReport {
-    fn new(group: &GroupInfo, runtime: Nanos, held_by: Option<String>) -> GroupReport {
-        let usage = group.usage.as_ref().map(|(all, _)| *all);
-        let span = |part: fn(&Usage) -> Nanos| usage.as_ref().map(|usage| part(usage).0);
-        GroupReport {
-            path: group.path.clone(),
-            runtime_ns: Some(runtime.0),
-            nr_periods: usage.map(|usage| usage.nr_periods),
-            nr_throttled: usage.map(|usage| usage.nr_throttled),
-            throttled_ns: span(|usage| usage.throttled),
-            nr_bursts: usage.map(|usage| usage.nr_bursts),
-            burst_ns: span(|usage| usage.burst),
-            borrowed_ns: span(|usage| usage.borrowed),
-            limit: group.limit.map(LimitReport::from),
-            held_by,
-            cpus: group.usage.as_ref().map(|(_, on)| cpu_reports(on)),
-        }
+impl GroupInfo {
+    /// The effect of its limit, if the host knows it.
+    fn used(&self) -> Option<&Usage> {
+        self.usage.as_ref().map(|(all, _)| all)
     }
+}
 
+impl GroupReport {
     /// Whether the group has a limit to show.
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some() || self.nr_periods.is_some_and(|n| n > 0)
     }
 
+    /// The part of its limit that it used, for a cell.
+    fn part_of_limit(&self, scale: &Scale) -> Cell {
+        let granted = self.granted_ns(scale.duration_ns, scale.cpus);
+        part(self.used_ns().filter(|_| granted.is_some()), granted.unwrap_or(0))
+    }
+
     /// The used time of its limit, including the scheduler's work for it. If that is unknown, the runtime of its tasks.
-    pub(crate) fn used_ns(&self) -> Figure {
+    fn used_ns(&self) -> Figure {
         match &self.cpus {
             Some(cpus) => Some(cpus.iter().map(|cpu| cpu.used_ns).sum()),
             None => self.runtime_ns,
@@ -163,7 +201,7 @@ impl GroupReport {
     }
 
     /// The time that its limit allows in `duration_ns` on so many `cpus`, rounded down.
-    pub(crate) fn granted_ns(&self, duration_ns: u64, cpus: usize) -> Figure {
+    fn granted_ns(&self, duration_ns: u64, cpus: usize) -> Figure {
         let LimitReport { runtime_us, period_us, per_cpu, .. } = self.limit?;
         let shares = if per_cpu { cpus.max(1) } else { 1 };
         let all = u128::from(runtime_us) * shares as u128 * u128::from(duration_ns);
@@ -171,19 +209,19 @@ impl GroupReport {
     }
 
     /// The part of its periods in which it was throttled, in parts of a million.
-    pub(crate) fn throttled_share(&self) -> Figure {
+    fn throttled_share(&self) -> Figure {
         let (throttled, periods) = self.nr_throttled.zip(self.nr_periods)?;
         let millionths = u128::from(throttled) * 1_000_000;
         u64::try_from(millionths.checked_div(u128::from(periods))?).ok()
     }
 
     /// The CPU on which most of its limit was used.
-    pub(crate) fn drew_most(&self) -> Option<usize> {
+    fn drew_most(&self) -> Option<usize> {
         self.first_by(|cpu| cpu.used_ns)
     }
 
     /// The CPU on which it was throttled longest.
-    pub(crate) fn throttled_most(&self) -> Option<usize> {
+    fn throttled_most(&self) -> Option<usize> {
         self.first_by(|cpu| cpu.throttled_ns)
     }
 
@@ -192,6 +230,28 @@ impl GroupReport {
         let cpus = self.cpus.as_deref().unwrap_or_default();
         let first = cpus.iter().rev().max_by_key(|&cpu| figure(cpu))?;
         (figure(first) > 0).then_some(first.cpu)
+    }
+}
+
+impl LimitReport {
+    /// The limit in words, to the microsecond: `20 ms/100 ms`, with the burst.
+    fn in_words(self) -> String {
+        let LimitReport { runtime_us, period_us, burst_us, per_cpu } = self;
+        let shown = |us: u64| match us {
+            _ if us.is_multiple_of(1_000_000) => format!("{} s", us / 1_000_000),
+            _ if us.is_multiple_of(1_000) => format!("{} ms", us / 1_000),
+            _ => format!("{us} us"),
+        };
+        let burst = if burst_us > 0 { format!(" +{}", shown(burst_us)) } else { String::new() };
+        let whose = if per_cpu { " a CPU" } else { "" };
+        format!("{}/{}{burst}{whose}", shown(runtime_us), shown(period_us))
+    }
+
+    /// The limit in parts of a million of one CPU.
+    fn share_of_a_cpu(self) -> u64 {
+        let millionths = u128::from(self.runtime_us) * 1_000_000;
+        let share = millionths.checked_div(u128::from(self.period_us)).unwrap_or(0);
+        u64::try_from(share).unwrap_or(u64::MAX)
     }
 }
 
@@ -209,15 +269,8 @@ impl From<Limit> for LimitReport {
 
 /// The CPUs with a figure that is not 0.
 fn cpu_reports(on: &[(CpuId, UsageOnCpu)]) -> Vec<GroupCpuReport> {
-    let report = |&(cpu, did): &(CpuId, UsageOnCpu)| GroupCpuReport {
-        cpu: cpu.index(),
-        used_ns: did.used.0,
-        nr_throttled: did.nr_throttled,
-        throttled_ns: did.throttled.0,
-        borrowed_ns: did.borrowed.0,
-    };
     let told = on.iter().filter(|(_, did)| *did != UsageOnCpu::default());
-    let mut cpus: Vec<_> = told.map(report).collect();
+    let mut cpus: Vec<_> = told.map(|&(cpu, did)| GroupCpuReport::of(cpu, did)).collect();
     cpus.sort_by_key(|cpu| cpu.cpu);
     cpus
 }

@@ -15,6 +15,7 @@ mod chains;
 mod change;
 mod changed;
 mod collect;
+mod column;
 mod cookies;
 mod figure;
 mod folded;
@@ -24,6 +25,8 @@ mod history;
 pub mod html;
 mod json;
 mod lanes;
+mod names;
+mod reference;
 mod report;
 mod series;
 pub mod statistics;
@@ -45,6 +48,7 @@ pub use cookies::{CookieReport, cookie_reports};
 pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
+pub use reference::reference;
 pub use report::{
     CpuReport, EngineReport, MachineReport, Report, RunInfo, SCHEMA, TaskInfo, TaskReport,
     TimersReport, Violation,
@@ -56,4 +60,6 @@ pub use text::{Checks, TaskRows, render, table};
 pub use timeline::{Names, timeline};
 pub use trace::TraceForm;
 pub use units::span;
-pub use why::{Cause, DoingReport, Explained, Explanation, PartReport, RanReport, WorstReport};
+pub use why::{
+    Cause, CauseEntry, DoingReport, Explained, Explanation, PartReport, RanReport, WorstReport,
+};

@@ -5,15 +5,21 @@
 //! `null` in JSON, and so is an undefined figure, such as the mean of no samples; it is never a zero. The names of
 //! fields have their units.
 
-use crate::account::TaskTotals;
+use crate::account::{CpuTotals, TaskTotals};
 use crate::balance::BalanceReport;
 use crate::chains::{BlockedReport, ChainReport};
 use crate::collect::{Counts, Totals};
+use crate::column::Place::{Brief, Cards, Foot, Page, Text};
+use crate::column::{
+    Cell, Scale, View, add, columns, counted, figures, part, seldom, spanned, texts,
+};
 use crate::cookies::{self, CookieReport, cookie_reports};
-use crate::figure::{Figure, LatencyReport, sum};
+use crate::figure::{Figure, LatencyReport, Unit, sum};
 use crate::groups::{GroupInfo, GroupReport, group_reports};
 use crate::json::{self, Rows};
+use crate::names::shortened;
 use crate::series::{Distribution, HistoryReport, distributions};
+use crate::units::rate_cell;
 use crate::why::{Bad, WorstReport};
 use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::cpu::CpuId;
@@ -148,24 +154,45 @@ pub struct Report {
     pub blocked_at_end: Vec<BlockedReport>,
 }
 
-/// The machine as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MachineReport {
-    /// The number of its CPUs.
-    pub cpus: usize,
-    /// Non-idle time divided by CPU time, 0 to 1, rounded to six digits.
-    pub utilization: Option<f64>,
-    /// The number of times that a task got a CPU that it did not have before.
-    pub switches: Figure,
-    /// The number of times that a task lost its CPU to another task involuntarily.
-    pub preemptions: Figure,
-    /// The number of times that a task first executed on another CPU than the last time.
-    pub migrations: Figure,
-    /// Timer interrupts, including ticks.
-    pub timer_interrupts: Figure,
-    /// The topology, as `NODESxCORES` or `NODESxCORESxTHREADS`; `None` in a report without it.
-    #[serde(default)]
-    pub topology: Option<String>,
+columns! {
+    /// The machine as a whole.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub struct MachineReport from(
+        info: (usize, Option<Topology>),
+        cpus_and_tasks: (&[CpuReport], &[TaskReport]),
+        counts: Counts,
+        duration: Nanos
+    ) {
+        /// The number of CPUs.
+        cpus: usize = info.0, [];
+        /// Non-idle time divided by CPU time, 0 to 1, rounded to six digits.
+        utilization: Option<f64> = utilization(cpus_and_tasks.0, duration), [
+            View::Compared("utilization", Unit::Share, |it| it.utilization.map(millionths)),
+        ];
+        /// The number of times that a task got a CPU that it did not have before.
+        switches: Figure = sum(cpus_and_tasks.0, |cpu| cpu.switches), [
+            figures(&[(Foot, "switch"), (Cards, "Switches")], |it, _| counted(it.switches)),
+            View::Compared("switches", Unit::Count, |it| it.switches),
+        ];
+        /// The number of times that a task lost its CPU to another task involuntarily.
+        preemptions: Figure = sum(cpus_and_tasks.1, |task| task.preemptions), [
+            figures(&[(Foot, "preemption"), (Cards, "Preemptions")], |it, _| counted(it.preemptions)),
+            View::Compared("preemptions", Unit::Count, |it| it.preemptions),
+        ];
+        /// The number of times that a task first executed on another CPU than the last time. Wake-ups count.
+        migrations: Figure = sum(cpus_and_tasks.1, |task| task.migrations), [
+            figures(&[(Foot, "migration"), (Cards, "Migrations")], |it, _| counted(it.migrations)),
+            View::Compared("migrations", Unit::Count, |it| it.migrations),
+        ];
+        /// Timer interrupts, including ticks.
+        timer_interrupts: Figure = Some(counts.timer_interrupts), [
+            figures(&[(Foot, "timer interrupt"), (Cards, "Timer interrupts")], |it, _| counted(it.timer_interrupts)),
+            View::Compared("timer interrupts", Unit::Count, |it| it.timer_interrupts),
+        ];
+        /// The topology, as `NODESxCORES` or `NODESxCORESxTHREADS`; unknown in a report of an older version.
+        #[serde(default)]
+        topology: Option<String> = info.1.map(|topology| topology.to_string()), [];
+    }
 }
 
 impl MachineReport {
@@ -178,79 +205,185 @@ impl MachineReport {
     }
 }
 
-/// One CPU. Idle and busy time sum to the duration; real-time, normal, idle-policy and overhead
-/// time sum to the busy time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuReport {
-    /// Its number.
-    pub cpu: usize,
-    /// Time not idle.
-    pub busy_ns: Figure,
-    /// Time idle.
-    pub idle_ns: Figure,
-    /// Time in SCHED_FIFO and SCHED_RR tasks.
-    pub rt_ns: Figure,
-    /// Time in SCHED_OTHER and SCHED_BATCH tasks.
-    pub normal_ns: Figure,
-    /// Time in SCHED_IDLE tasks.
-    pub idle_policy_ns: Figure,
-    /// Time of the scheduler's own work.
-    pub overhead_ns: Figure,
-    /// The number of times that a task got this CPU that did not have it before.
-    pub switches: Figure,
-    /// The part of the idle time in which tasks waited here whose cookie is not the core's.
-    #[serde(default)]
-    pub forced_idle_ns: Figure,
+/// The figure of a comparison that runs without cookies lack.
+pub(crate) const FORCED_IDLE: &str = "forced idle";
+
+columns! {
+    /// One CPU. Idle and busy time sum to the duration; real-time, normal, idle-policy and overhead time sum to the busy
+    /// time.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct CpuReport from(number: usize, did: &CpuTotals) {
+        /// The number of the CPU.
+        cpu: usize = number, [
+            texts(&[(Text, "CPU")], |it, row| match row.things {
+                0 | 1 => it.cpu.to_string(),
+                _ => "all".to_owned(),
+            }),
+        ];
+        /// Time not idle.
+        busy_ns: Figure = Some(did.busy().0), [View::Summed(|all, it| add(&mut all.busy_ns, it.busy_ns))];
+        /// Time idle.
+        idle_ns: Figure = Some(did.idle.0), [View::Summed(|all, it| add(&mut all.idle_ns, it.idle_ns))];
+        /// Time in SCHED_FIFO and SCHED_RR tasks.
+        rt_ns: Figure = Some(did.rt.0), [
+            figures(&[(Text, "%rt")], |it, row| part(it.rt_ns, row.whole_ns)),
+            View::Summed(|all, it| add(&mut all.rt_ns, it.rt_ns)),
+        ];
+        /// Time in SCHED_OTHER and SCHED_BATCH tasks.
+        normal_ns: Figure = Some(did.normal.0), [
+            figures(&[(Text, "%normal")], |it, row| part(it.normal_ns, row.whole_ns)),
+            View::Summed(|all, it| add(&mut all.normal_ns, it.normal_ns)),
+        ];
+        /// Time in SCHED_IDLE tasks.
+        idle_policy_ns: Figure = Some(did.idle_policy.0), [
+            figures(&[(Text, "%idlepol")], |it, row| part(it.idle_policy_ns, row.whole_ns)),
+            View::Summed(|all, it| add(&mut all.idle_policy_ns, it.idle_policy_ns)),
+        ];
+        /// Time of the scheduler's own work.
+        overhead_ns: Figure = Some(did.overhead.0), [
+            figures(&[(Text, "%ovh")], |it, row| part(it.overhead_ns, row.whole_ns)),
+            figures(&[(Text, "%idle")], |it, row| part(it.idle_ns, row.whole_ns)),
+            View::Summed(|all, it| add(&mut all.overhead_ns, it.overhead_ns)),
+        ];
+        /// The number of times that a task got this CPU that did not have it before.
+        switches: Figure = Some(did.switches), [
+            figures(&[(Text, "switches/s")], |it, row| (it.switches, rate_cell(it.switches, row.duration_ns))),
+            View::Summed(|all, it| add(&mut all.switches, it.switches)),
+        ];
+        /// The part of the idle time in which tasks waited here whose cookie is not the core's.
+        #[serde(default)]
+        forced_idle_ns: Figure = Some(did.forced.0), [
+            seldom(
+                &[(Text, "%forced")],
+                |it, row| part(it.forced_idle_ns, row.whole_ns),
+                |it, _| it.forced_idle_ns > Some(0),
+            ),
+            View::Compared(FORCED_IDLE, Unit::Delay, |it| it.forced_idle_ns),
+            View::Summed(|all, it| add(&mut all.forced_idle_ns, it.forced_idle_ns)),
+        ];
+    }
 }
 
-/// One task instance. Runtime, wait and sleep sum to its lifetime.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskReport {
-    /// Its name in the scenario; with a number if it has several instances.
-    pub name: String,
-    /// The name in sched(7) of its initial policy.
-    pub policy: String,
-    /// Its initial real-time priority or nice value.
-    pub priority: i64,
-    /// Its initial latency nice; `None` if the host has none.
-    pub latency_nice: Option<i64>,
-    /// The path of its initial task group.
-    pub group: String,
-    /// Time executing.
-    pub runtime_ns: Figure,
-    /// Time runnable and not executing.
-    pub wait_ns: Figure,
-    /// Time blocked.
-    pub sleep_ns: Figure,
-    /// The number of wake-ups. The start counts.
-    pub wakeups: Figure,
-    /// The number of times that it was switched in.
-    pub switches: Figure,
-    /// The number of times that it lost its CPU to another task involuntarily.
-    pub preemptions: Figure,
-    /// The number of times that it first executed on another CPU than the last time.
-    pub migrations: Figure,
-    /// The spans from the moment at which its condition came true to its first instruction.
-    pub wakeup_latency: LatencyReport,
-    /// The thread of the scenario whose instance it is; empty in a report without it.
-    #[serde(default)]
-    pub thread: String,
-    /// Its initial cookie, its own or that of its task group; `None` if it had none.
-    #[serde(default)]
-    pub cookie: Option<String>,
-    /// The initial largest delay of its timers.
-    #[serde(default)]
-    pub slack_ns: Figure,
-    /// The number of its wake-ups that were late mostly because of their timer: at least half of the latency was over
-    /// when the timer expired. It is 0 for a task without slack.
-    #[serde(default)]
-    pub slack_wakeups: Figure,
-    /// The number of times that it reached its timer after the next period had begun.
-    #[serde(default)]
-    pub missed: Figure,
-    /// Its worst wake-ups, at most ten, the longest first.
-    #[serde(default)]
-    pub worst: Vec<WorstReport>,
+columns! {
+    /// One task instance. Runtime, wait and sleep sum to its lifetime.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct TaskReport from(
+        info: TaskInfo,
+        did: &TaskTotals,
+        group_path: String,
+        cookie_name: Option<String>,
+        worst_waits: Vec<WorstReport>
+    ) {
+        /// Its name in the scenario; with a number (`web-3`) if the thread has several instances.
+        name: String = info.name, [
+            texts(&[(Text, "\ntask")], |it, _| shortened(&it.name)),
+            texts(&[(Page, "task"), (Brief, "task")], |it, _| it.name.clone()),
+            figures(&[(Brief, "n")], |_, row| (Some(row.things), row.things.to_string())),
+        ];
+        /// The name in sched(7) of its initial policy.
+        policy: String = info.policy.to_string(), [
+            texts(
+                &[(Text, "\npolicy"), (Page, "policy")],
+                |it, _| it.policy.strip_prefix("SCHED_").unwrap_or(&it.policy).to_owned(),
+            ),
+            figures(&[(Brief, "policy")], |it, _| (None, it.policy.clone())),
+        ];
+        /// Its initial real-time priority or nice value.
+        priority: i64 = info.policy.priority(), [
+            figures(&[(Text, "\nprio")], |it, _| (None, it.priority.to_string())),
+            seldom(&[(Text, "\nn")], |_, row| counted(Some(row.things)), |_, row| row.things > 1),
+            // A priority may be below 0, so its value alone does not sort it.
+            figures(&[(Page, "prio")], |it, _| {
+                (u64::try_from(it.priority.saturating_add(64)).ok(), it.priority.to_string())
+            }),
+        ];
+        /// Its initial latency nice; unknown if the host has none.
+        latency_nice: Option<i64> = Some(info.latency_nice), [];
+        /// The path of its initial task group.
+        group: String = group_path, [texts(&[(Page, "task group")], |it, _| it.group.clone())];
+        /// Time executing.
+        runtime_ns: Figure = Some(did.runtime.0), [
+            figures(&[(Text, "\nruntime"), (Page, "runtime")], |it, _| spanned(it.runtime_ns)),
+            figures(&[(Page, "% CPU"), (Brief, "% of a CPU")], |it, row| part(it.runtime_ns, row.whole_ns)),
+            View::Compared("runtime", Unit::Span, |it| it.runtime_ns),
+            View::Summed(|all, it| add(&mut all.runtime_ns, it.runtime_ns)),
+        ];
+        /// Time runnable and not executing.
+        wait_ns: Figure = Some(did.wait.0), [
+            figures(&[(Text, "\nwait"), (Page, "wait")], |it, _| spanned(it.wait_ns)),
+            View::Compared("wait", Unit::Delay, |it| it.wait_ns),
+            View::Summed(|all, it| add(&mut all.wait_ns, it.wait_ns)),
+        ];
+        /// Time blocked.
+        sleep_ns: Figure = Some(did.sleep.0), [
+            figures(&[(Page, "sleep")], |it, _| spanned(it.sleep_ns)),
+            View::Summed(|all, it| add(&mut all.sleep_ns, it.sleep_ns)),
+        ];
+        /// The number of wake-ups. The start counts.
+        wakeups: Figure = Some(did.wakeups), [
+            figures(&[(Text, "wake-\nups"), (Page, "wake-ups")], |it, _| counted(it.wakeups)),
+            figures(&[(Brief, "wake-ups")], |it, _| counted(it.wakeup_latency.count)),
+            View::Summed(|all, it| add(&mut all.wakeups, it.wakeups)),
+        ];
+        /// The number of times that it got a CPU that it did not have before.
+        switches: Figure = Some(did.switches), [View::Summed(|all, it| add(&mut all.switches, it.switches))];
+        /// The number of times that it lost its CPU to another task involuntarily.
+        preemptions: Figure = Some(did.preemptions), [
+            figures(&[(Text, "pre-\nempted"), (Page, "preempted")], |it, _| counted(it.preemptions)),
+            View::Summed(|all, it| add(&mut all.preemptions, it.preemptions)),
+        ];
+        /// The number of times that it first executed on another CPU than the last time. Wake-ups count.
+        migrations: Figure = Some(did.migrations), [
+            figures(&[(Text, "mi-\ngrated"), (Page, "migrated")], |it, _| counted(it.migrations)),
+            seldom(&[(Text, "\nmissed")], |it, _| counted(it.missed), |it, _| it.missed > Some(0)),
+            View::Summed(|all, it| add(&mut all.migrations, it.migrations)),
+        ];
+        /// The spans from the moment at which its condition came true to its first instruction.
+        wakeup_latency: LatencyReport = LatencyReport::new(&did.wakeup_latency), [
+            // The first line of the title has "wake-up latency" over three columns.
+            seldom(&[(Text, "wake-up\np50")], |it, _| spanned(it.wakeup_latency.p50_ns), |_, row| !row.marks),
+            seldom(&[(Text, "wake-up\np50 ")], |it, _| marked_p50(it), |_, row| row.marks),
+            figures(&[(Page, "p50"), (Brief, "p50")], |it, _| spanned(it.wakeup_latency.p50_ns)),
+            figures(&[(Page, "p90")], |it, _| spanned(it.wakeup_latency.p90_ns)),
+            figures(
+                &[(Text, "latency\np99"), (Page, "p99"), (Brief, "p99")],
+                |it, _| spanned(it.wakeup_latency.p99_ns),
+            ),
+            figures(&[(Page, "p99.9")], |it, _| spanned(it.wakeup_latency.p999_ns)),
+            figures(&[(Text, "\nmax"), (Page, "max"), (Brief, "max")], |it, _| spanned(it.wakeup_latency.max_ns)),
+        ];
+        /// The thread of the scenario whose instance it is; empty in a report without it.
+        #[serde(default)]
+        thread: String = info.thread, [];
+        /// Its initial cookie, its own or that of its task group.
+        #[serde(default)]
+        cookie: Option<String> = cookie_name, [];
+        /// The initial largest delay of its timers.
+        #[serde(default)]
+        slack_ns: Figure = Some(info.slack.0), [];
+        /// The number of its wake-ups that were late mostly because of their timer: at least half of the latency was
+        /// over when the timer expired. It is 0 for a task without slack.
+        #[serde(default)]
+        slack_wakeups: Figure = Some(if info.slack > Nanos::ZERO { did.slack_wakeups } else { 0 }), [
+            View::Summed(|all, it| add(&mut all.slack_wakeups, it.slack_wakeups)),
+        ];
+        /// The number of times that it reached its `timer` after the next period had begun.
+        #[serde(default)]
+        missed: Figure = info.missed, [
+            View::Compared("missed", Unit::Count, |it| it.missed),
+            // Only periodic tasks have deadlines to miss.
+            View::Summed(|all, it| all.missed = all.missed.into_iter().chain(it.missed).reduce(|a, b| a + b)),
+        ];
+        /// Its worst wake-ups, at most ten, the longest first.
+        #[serde(default)]
+        worst: Vec<WorstReport> = worst_waits, [];
+    }
+}
+
+/// The p50 with a mark if it is mostly timer slack.
+fn marked_p50(task: &TaskReport) -> Cell {
+    let (p50, shown) = spanned(task.wakeup_latency.p50_ns);
+    (p50, shown + if task.is_late_by_slack() { "*" } else { " " })
 }
 
 impl TaskReport {
@@ -286,6 +419,14 @@ pub struct EngineReport {
     pub wall_ns: Figure,
 }
 
+impl Scale {
+    /// The scale of rows whose times are parts of the duration.
+    pub(crate) fn of(report: &Report) -> Scale {
+        let (duration_ns, cpus) = (report.duration_ns, report.machine.cpus);
+        Scale { duration_ns, whole_ns: duration_ns, cpus, things: 1, marks: false }
+    }
+}
+
 impl Report {
     /// The report of a run whose events were all collected.
     ///
@@ -300,7 +441,8 @@ impl Report {
         let latency = |task: &TaskInfo| totals.task(task.id).map(|did| &did.wakeup_latency);
         let latencies =
             distributions(info.tasks.iter().map(|task| (task.thread.as_str(), latency(task))));
-        let cpus = cpu_reports(info.cpus, totals);
+        let cpu = |number| CpuReport::of(number, &totals.cpu(CpuId::at(number)));
+        let cpus: Vec<_> = (0..info.cpus).map(cpu).collect();
         let first = info.tasks.iter().map(|task| (task.id, task.group));
         let in_groups = totals.group_runtimes(info.groups.len(), first);
         let groups = group_reports(&info.groups, &in_groups, info.cpus);
@@ -319,15 +461,12 @@ impl Report {
             kernel: info.kernel,
             features: info.features,
             duration_ns: totals.duration().0,
-            machine: MachineReport {
-                cpus: info.cpus,
-                utilization: utilization(&cpus, totals.duration()),
-                switches: sum(&cpus, |cpu| cpu.switches),
-                preemptions: sum(&tasks, |task| task.preemptions),
-                migrations: sum(&tasks, |task| task.migrations),
-                timer_interrupts: Some(counts.timer_interrupts),
-                topology: info.topology.map(|topology| topology.to_string()),
-            },
+            machine: MachineReport::of(
+                (info.cpus, info.topology),
+                (&cpus, &tasks),
+                counts,
+                totals.duration(),
+            ),
             cpus,
             tasks,
             groups,
@@ -369,24 +508,6 @@ impl From<Counts> for TimersReport {
     }
 }
 
-fn cpu_reports(cpus: usize, totals: &Totals) -> Vec<CpuReport> {
-    let report = |cpu| {
-        let did = totals.cpu(CpuId::at(cpu));
-        CpuReport {
-            cpu,
-            busy_ns: Some(did.busy().0),
-            idle_ns: Some(did.idle.0),
-            rt_ns: Some(did.rt.0),
-            normal_ns: Some(did.normal.0),
-            idle_policy_ns: Some(did.idle_policy.0),
-            overhead_ns: Some(did.overhead.0),
-            switches: Some(did.switches),
-            forced_idle_ns: Some(did.forced.0),
-        }
-    };
-    (0..cpus).map(report).collect()
-}
-
 fn task_reports(
     infos: Vec<TaskInfo>,
     (groups, cookies): (&[GroupInfo], &[String]),
@@ -396,27 +517,9 @@ fn task_reports(
     let worst = worst_reports(&infos, totals);
     let report = |(info, worst): (TaskInfo, Vec<WorstReport>)| {
         let did = totals.task(info.id).unwrap_or(&nothing);
-        TaskReport {
-            name: info.name,
-            policy: info.policy.to_string(),
-            priority: info.policy.priority(),
-            latency_nice: Some(info.latency_nice),
-            group: groups[info.group.index()].path.clone(),
-            runtime_ns: Some(did.runtime.0),
-            wait_ns: Some(did.wait.0),
-            sleep_ns: Some(did.sleep.0),
-            wakeups: Some(did.wakeups),
-            switches: Some(did.switches),
-            preemptions: Some(did.preemptions),
-            migrations: Some(did.migrations),
-            wakeup_latency: LatencyReport::new(&did.wakeup_latency),
-            thread: info.thread,
-            cookie: cookies::name(cookies, info.cookie),
-            slack_ns: Some(info.slack.0),
-            slack_wakeups: Some(if info.slack > Nanos::ZERO { did.slack_wakeups } else { 0 }),
-            missed: info.missed,
-            worst,
-        }
+        let group = groups[info.group.index()].path.clone();
+        let cookie = cookies::name(cookies, info.cookie);
+        TaskReport::of(info, did, group, cookie, worst)
     };
     infos.into_iter().zip(worst).map(report).collect()
 }
@@ -428,6 +531,11 @@ fn worst_reports(infos: &[TaskInfo], totals: &Totals) -> Vec<Vec<WorstReport>> {
         |task: TaskId| names.get(&task).map_or_else(|| task.to_string(), |&name| name.to_owned());
     let report = |bad: &Bad| bad.report(&name);
     infos.iter().map(|info| totals.worst(info.id).iter().map(report).collect()).collect()
+}
+
+/// A share in parts of a million.
+fn millionths(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * 1e6).round() as u64
 }
 
 /// The utilization, from integers, so that it is the same number on every machine; `None` for a run without time.

@@ -43,7 +43,7 @@ pub fn story(task: &str, explanation: &Explanation, by: &WokenBy, woken: Time) -
     if let Some(cause) = worst.cause {
         let most: u64 =
             parts.iter().filter(|part| part.cause == Some(cause)).map(PartReport::span_ns).sum();
-        writeln!(text, "Most of that, {}: {}.", span(most), in_words(cause)).expect(TAKES_ALL);
+        writeln!(text, "Most of that, {}: {}.", span(most), cause.entry().phrase).expect(TAKES_ALL);
     }
     text.push('\n');
     let mut longest: Vec<_> = parts.iter().map(PartReport::span_ns).collect();
@@ -84,31 +84,8 @@ fn told(part: &PartReport) -> String {
         _ => "did what is not known any more".to_owned(),
     };
     let free = part.free_cpu.map_or_else(|| "another".to_owned(), |free| format!("CPU {free}"));
-    let why = match part.cause {
-        Some(Cause::Throttled) => ": its task group was throttled there".to_owned(),
-        Some(Cause::CoreCookie) => ": the core ran another cookie".to_owned(),
-        Some(Cause::Placement) => format!(", though {free} was free when it was put here"),
-        Some(Cause::Balance) => format!(", though {free} became free and did not take it"),
-        Some(Cause::Affinity) => format!("; {free} was free, where it may not run"),
-        Some(Cause::ProtectedSlice) => ", which comes after it but keeps its slice".to_owned(),
-        Some(Cause::Important) => ", which comes first".to_owned(),
-        Some(Cause::Cost | Cause::TimerSlack) | None => String::new(),
-    };
+    let why = part.cause.map_or("", |cause| cause.entry().part).replace("{free}", &free);
     format!("CPU {cpu} {doing}{why}")
-}
-
-fn in_words(cause: Cause) -> &'static str {
-    match cause {
-        Cause::TimerSlack => "the slack of its timer, which may expire so much later",
-        Cause::Throttled => "its task group, or all real-time tasks, had no budget left there",
-        Cause::CoreCookie => "its core ran tasks of another cookie",
-        Cause::Cost => "the scheduler's own work",
-        Cause::Placement => "it was put on a busy CPU while another one was free",
-        Cause::Balance => "a CPU that became free did not take it",
-        Cause::Affinity => "only CPUs were free on which it may not run",
-        Cause::ProtectedSlice => "the running task comes after it, but its slice is protected",
-        Cause::Important => "the policy puts first what ran",
-    }
 }
 
 impl PartReport {

@@ -7,12 +7,13 @@
 
 use crate::balance::BalanceReport;
 use crate::chains::ChainReport;
-use crate::cookies::CookieReport;
-use crate::figure::{Figure, LatencyReport, sum};
+use crate::column::{Columns, Place, Scale, Titled};
+use crate::figure::Figure;
 use crate::folded::{FoldedTask, folded};
-use crate::groups::{GroupReport, LimitReport};
-use crate::report::{CpuReport, EngineReport, Report, TaskReport, TimersReport, Violation};
-use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
+use crate::groups::GroupReport;
+use crate::names::printable;
+use crate::report::{EngineReport, MachineReport, Report, TaskReport, TimersReport, Violation};
+use crate::units::{count, count_cell, rate_cell, span};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use runyard_engine::features::Feature;
 use runyard_engine::kernel::Model;
@@ -32,13 +33,8 @@ const GROUP_ROWS: usize = 20;
 const COOKIE_ROWS: usize = 20;
 /// The number of violations that are shown.
 const VIOLATION_ROWS: usize = 10;
-/// The characters of a name that are shown.
-const NAME_WIDTH: usize = 20;
 /// The width at which a list of names goes on in the next line.
 const LINE_WIDTH: usize = 100;
-
-/// The name of the tasks without a cookie.
-pub(crate) const NO_COOKIE: &str = "(none)";
 
 /// Whether the invariants were checked during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,47 +135,17 @@ fn cpu_table(report: &Report) -> String {
     if report.cpus.iter().all(|cpu| cpu.busy_ns.is_none()) {
         return String::new();
     }
-    let mut header = vec!["CPU", "%rt", "%normal", "%idlepol", "%ovh", "%idle", "switches/s"];
-    let is_forced = report.cpus.iter().any(|cpu| cpu.forced_idle_ns > Some(0));
-    if is_forced {
-        header.push("%forced");
-    }
-    let mut table = table(&header, 1);
-    let cpus = &report.cpus;
-    let all = CpuReport {
-        cpu: 0,
-        busy_ns: sum(cpus, |cpu| cpu.busy_ns),
-        idle_ns: sum(cpus, |cpu| cpu.idle_ns),
-        rt_ns: sum(cpus, |cpu| cpu.rt_ns),
-        normal_ns: sum(cpus, |cpu| cpu.normal_ns),
-        idle_policy_ns: sum(cpus, |cpu| cpu.idle_policy_ns),
-        overhead_ns: sum(cpus, |cpu| cpu.overhead_ns),
-        switches: report.machine.switches,
-        forced_idle_ns: sum(cpus, |cpu| cpu.forced_idle_ns),
-    };
-    let all_ns = report.duration_ns.saturating_mul(cpus.len() as u64);
-    let row = |name: String, cpu: &CpuReport, times: (u64, u64)| {
-        let mut row = cpu_row(name, cpu, times);
-        row.extend(is_forced.then(|| percent_cell(cpu.forced_idle_ns, times.0)));
-        row
-    };
-    table.add_row(row("all".to_owned(), &all, (all_ns, report.duration_ns)));
-
+    let (cpus, duration_ns) = (&report.cpus, report.duration_ns);
+    let mut all = cpus[0].clone();
+    cpus.iter().skip(1).for_each(|cpu| all.add(cpu));
+    let things = cpus.len() as u64;
+    let whole_ns = duration_ns.saturating_mul(things);
+    let scale = Scale { duration_ns, whole_ns: duration_ns, ..Scale::default() };
+    let mut rows = vec![(&all, Scale { whole_ns, things: things.max(2), ..scale })];
     let most = if cpus.len() > CPU_ROWS { BUSIEST_CPUS } else { CPU_ROWS };
-    for cpu in busiest(cpus, most, |cpu| cpu.busy_ns) {
-        let times = (report.duration_ns, report.duration_ns);
-        table.add_row(row(cpu.cpu.to_string(), cpu, times));
-    }
+    rows.extend(busiest(cpus, most, |cpu| cpu.busy_ns).into_iter().map(|cpu| (cpu, scale)));
+    let table = table_of(Place::Text, &rows);
     finish(&table, cpus.len().saturating_sub(most), "CPU")
-}
-
-/// The row of a CPU. `times` are the CPU time and the elapsed time, in nanoseconds.
-fn cpu_row(name: String, cpu: &CpuReport, times: (u64, u64)) -> Vec<String> {
-    let parts = [cpu.rt_ns, cpu.normal_ns, cpu.idle_policy_ns, cpu.overhead_ns, cpu.idle_ns];
-    let mut row = vec![name];
-    row.extend(parts.map(|part| percent_cell(part, times.0)));
-    row.push(rate_cell(cpu.switches, times.1));
-    row
 }
 
 fn task_table(report: &Report, rows: TaskRows) -> String {
@@ -196,64 +162,14 @@ fn task_table(report: &Report, rows: TaskRows) -> String {
             (report.tasks.iter().map(alone).collect(), 0)
         }
     };
-    let columns = TaskColumns {
-        n: all.iter().any(|row| row.n > 1),
-        missed: all.iter().any(|row| row.all.missed > Some(0)),
-        slack: all.iter().any(|row| row.all.is_late_by_slack()),
-    };
-    let mut table = table(&columns.header(), 2);
-    for row in &all {
-        table.add_row(columns.row(row));
-    }
-    let mut text = finish(&table, left_out, "name");
-    if columns.slack {
+    let marks = all.iter().any(|row| row.all.is_late_by_slack());
+    let scale = |row: &FoldedTask| Scale { things: row.n, marks, ..Scale::default() };
+    let rows: Vec<_> = all.iter().map(|row| (&row.all, scale(row))).collect();
+    let mut text = finish(&table_of(Place::Text, &rows), left_out, "name");
+    if marks {
         text.push_str(&slack_note(&all));
     }
     text
-}
-
-/// The columns of the table of tasks besides the usual ones.
-struct TaskColumns {
-    n: bool,
-    missed: bool,
-    /// Whether a p50 is marked.
-    slack: bool,
-}
-
-impl TaskColumns {
-    fn header(&self) -> Vec<&'static str> {
-        let mut header = vec!["\ntask", "\npolicy", "\nprio"];
-        header.extend(self.n.then_some("\nn"));
-        // The first line has "wake-up latency" over the last three columns.
-        header.extend(["\nruntime", "\nwait", "wake-\nups", "pre-\nempted"]);
-        header.push("mi-\ngrated");
-        header.extend(self.missed.then_some("\nmissed"));
-        header.extend([
-            if self.slack { "wake-up\np50 " } else { "wake-up\np50" },
-            "latency\np99",
-            "\nmax",
-        ]);
-        header
-    }
-
-    fn row(&self, FoldedTask { n, all: task }: &FoldedTask) -> Vec<String> {
-        let LatencyReport { p50_ns, p99_ns, max_ns, .. } = task.wakeup_latency;
-        let mut row = vec![shortened(&task.name)];
-        row.push(task.policy.strip_prefix("SCHED_").unwrap_or(&task.policy).to_owned());
-        row.push(task.priority.to_string());
-        row.extend(self.n.then(|| count(*n)));
-        row.extend([task.runtime_ns, task.wait_ns].map(span_cell));
-        row.extend([task.wakeups, task.preemptions, task.migrations].map(count_cell));
-        row.extend(self.missed.then(|| count_cell(task.missed)));
-        let mark = match (self.slack, task.is_late_by_slack()) {
-            (false, _) => "",
-            (true, false) => " ",
-            (true, true) => "*",
-        };
-        row.push(span_cell(p50_ns) + mark);
-        row.extend([p99_ns, max_ns].map(span_cell));
-        row
-    }
 }
 
 /// The explanation of the mark at a p50.
@@ -269,77 +185,41 @@ fn slack_note(rows: &[FoldedTask]) -> String {
     )
 }
 
+/// The busiest `most` rows at a place.
+fn busiest_table<T: Columns>(
+    (place, scale): (Place, Scale),
+    (rows, most): (&[T], usize),
+    figure: impl Fn(&T) -> Figure,
+    what: &str,
+) -> String {
+    let shown: Vec<_> = busiest(rows, most, figure).into_iter().map(|row| (row, scale)).collect();
+    finish(&table_of(place, &shown), rows.len().saturating_sub(most), what)
+}
+
 /// A row for each chain, in the order of the scenario.
 fn chain_table(chains: &[ChainReport]) -> String {
-    let header = ["chain", "count", "dropped", "missed", "p50", "p99", "max"];
-    let mut table = table(&header, 1);
-    for chain in busiest(chains, CHAIN_ROWS, |chain| chain.count) {
-        let LatencyReport { p50_ns, p99_ns, max_ns, .. } = chain.latency;
-        table.add_row([
-            shortened(&chain.name),
-            count_cell(chain.count),
-            count_cell(chain.dropped),
-            count_cell(chain.missed),
-            span_cell(p50_ns),
-            span_cell(p99_ns),
-            span_cell(max_ns),
-        ]);
-    }
-    finish(&table, chains.len().saturating_sub(CHAIN_ROWS), "chain")
+    let at = (Place::Text, Scale::default());
+    busiest_table(at, (chains, CHAIN_ROWS), |chain| chain.count, "chain")
 }
 
 /// The table of task groups. `%cpu` is of one CPU, as in `top`.
 fn group_table(report: &Report) -> String {
-    let mut table = table(&["group", "runtime", "%cpu"], 1);
-    for group in busiest(&report.groups, GROUP_ROWS, |group| group.runtime_ns) {
-        table.add_row([
-            shortened(&group.path),
-            span_cell(group.runtime_ns),
-            percent_cell(group.runtime_ns, report.duration_ns),
-        ]);
-    }
-    finish(&table, report.groups.len().saturating_sub(GROUP_ROWS), "task group")
+    let at = (Place::Text, Scale::of(report));
+    busiest_table(at, (&report.groups, GROUP_ROWS), |group| group.runtime_ns, "task group")
 }
 
 /// The table of cookies: the runtime of their tasks, and the CPU time that they cost others. `%cpu` is of one CPU.
 fn cookie_table(report: &Report) -> String {
-    let mut table = table(&["cookie", "runtime", "%cpu", "forced idle", "%cpu"], 1);
-    for cookie in busiest(&report.cookies, COOKIE_ROWS, |cookie| cookie.runtime_ns) {
-        let CookieReport { name, runtime_ns, forced_idle_ns } = cookie;
-        let percent = |figure| percent_cell(figure, report.duration_ns);
-        table.add_row([
-            name.as_deref().map_or_else(|| NO_COOKIE.to_owned(), shortened),
-            span_cell(*runtime_ns),
-            percent(*runtime_ns),
-            span_cell(*forced_idle_ns),
-            percent(*forced_idle_ns),
-        ]);
-    }
-    finish(&table, report.cookies.len().saturating_sub(COOKIE_ROWS), "cookie")
+    let at = (Place::Text, Scale::of(report));
+    busiest_table(at, (&report.cookies, COOKIE_ROWS), |cookie| cookie.runtime_ns, "cookie")
 }
 
 /// The table of groups with limits, and below it the groups that an ancestor limits further.
 fn limit_table(report: &Report) -> String {
-    // The first line has "throttled" over three columns, and "bursts" over two.
-    let header = [
-        "\ngroup",
-        "\nlimit",
-        "\n%limit",
-        "\nperiods",
-        "throttled\nin",
-        "\nfor",
-        "\nmost on",
-        "bursts\nin",
-        "\nof",
-        "\nborrowed",
-        "drew most\non",
-    ];
-    let mut table = table(&header, 2);
     let limited: Vec<_> = report.groups.iter().filter(|group| group.is_limited()).collect();
     let shown = busiest(&limited, GROUP_ROWS, |group| group.runtime_ns);
-    for group in &shown {
-        table.add_row(limit_row(group, report));
-    }
+    let rows: Vec<_> = shown.iter().map(|&&group| (group, Scale::of(report))).collect();
+    let table = table_of(Place::Limits, &rows);
     let mut text = finish(&table, limited.len().saturating_sub(GROUP_ROWS), "limited task group");
     for group in shown {
         if let Some(holder) = &group.held_by {
@@ -351,60 +231,17 @@ fn limit_table(report: &Report) -> String {
     text
 }
 
-fn limit_row(group: &GroupReport, report: &Report) -> [String; 11] {
-    let granted = group.granted_ns(report.duration_ns, report.machine.cpus);
-    [
-        shortened(&group.path),
-        group.limit.as_ref().map_or_else(|| UNKNOWN.to_owned(), limit),
-        granted.map_or_else(|| UNKNOWN.to_owned(), |all| percent_cell(group.used_ns(), all)),
-        count_cell(group.nr_periods),
-        count_cell(group.nr_throttled),
-        span_cell(group.throttled_ns),
-        cpu_cell(group.throttled_most()),
-        count_cell(group.nr_bursts),
-        span_cell(group.burst_ns),
-        span_cell(group.borrowed_ns),
-        cpu_cell(group.drew_most()),
-    ]
-}
-
-/// A limit in words, to the microsecond: `20 ms/100 ms`, with the burst.
-pub(crate) fn limit(limit: &LimitReport) -> String {
-    let LimitReport { runtime_us, period_us, burst_us, per_cpu } = *limit;
-    let shown = |us: u64| match us {
-        _ if us.is_multiple_of(1_000_000) => format!("{} s", us / 1_000_000),
-        _ if us.is_multiple_of(1_000) => format!("{} ms", us / 1_000),
-        _ => format!("{us} us"),
-    };
-    let burst = if burst_us > 0 { format!(" +{}", shown(burst_us)) } else { String::new() };
-    let whose = if per_cpu { " a CPU" } else { "" };
-    format!("{}/{}{burst}{whose}", shown(runtime_us), shown(period_us))
-}
-
-/// A CPU for a column, if there is one.
-pub(crate) fn cpu_cell(cpu: Option<usize>) -> String {
-    cpu.map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("CPU {cpu}"))
-}
-
 fn balance_table(rows: &[BalanceReport]) -> String {
-    let header = ["balance", "", "passes", "balanced", "pinned", "failed", "moved", "taken"];
-    let mut table = table(&header, 2);
-    for row in rows {
-        let names = [printable(&row.level), printable(&row.moment_in_words())];
-        table.add_row(names.into_iter().chain(row.counts().map(count)));
-    }
-    finish(&table, 0, "level")
+    let rows: Vec<_> = rows.iter().map(|row| (row, Scale::default())).collect();
+    finish(&table_of(Place::Text, &rows), 0, "level")
 }
 
 /// The machine's counts, the timers' and the host's own.
 fn totals(report: &Report) -> String {
-    let machine = &report.machine;
-    let mut text = listed([
-        (machine.switches, "switch"),
-        (machine.preemptions, "preemption"),
-        (machine.migrations, "migration"),
-        (machine.timer_interrupts, "timer interrupt"),
-    ]);
+    let (machine, scale) = (&report.machine, Scale::of(report));
+    let counts = MachineReport::shown(Place::Foot, &[(machine, scale)]);
+    let count = |it: &Titled<MachineReport>| (it.cell(machine, &scale).0, it.title);
+    let mut text = listed(&counts.iter().map(count).collect::<Vec<_>>());
     text.push_str(&timers_line(&report.timers));
     text.push_str(&engine_line(&report.engine));
     text
@@ -423,7 +260,7 @@ fn timers_line(timers: &TimersReport) -> String {
 }
 
 fn engine_line(engine: &EngineReport) -> String {
-    let mut line = listed([(engine.decisions, "decision"), (engine.events, "event")]);
+    let mut line = listed(&[(engine.decisions, "decision"), (engine.events, "event")]);
     if let (Some(wall), false) = (engine.wall_ns, line.is_empty()) {
         line.truncate(line.trim_end().len());
         write!(line, " in {} of wall time", span(wall)).expect("a string takes all");
@@ -453,6 +290,17 @@ fn verdict(report: &Report, checks: Checks) -> String {
         writeln!(text, "  and {rest} more").expect("a string takes all");
     }
     text
+}
+
+/// The table of these rows at a place.
+fn table_of<T: Columns>(place: Place, rows: &[(&T, Scale)]) -> Table {
+    let columns = T::shown(place, rows);
+    let titles: Vec<_> = columns.iter().map(|it| it.title).collect();
+    let mut table = table(&titles, columns.iter().filter(|it| it.is_text()).count());
+    for (row, scale) in rows {
+        table.add_row(columns.iter().map(|it| it.text(row, scale)));
+    }
+    table
 }
 
 /// An empty table with these titles, whose first `left` columns are text, the others numbers.
@@ -498,7 +346,7 @@ pub(crate) fn busiest<T>(rows: &[T], most: usize, figure: impl Fn(&T) -> Figure)
 }
 
 /// The known ones of `figures` in a line; no line if none is known.
-fn listed<const N: usize>(figures: [(Figure, &str); N]) -> String {
+fn listed(figures: &[(Figure, &str)]) -> String {
     let known = figures.iter().filter_map(|&(n, what)| Some(counted(n?, what)));
     match known.collect::<Vec<_>>().join(", ") {
         none if none.is_empty() => none,
@@ -513,19 +361,6 @@ pub(crate) fn counted(n: u64, what: &str) -> String {
         _ => "s",
     };
     format!("{} {what}{plural}", count(n))
-}
-
-pub(crate) fn shortened(name: &str) -> String {
-    let name = printable(name);
-    match name.char_indices().nth(NAME_WIDTH) {
-        None => name,
-        Some(_) => name.chars().take(NAME_WIDTH - 3).chain("...".chars()).collect(),
-    }
-}
-
-/// A user's text without characters that move the cursor or change the terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.replace(char::is_control, "?")
 }
 
 /// Adds `words` with `gap` between them, in as many lines as they need.

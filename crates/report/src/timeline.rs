@@ -6,7 +6,8 @@
 //! A column shows the activity of the longest single span in its time, so a shorter activity may not show. The events
 //! in words have it.
 
-use crate::text::{printable, wrap};
+use crate::names::printable;
+use crate::text::wrap;
 use crate::units::{count, span};
 use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};

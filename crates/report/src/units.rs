@@ -56,6 +56,11 @@ pub(crate) fn count_cell(n: Option<u64>) -> String {
     n.map_or_else(|| UNKNOWN.to_owned(), count)
 }
 
+/// A CPU for a column, if there is one.
+pub(crate) fn cpu_cell(cpu: Option<usize>) -> String {
+    cpu.map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("CPU {cpu}"))
+}
+
 /// `part` of `whole` in per cent with two decimals; unknown if `part` is unknown or `whole` is 0.
 pub(crate) fn percent_cell(part: Option<u64>, whole: u64) -> String {
     match part {

@@ -2,12 +2,11 @@
 
 use super::markdown::{self, Kind, Piece};
 use super::tree::{File, Tree};
-use super::{Violation, each, has_word};
+use super::{Violation, each};
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const CHANGELOG: &str = "CHANGELOG.md";
-const FEATURES: &str = "crates/engine/src/features.rs";
 
 /// The table of contents of the book. Its pages are the documents beside and below it.
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -134,28 +133,6 @@ pub fn the_code_map_is_the_tree(tree: &Tree) -> Vec<Violation> {
 /// Whether code in the map is a path: it has a slash and only characters of paths.
 fn is_path(code: &str) -> bool {
     code.contains('/') && code.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
-}
-
-/// Every feature has a description where users look.
-#[must_use]
-pub fn every_feature_is_documented(tree: &Tree) -> Vec<Violation> {
-    let is_document = |file: &&File| file.path == README || file.path.starts_with("docs/");
-    let documents: Vec<_> = tree.with_extension("md").filter(is_document).collect();
-    of(tree, FEATURES, |source| {
-        let fault = |(line, text)| {
-            let name = feature_name(text)?;
-            let is_documented = documents.iter().any(|file| has_word(&file.text, name));
-            let reason = format!("no page says what `{name}` does; name it in README.md or docs/");
-            (!is_documented).then_some((line, reason))
-        };
-        (1..).zip(source.text.lines()).filter_map(fault).collect()
-    })
-}
-
-/// The name in an arm of the match that gives features their public names.
-fn feature_name(line: &str) -> Option<&str> {
-    let name = line.trim().strip_suffix("\",")?.split_once("=> \"")?.1;
-    name.chars().all(|c| c.is_ascii_uppercase() || c == '_').then_some(name)
 }
 
 /// The change log has a section for the next change.

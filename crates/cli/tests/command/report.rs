@@ -115,18 +115,18 @@ fn row<'r>(report: &'r Json, list: &str, key: &str, value: &str) -> &'r Json {
 }
 
 #[test]
-fn the_fields_are_those_of_the_contract_in_order() {
+fn the_fields_of_the_contract_come_first_and_in_order() {
     let report = report();
     assert_eq!(report.keys(), REPORT);
-    assert_eq!(report.at("machine").keys(), MACHINE);
+    assert!(report.at("machine").keys().starts_with(&MACHINE));
     assert_eq!(report.at("timers").keys(), TIMERS);
     assert_eq!(report.at("engine").keys(), ENGINE);
-    assert!(report.list("cpus").iter().all(|cpu| cpu.keys() == CPU));
+    assert!(report.list("cpus").iter().all(|cpu| cpu.keys().starts_with(&CPU)));
     for task in report.list("tasks") {
-        assert_eq!(task.keys(), TASK);
+        assert!(task.keys().starts_with(&TASK), "{:?}", task.keys());
         assert_eq!(task.at("wakeup_latency").keys(), LATENCY);
     }
-    assert!(report.list("groups").iter().all(|group| group.keys() == GROUP));
+    assert!(report.list("groups").iter().all(|group| group.keys().starts_with(&GROUP)));
     assert_eq!(report.at("history").keys(), HISTORY);
     assert!(report.list("history.cpus").iter().all(|cpu| cpu.keys() == ["cpu", "busy_ns"]));
     for distribution in report.list("latencies") {

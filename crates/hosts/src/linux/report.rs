@@ -51,8 +51,7 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
             cookie: known.cookie.map(|it| world.scenario.cookie_name(it).to_owned()),
             missed: Some(did.stats.missed),
             slack_ns: Some(known.slack.0),
-            slack_wakeups: None,
-            worst: Vec::new(),
+            ..TaskReport::default()
         }
     };
     let known = world.known();

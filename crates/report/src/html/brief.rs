@@ -1,10 +1,10 @@
 //! A short report as a part of another document, without style and script.
 
 use super::table::{TAKES_ALL, escaped};
+use crate::column::{Columns, Place, Scale};
 use crate::folded::{FoldedTask, folded};
-use crate::report::Report;
+use crate::report::{Report, TaskReport};
 use crate::text::{busiest, counted, ran_without};
-use crate::units::{count_cell, percent_cell, span_cell};
 use std::fmt::Write as _;
 
 /// The number of rows; of more tasks, the busiest have one.
@@ -12,33 +12,23 @@ const ROWS: usize = 20;
 
 /// A line about the run, and a table of the tasks by name.
 pub(super) fn brief(report: &Report) -> String {
-    let titles = ["task", "n", "policy", "% of a CPU", "wake-ups", "p50", "p99", "max"];
     let all = folded(report);
     let shown = busiest(&all, ROWS, |row| row.all.runtime_ns);
     let left_out = all.len() - shown.len();
-    let rows: Vec<_> = shown.into_iter().map(|row| cells(row, report.duration_ns)).collect();
-    let table = table(&titles.map(str::to_owned), &rows);
+    let scale = |row: &FoldedTask| Scale { things: row.n, ..Scale::of(report) };
+    let rows: Vec<_> = shown.into_iter().map(|row| (&row.all, scale(row))).collect();
+    let columns = TaskReport::shown(Place::Brief, &rows);
+    let titles: Vec<_> = columns.iter().map(|it| it.title.to_owned()).collect();
+    let cells = |(row, scale): &(&TaskReport, Scale)| {
+        columns.iter().map(|it| it.text(row, scale)).collect::<Vec<_>>()
+    };
+    let table = table(&titles, &rows.iter().map(cells).collect::<Vec<_>>());
     let mut text = format!("<p>{}</p>\n{table}", escaped(&ran_without(report)));
     if left_out > 0 {
         let rest = counted(left_out as u64, "less busy name");
         writeln!(text, "<p>and {rest}</p>").expect(TAKES_ALL);
     }
     text
-}
-
-fn cells(row: &FoldedTask, duration_ns: u64) -> Vec<String> {
-    let FoldedTask { n, all } = row;
-    let latency = &all.wakeup_latency;
-    vec![
-        all.name.clone(),
-        n.to_string(),
-        all.policy.clone(),
-        percent_cell(all.runtime_ns, duration_ns),
-        count_cell(latency.count),
-        span_cell(latency.p50_ns),
-        span_cell(latency.p99_ns),
-        span_cell(latency.max_ns),
-    ]
 }
 
 /// A table of texts.
@@ -54,7 +44,6 @@ pub(super) fn table(titles: &[String], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::TaskReport;
 
     #[test]
     fn names_are_no_markup_and_instances_are_one_row() {

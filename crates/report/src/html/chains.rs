@@ -1,7 +1,8 @@
 //! The chains of a run, and the slowest tokens of each.
 
-use super::table::{ROWS, Table, counted_cell, moment, section, spanned};
-use crate::chains::{ChainReport, SlowReport};
+use super::table::{ROWS, Table, moment, section};
+use crate::chains::SlowReport;
+use crate::column::{Scale, spanned};
 use crate::report::Report;
 use crate::text::busiest;
 use crate::units::span;
@@ -19,21 +20,16 @@ pub(super) fn chains(report: &Report) -> String {
     if report.chains.is_empty() {
         return String::new();
     }
-    let titles = ["chain", "count", "dropped", "missed", "p50", "p90", "p99", "p99.9", "max"];
-    let mut table = Table::new("chains", &titles, 1);
+    let shown = busiest(&report.chains, ROWS, |chain| chain.count);
+    let rows: Vec<_> = shown.iter().map(|&chain| (chain, Scale::default())).collect();
+    let table = Table::of("chains", &rows).end(report.chains.len().saturating_sub(ROWS), "chain");
     let mut slowest = Table::new("slowest", &["chain", "tasks", "at", "took"], 2);
-    for chain in busiest(&report.chains, ROWS, |chain| chain.count) {
-        let ChainReport { name, count, dropped, missed, latency, worst } = chain;
-        let counts = [*count, *dropped, *missed].map(counted_cell);
-        let spans =
-            [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.max_ns];
-        table.row(&[name], &[&counts[..], &spans.map(spanned)].concat());
-        for slow in worst.iter().take(SLOWEST) {
+    for chain in shown {
+        for slow in chain.worst.iter().take(SLOWEST) {
             let at = (Some(slow.at_ns), moment(slow.at_ns));
-            slowest.row(&[name, &hops(slow)], &[at, spanned(Some(slow.latency_ns))]);
+            slowest.row(&[&chain.name, &hops(slow)], &[at, spanned(Some(slow.latency_ns))]);
         }
     }
-    let table = table.end(report.chains.len().saturating_sub(ROWS), "chain");
     let mut sections = section("Chains", NOTE, &table);
     if report.chains.iter().any(|chain| !chain.worst.is_empty()) {
         sections.push_str(&section("Slowest tokens", SLOWEST_NOTE, &slowest.end(0, "token")));

@@ -5,7 +5,8 @@
 use super::run::Run;
 use super::table::{ROWS, TAKES_ALL, cell, escaped, section, sorting};
 use super::tables::{FOOTER, latencies, said, timelines, utilization, violations};
-use crate::change::{Change, Changes, Row, Test, Unit, heaviest};
+use crate::change::{Change, Changes, Row, Test, heaviest};
+use crate::figure::Unit;
 use crate::units::{UNKNOWN, count};
 use std::fmt::Write as _;
 

@@ -1,8 +1,9 @@
 //! The parts of a page's tables.
 
+use crate::column::{Cell, Columns, Place, Scale};
 use crate::figure::Figure;
-use crate::text::{counted, cpu_cell, printable};
-use crate::units::{count_cell, span_cell};
+use crate::names::printable;
+use crate::text::counted;
 use std::fmt::Write as _;
 
 /// The number of rows of a table; of more things, the busiest have one.
@@ -38,7 +39,7 @@ impl Table {
     }
 
     /// Adds a row: texts, then figures with their shown form.
-    pub(super) fn row(&mut self, texts: &[&str], figures: &[(Figure, String)]) {
+    pub(super) fn row(&mut self, texts: &[&str], figures: &[Cell]) {
         debug_assert_eq!(texts.len(), self.texts, "a row has the table's columns");
         self.html.push_str("<tr>");
         for text in texts {
@@ -49,6 +50,33 @@ impl Table {
             self.html.push_str(&cell("", *figure, shown));
         }
         self.html.push_str("</tr>\n");
+    }
+
+    /// The table of these rows on the page.
+    pub(super) fn of<T: Columns>(id: &str, rows: &[(&T, Scale)]) -> Table {
+        let named: Vec<_> = rows.iter().map(|&(row, scale)| (None, row, scale)).collect();
+        Table::named(id, None, &named)
+    }
+
+    /// The same with a column of names before the others, under the title `first`.
+    pub(super) fn named<T: Columns>(
+        id: &str,
+        first: Option<&str>,
+        rows: &[(Option<&str>, &T, Scale)],
+    ) -> Table {
+        let all: Vec<_> = rows.iter().map(|&(_, row, scale)| (row, scale)).collect();
+        let columns = T::shown(Place::Page, &all);
+        let texts = columns.iter().filter(|it| it.is_text()).count();
+        let titles: Vec<_> = first.into_iter().chain(columns.iter().map(|it| it.title)).collect();
+        let mut table = Table::new(id, &titles, texts + usize::from(first.is_some()));
+        for (name, row, scale) in rows {
+            let own = columns[..texts].iter().map(|it| it.text(row, scale));
+            let names: Vec<_> = name.iter().map(|&it| it.to_owned()).chain(own).collect();
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            let cells: Vec<_> = columns[texts..].iter().map(|it| it.cell(row, scale)).collect();
+            table.row(&names, &cells);
+        }
+        table
     }
 
     pub(super) fn end(mut self, left_out: usize, what: &str) -> String {
@@ -78,17 +106,4 @@ pub(super) fn cell(class: &str, figure: Figure, shown: &str) -> String {
 /// An instant of the run, to the microsecond.
 pub(super) fn moment(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
-}
-
-pub(super) fn spanned(figure: Figure) -> (Figure, String) {
-    (figure, span_cell(figure))
-}
-
-pub(super) fn counted_cell(figure: Figure) -> (Figure, String) {
-    (figure, count_cell(figure))
-}
-
-/// The number of a CPU.
-pub(super) fn placed(cpu: Option<usize>) -> (Figure, String) {
-    (cpu.map(|cpu| cpu as u64), cpu_cell(cpu))
 }

@@ -2,16 +2,17 @@
 
 use super::data::drawn_latencies;
 use super::run::Run;
-use super::table::{ROWS, TAKES_ALL, Table, counted_cell, escaped, placed, section, spanned};
+use super::table::{ROWS, TAKES_ALL, Table, escaped, section};
 use super::{chains, worst};
-use crate::balance::BalanceReport;
+use crate::column::{Cell, Columns, Place, Scale, counted as counted_cell, spanned};
+use crate::cookies::CookieReport;
 use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::GroupReport;
-use crate::report::{Report, TaskReport};
+use crate::report::{MachineReport, Report, TaskReport};
 use crate::series::Distribution;
 use crate::stretches::{COARSEST, Stretches};
-use crate::text::{NO_COOKIE, busiest, counted, limit, ran_without};
-use crate::units::{UNKNOWN, count_cell, percent_cell, rate_cell, span, span_cell};
+use crate::text::{busiest, counted, ran_without};
+use crate::units::{UNKNOWN, percent_cell, rate_cell, span, span_cell};
 use std::fmt::Write as _;
 
 /// The number of violations that are shown.
@@ -44,16 +45,24 @@ pub(super) fn one(run: Run) -> String {
     body.push_str(&timelines(&[run]));
     body.push_str(&chains::chains(report));
     body.push_str(&worst::longest(report));
-    body.push_str(&section("Tasks", "", &task_table(&report.tasks, report.duration_ns)));
+    let scale = Scale::of(report);
+    let runtime = |task: &TaskReport| task.runtime_ns;
+    let tasks = busiest_table("tasks", (&report.tasks, scale), runtime, "task");
+    body.push_str(&section("Tasks", "", &tasks));
     if !report.groups.is_empty() {
-        body.push_str(&section("Task groups", "", &group_table(report)));
+        let runtime = |group: &GroupReport| group.runtime_ns;
+        let groups = busiest_table("groups", (&report.groups, scale), runtime, "task group");
+        body.push_str(&section("Task groups", "", &groups));
         body.push_str(&limited_cpus(&report.groups));
     }
     if !report.cookies.is_empty() {
-        body.push_str(&section("Cookies", COOKIES_NOTE, &cookie_table(report)));
+        let runtime = |cookie: &CookieReport| cookie.runtime_ns;
+        let table = busiest_table("cookies", (&report.cookies, scale), runtime, "cookie");
+        body.push_str(&section("Cookies", COOKIES_NOTE, &table));
     }
     if !report.balance.is_empty() {
-        let table = balance_table(&report.balance);
+        let rows: Vec<_> = report.balance.iter().map(|row| (row, scale)).collect();
+        let table = Table::of("balance", &rows).end(0, "level");
         body.push_str(&section("Balance", BALANCE_NOTE, &table));
     }
     body + FOOTER
@@ -91,15 +100,11 @@ fn cards(report: &Report) -> String {
     };
     let figure = utilization.unwrap_or_else(|| UNKNOWN.to_owned());
     card(&mut text, "CPU utilization", &figure, &counted(machine.cpus as u64, "CPU"));
-    let counts = [
-        ("Switches", machine.switches),
-        ("Preemptions", machine.preemptions),
-        ("Migrations", machine.migrations),
-        ("Timer interrupts", machine.timer_interrupts),
-    ];
-    for (name, figure) in counts {
+    let scale = Scale::of(report);
+    for count in MachineReport::shown(Place::Cards, &[(machine, scale)]) {
+        let (figure, shown) = count.cell(machine, &scale);
         let rate = format!("{} a second", rate_cell(figure, report.duration_ns));
-        card(&mut text, name, &count_cell(figure), &rate);
+        card(&mut text, count.title, &shown, &rate);
     }
     let forced = sum(&report.cpus, |cpu| cpu.forced_idle_ns);
     if forced > Some(0) {
@@ -223,7 +228,7 @@ fn completeness(drawn: &Stretches) -> String {
     }
 }
 
-fn latency_cells(latency: &LatencyReport) -> [(Figure, String); 5] {
+fn latency_cells(latency: &LatencyReport) -> [Cell; 5] {
     let LatencyReport { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = *latency;
     [p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(spanned)
 }
@@ -242,117 +247,28 @@ fn latency_table(drawn: &[&Distribution]) -> String {
     table.end(0, "task")
 }
 
-fn task_table(tasks: &[TaskReport], duration_ns: u64) -> String {
-    let titles = [
-        "task",
-        "policy",
-        "task group",
-        "prio",
-        "runtime",
-        "% CPU",
-        "wait",
-        "sleep",
-        "wake-ups",
-        "preempted",
-        "migrated",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "max",
-    ];
-    let mut table = Table::new("tasks", &titles, 3);
-    for task in busiest(tasks, ROWS, |task| task.runtime_ns) {
-        let policy = task.policy.strip_prefix("SCHED_").unwrap_or(&task.policy);
-        // A priority may be below 0, so its value alone does not sort it.
-        let mut cells =
-            vec![(u64::try_from(task.priority.saturating_add(64)).ok(), task.priority.to_string())];
-        cells.push(spanned(task.runtime_ns));
-        cells.push((task.runtime_ns, percent_cell(task.runtime_ns, duration_ns)));
-        cells.extend([task.wait_ns, task.sleep_ns].map(spanned));
-        cells.extend([task.wakeups, task.preemptions, task.migrations].map(counted_cell));
-        cells.extend(latency_cells(&task.wakeup_latency));
-        table.row(&[&task.name, policy, &task.group], &cells);
-    }
-    table.end(tasks.len().saturating_sub(ROWS), "task")
-}
-
-fn group_table(report: &Report) -> String {
-    let titles = [
-        "task group",
-        "limit",
-        "held by",
-        "runtime",
-        "% of a CPU",
-        "% of limit",
-        "periods",
-        "throttled",
-        "throttled for",
-        "most on",
-        "bursts",
-        "burst time",
-        "borrowed",
-        "drew most",
-    ];
-    let mut table = Table::new("groups", &titles, 3);
-    let (groups, duration_ns) = (&report.groups, report.duration_ns);
-    for group in busiest(groups, ROWS, |group| group.runtime_ns) {
-        let granted = group.granted_ns(duration_ns, report.machine.cpus);
-        let used = group.used_ns().filter(|_| granted.is_some());
-        let mut cells = vec![spanned(group.runtime_ns)];
-        cells.push((group.runtime_ns, percent_cell(group.runtime_ns, duration_ns)));
-        cells.push((used, percent_cell(used, granted.unwrap_or(0))));
-        cells.extend([group.nr_periods, group.nr_throttled].map(counted_cell));
-        cells.push(spanned(group.throttled_ns));
-        cells.push(placed(group.throttled_most()));
-        cells.push(counted_cell(group.nr_bursts));
-        cells.extend([group.burst_ns, group.borrowed_ns].map(spanned));
-        cells.push(placed(group.drew_most()));
-        let asked = group.limit.as_ref().map(limit).unwrap_or_default();
-        let holder = group.held_by.as_deref().unwrap_or_default();
-        table.row(&[&group.path, &asked, holder], &cells);
-    }
-    table.end(groups.len().saturating_sub(ROWS), "task group")
+/// The busiest rows of a report on the page.
+fn busiest_table<T: Columns>(
+    id: &str,
+    (rows, scale): (&[T], Scale),
+    figure: impl Fn(&T) -> Figure,
+    what: &str,
+) -> String {
+    let shown: Vec<_> = busiest(rows, ROWS, figure).into_iter().map(|row| (row, scale)).collect();
+    Table::of(id, &shown).end(rows.len().saturating_sub(ROWS), what)
 }
 
 /// The effects of the limits on each CPU; empty if no group has a limit, or the host does not know them.
 fn limited_cpus(groups: &[GroupReport]) -> String {
     let mut rows = Vec::new();
     for GroupReport { path, cpus, .. } in groups {
-        rows.extend(cpus.iter().flatten().map(|cpu| (path, cpu)));
+        rows.extend(cpus.iter().flatten().map(|cpu| (Some(path.as_str()), cpu, Scale::default())));
     }
     if rows.is_empty() {
         return String::new();
     }
-    let titles = ["task group", "CPU", "used", "throttled", "throttled for", "borrowed"];
-    let mut table = Table::new("limits", &titles, 1);
-    for (path, cpu) in busiest(&rows, ROWS, |(_, cpu)| Some(cpu.used_ns)) {
-        let mut cells = vec![placed(Some(cpu.cpu)), spanned(Some(cpu.used_ns))];
-        cells.push(counted_cell(Some(cpu.nr_throttled)));
-        cells.extend([cpu.throttled_ns, cpu.borrowed_ns].map(|span| spanned(Some(span))));
-        table.row(&[path], &cells);
-    }
+    let shown = busiest(&rows, ROWS, |(_, cpu, _)| Some(cpu.used_ns));
+    let shown: Vec<_> = shown.into_iter().copied().collect();
+    let table = Table::named("limits", Some("task group"), &shown);
     section("Limits on CPUs", LIMITS_NOTE, &table.end(rows.len().saturating_sub(ROWS), "row"))
-}
-
-fn cookie_table(report: &Report) -> String {
-    let titles = ["cookie", "runtime", "% of a CPU", "forced idle", "% of a CPU"];
-    let mut table = Table::new("cookies", &titles, 1);
-    for cookie in busiest(&report.cookies, ROWS, |cookie| cookie.runtime_ns) {
-        let name = cookie.name.as_deref().unwrap_or(NO_COOKIE);
-        let both = [cookie.runtime_ns, cookie.forced_idle_ns];
-        let cells = both.map(|it| [spanned(it), (it, percent_cell(it, report.duration_ns))]);
-        table.row(&[name], &cells.concat());
-    }
-    table.end(report.cookies.len().saturating_sub(ROWS), "cookie")
-}
-
-fn balance_table(rows: &[BalanceReport]) -> String {
-    let titles = ["level", "moment", "passes", "balanced", "pinned", "failed", "moved", "taken"];
-    let mut table = Table::new("balance", &titles, 2);
-    for row in rows {
-        let cells = row.counts().map(|count| counted_cell(Some(count)));
-        table.row(&[&row.level, &row.moment_in_words()], &cells);
-    }
-    table.end(0, "level")
 }

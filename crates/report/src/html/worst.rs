@@ -4,7 +4,7 @@
 use super::table::{TAKES_ALL, cell, escaped, moment, section, sorting};
 use crate::report::Report;
 use crate::units::span;
-use crate::why::{Cause, WorstReport};
+use crate::why::WorstReport;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -65,7 +65,7 @@ fn row(name: &str, it: &WorstReport, of_the_run: bool) -> String {
     row.push_str(&cell("", Some(at_ns), &moment(at_ns)));
     row.push_str(&cell("", Some(latency_ns), &span(latency_ns)));
     row.push_str(&cell("", Some(cpu as u64), &format!("CPU {cpu}")));
-    let cause = it.cause.map_or("", in_words);
+    let cause = it.cause.map_or("", |cause| cause.entry().phrase);
     writeln!(
         row,
         "<td class=text>{cause}</td><td class=\"text long\">{}</td><td><button>show</button></td></tr>",
@@ -87,19 +87,4 @@ fn ran(it: &WorstReport) -> String {
         words.push(format!("others and nobody {}", span(rest)));
     }
     words.join(", ")
-}
-
-/// The cause of a wait in words.
-fn in_words(cause: Cause) -> &'static str {
-    match cause {
-        Cause::TimerSlack => "timer slack",
-        Cause::Throttled => "throttled",
-        Cause::CoreCookie => "another cookie on its core",
-        Cause::Cost => "the scheduler's own work",
-        Cause::Placement => "placement: a free CPU was not chosen",
-        Cause::Balance => "balance: a free CPU did not take it",
-        Cause::Affinity => "affinity: it may not use the free CPU",
-        Cause::ProtectedSlice => "a slice that is protected",
-        Cause::Important => "more important tasks",
-    }
 }

@@ -1,8 +1,8 @@
 //! The names of tasks, task groups and cookies in traces.
 
 use crate::cookies;
+use crate::names::printable;
 use crate::report::RunInfo;
-use crate::text::printable;
 use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::task::TaskId;
 

@@ -5,8 +5,8 @@
 //! of the three changes. Of the free CPUs only the present number is known: the changes since the beginning are
 //! subtracted from it first. The state at an instant includes all events at that instant.
 
+use super::cause::Cause;
 use super::record::{Change, Did, Entry, Lane, Rank, Ranks, Record, Who};
-use super::reports::Cause;
 use super::ring::Ring;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};

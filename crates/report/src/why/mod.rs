@@ -4,13 +4,15 @@
 //! worst of its task so far, which is rare, it is walked in pieces (`judge`). The result keeps the tasks that ran
 //! meanwhile, and the cause of the largest part (`worst`). The design page is `docs/design/why-late.md`.
 
+mod cause;
 mod judge;
 mod record;
 mod reports;
 mod ring;
 mod worst;
 
-pub use reports::{Cause, DoingReport, Explanation, PartReport, RanReport, WorstReport};
+pub use cause::{Cause, Entry as CauseEntry};
+pub use reports::{DoingReport, Explanation, PartReport, RanReport, WorstReport};
 pub(crate) use worst::Bad;
 
 use crate::account::Doing;

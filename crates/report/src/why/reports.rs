@@ -1,5 +1,6 @@
 //! The worst wake-ups of a task in a report.
 
+use super::cause::Cause;
 use serde::{Deserialize, Serialize};
 
 /// One of the longest waits of a task. The `ran` spans and `others_ns` sum to `latency_ns`.
@@ -27,30 +28,6 @@ pub struct RanReport {
     pub task: String,
     /// The time that it executed.
     pub ns: u64,
-}
-
-/// The cause of a woken task's wait. If several causes apply at an instant, the one that is listed first counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// The slack of its timer, before its wake-up.
-    TimerSlack,
-    /// A used-up budget on its CPU: of its task group, of an ancestor, or of all real-time tasks.
-    Throttled,
-    /// Its CPU was forced idle, or ran a task that comes after it in the order, because their core ran another cookie.
-    CoreCookie,
-    /// The scheduler's own work: interrupts, switches, wake-ups, requests to other CPUs, leaving an idle state.
-    Cost,
-    /// A CPU that it may use was free when it was put on a busy one, and still is.
-    Placement,
-    /// A CPU that it may use is free and did not take it.
-    Balance,
-    /// A CPU that it may not use is free, and none that it may use.
-    Affinity,
-    /// Its CPU runs a fair task that comes after it in the order, and keeps its slice.
-    ProtectedSlice,
-    /// Its CPU runs a task that the policy puts first.
-    Important,
 }
 
 /// A wait from its beginning to its end.

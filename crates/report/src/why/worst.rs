@@ -1,17 +1,15 @@
 //! The worst wake-ups of one task.
 
+use super::cause::Cause;
 use super::judge::Piece;
 use super::record::{Did, Who};
-use super::reports::{Cause, RanReport, WorstReport};
+use super::reports::{RanReport, WorstReport};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 
 /// The number of tasks that are named among those that ran meanwhile.
 const NAMED: usize = 8;
-
-/// The number of causes.
-const CAUSES: usize = Cause::Important as usize + 1;
 
 /// A long wait.
 #[derive(Clone, Debug)]
@@ -69,7 +67,7 @@ impl Bad {
         cpu: CpuId,
         (pieces, ran): (&[Piece], &mut Vec<(Who, u64)>),
     ) -> Bad {
-        let mut sums = [0; CAUSES];
+        let mut sums = [0; Cause::ALL.len()];
         ran.clear();
         for piece in pieces {
             let span = piece.to.since(piece.from).0;

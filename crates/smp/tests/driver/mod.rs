@@ -231,11 +231,11 @@ impl World {
         let mut config = Config::new(Topology::new(nodes, cores, threads).unwrap());
         config.cookies = has_cookies;
         config.accounts = true;
-        // There are more features than bits in two bytes.
+        // There are more features than bits in two bytes. Those beyond 32 are flipped with an earlier one.
         let both = features.rotate_left(4) ^ more;
         let flips = u32::from_le_bytes([features, more, both, !both]);
         for (at, feature) in Feature::ALL.into_iter().enumerate() {
-            let flipped = flips >> at & 1 == 1;
+            let flipped = flips.rotate_right(at as u32) & 1 == 1;
             if flipped && (rt >= 0x80 || !laws::NEEDED.contains(&feature)) {
                 let on = !config.features.has(feature);
                 config.features.set(features::Switched { feature, on });

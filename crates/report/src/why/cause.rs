@@ -1,0 +1,121 @@
+//! The causes of waits. A cause is one entry of the table below: its name in JSON, its rule in the reference, and its
+//! words in stories and pages follow from the entry. An entry without a field does not compile.
+
+use serde::{Deserialize, Serialize};
+
+/// The texts about a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name in JSON.
+    pub name: &'static str,
+    /// The condition under which it is the cause, in words that follow "the task waits, and".
+    pub rule: &'static str,
+    /// The cause as a clause, for pages and for the sum of a story.
+    pub(crate) phrase: &'static str,
+    /// The end of a story's line about the CPU where the task waited. `{free}` stands for a CPU that was free.
+    pub(crate) part: &'static str,
+}
+
+/// Makes the enum and its table from the entries.
+macro_rules! causes {
+    ($($variant:ident { name: $name:literal, rule: $rule:literal, $($field:ident: $value:expr,)* })*) => {
+        /// The cause of a woken task's wait. If several causes apply at an instant, the one that is listed first counts.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Cause {
+            $(#[doc = concat!("The task waits, and ", $rule, ".")] #[serde(rename = $name)] $variant,)*
+        }
+
+        impl Cause {
+            /// Every cause, in the order in which they count.
+            pub const ALL: [Cause; [$($name),*].len()] = [$(Cause::$variant),*];
+        }
+
+        /// An entry for each cause, in the order of [`Cause::ALL`].
+        static ENTRIES: [Entry; Cause::ALL.len()] = [$(Entry { name: $name, rule: $rule, $($field: $value),* }),*];
+    };
+}
+
+causes! {
+    TimerSlack {
+        name: "timer_slack",
+        rule: "it is not woken yet: its timer may expire later than it was due",
+        phrase: "the slack of its timer, which may expire so much later",
+        part: "",
+    }
+    Throttled {
+        name: "throttled",
+        rule: "its group, a group above that, or all real-time tasks have no budget left on its CPU",
+        phrase: "its task group, or all real-time tasks, had no budget left there",
+        part: ": its task group was throttled there",
+    }
+    CoreCookie {
+        name: "core_cookie",
+        rule: "its CPU is forced idle, or runs a task that comes after it, because the core runs another cookie",
+        phrase: "its core ran tasks of another cookie",
+        part: ": the core ran another cookie",
+    }
+    Cost {
+        name: "cost",
+        rule: "its CPU does the scheduler's work, leaves its idle state, or has not switched yet",
+        phrase: "the scheduler's own work",
+        part: "",
+    }
+    Placement {
+        name: "placement",
+        rule: "a CPU that it may use was free when it came to a busy one, and still is",
+        phrase: "it was put on a busy CPU while another one was free",
+        part: ", though {free} was free when it was put here",
+    }
+    Balance {
+        name: "balance",
+        rule: "a CPU that it may use is free, and was not then",
+        phrase: "a CPU that became free did not take it",
+        part: ", though {free} became free and did not take it",
+    }
+    Affinity {
+        name: "affinity",
+        rule: "a CPU is free that it may not use, and none that it may use",
+        phrase: "only CPUs were free on which it may not run",
+        part: "; {free} was free, where it may not run",
+    }
+    ProtectedSlice {
+        name: "protected_slice",
+        rule: "its CPU runs a fair task that comes after it in the order, until the end of its slice",
+        phrase: "the running task comes after it, but its slice is protected",
+        part: ", which comes after it but keeps its slice",
+    }
+    Important {
+        name: "important",
+        rule: "its CPU runs a task that the policy puts first",
+        phrase: "the policy puts first what ran",
+        part: ", which comes first",
+    }
+}
+
+impl Cause {
+    /// The texts about it.
+    ///
+    /// ```
+    /// assert_eq!(runyard_report::Cause::ProtectedSlice.entry().name, "protected_slice");
+    /// ```
+    #[must_use]
+    pub fn entry(self) -> &'static Entry {
+        &ENTRIES[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_texts_of_its_own() {
+        for (at, cause) in Cause::ALL.into_iter().enumerate() {
+            let Entry { name, rule, phrase, .. } = *cause.entry();
+            assert_eq!(serde_json::to_string(&cause).unwrap(), format!("\"{name}\""));
+            let alike =
+                |other: &Entry| other.name == name || other.rule == rule || other.phrase == phrase;
+            assert_eq!(ENTRIES.iter().position(alike), Some(at), "{cause:?}");
+        }
+    }
+}
