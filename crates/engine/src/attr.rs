@@ -276,12 +276,6 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// Returns the slack that applies: a real-time task has no slack, whatever it requests.
-    #[must_use]
-    pub fn effective_slack(&self) -> Nanos {
-        if self.policy.rt_prio().is_some() { Nanos::ZERO } else { self.slack }
-    }
-
     /// The default slack: 50 us, as in prctl(2).
     pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
 
