@@ -172,15 +172,6 @@ impl Policy {
         matches!(self, Policy::RoundRobin(_))
     }
 
-    /// Returns the real-time priority, if this is a real-time policy.
-    #[must_use]
-    pub fn rt_prio(self) -> Option<RtPrio> {
-        match self {
-            Policy::Fifo(prio) | Policy::RoundRobin(prio) => Some(prio),
-            Policy::Normal(_) | Policy::Batch(_) | Policy::Idle => None,
-        }
-    }
-
     /// Returns the weight that a task of this policy has while it is fair.
     #[must_use]
     pub fn weight(self) -> Weight {

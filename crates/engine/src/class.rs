@@ -1,10 +1,10 @@
-//! The classes of tasks: what `struct sched_class` is in the kernel. The class of a task decides
-//! which mechanism has it: the real-time class has SCHED_FIFO and SCHED_RR, the fair class has
+//! The classes of tasks, as the kernel's `struct sched_class`. The class of a task is the mechanism
+//! that schedules it: the real-time class has SCHED_FIFO and SCHED_RR, the fair class has
 //! SCHED_OTHER, SCHED_BATCH and SCHED_IDLE. As in the kernel, SCHED_IDLE is no class of its own: it
 //! is a weight in the fair class.
 //!
-//! A policy is what the user asks for. A class is what the task has now: a task that inherits a
-//! priority is real-time, whatever its policy.
+//! The user asks for a policy. The class follows from it, and from the priority that the task
+//! inherits: with such a priority it is real-time, whatever its policy.
 //!
 //! A class has duties, and `docs/design/classes.md` lists all of them. This file has those that
 //! concern the class alone. `run_queue/class` has those of one CPU, and the crate above has the
@@ -117,7 +117,8 @@ impl Class {
     #[must_use]
     pub fn boosted(self, boost: Option<RtPrio>) -> Class {
         match self {
-            Class::Fair | Class::Rt(_) => self.max(boost.map_or(Class::Fair, Class::Rt)),
+            Class::Fair => boost.map_or(Class::Fair, Class::Rt),
+            Class::Rt(own) => Class::Rt(boost.map_or(own, |boost| boost.max(own))),
         }
     }
 

@@ -136,13 +136,6 @@ impl<P> Task<P> {
         &self.attr
     }
 
-    /// Returns its real-time priority, its own or inherited, whichever is better; `None` if it is
-    /// fair.
-    #[must_use]
-    pub fn rt_prio(&self) -> Option<RtPrio> {
-        self.attr.policy.rt_prio().max(self.boost)
-    }
-
     /// Returns its class: that of its policy, or the real-time class by a priority that it inherits,
     /// whichever is more important.
     #[inline]

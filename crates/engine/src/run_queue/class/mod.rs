@@ -324,6 +324,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// Returns the fields of a task that the real-time class needs.
+    #[inline(always)]
     pub(super) fn rt_task(&self, at: Index) -> RtTask {
         let task = self.task(at);
         let prio = match task.class() {
