@@ -172,15 +172,6 @@ impl Policy {
         matches!(self, Policy::RoundRobin(_))
     }
 
-    /// Returns the real-time priority, if this is a real-time policy.
-    #[must_use]
-    pub fn rt_prio(self) -> Option<RtPrio> {
-        match self {
-            Policy::Fifo(prio) | Policy::RoundRobin(prio) => Some(prio),
-            Policy::Normal(_) | Policy::Batch(_) | Policy::Idle => None,
-        }
-    }
-
     /// Returns the weight that a task of this policy has while it is fair.
     #[must_use]
     pub fn weight(self) -> Weight {
@@ -276,12 +267,6 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// Returns the slack that applies: a real-time task has no slack, whatever it requests.
-    #[must_use]
-    pub fn effective_slack(&self) -> Nanos {
-        if self.policy.rt_prio().is_some() { Nanos::ZERO } else { self.slack }
-    }
-
     /// The default slack: 50 us, as in prctl(2).
     pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
 

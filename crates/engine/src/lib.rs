@@ -18,8 +18,8 @@
 //!
 //! - [`run_queue`] is one CPU, with the classes and the limits behind it. [`task`] and [`timer`]
 //!   are its contents.
-//! - [`attr`] has the attributes of a task (policy, priority, affinity, group), [`spec`] those of a
-//!   task group. [`group`] is the run queue's interface to the groups of the machine, [`limits`]
+//! - [`attr`] has the attributes of a task (policy, priority, affinity, group), [`class`] the class
+//!   that follows from them, [`spec`] the attributes of a task group. [`group`] is the run queue's interface to the groups of the machine, [`limits`]
 //!   has their budgets.
 //! - [`config`] has the parameters of a machine, [`tuned`] the user's changes to them, and
 //!   [`topology`] its shape. [`features`] has the switches, each with its description, and
@@ -35,6 +35,7 @@
 pub mod account;
 pub mod attr;
 pub mod balance;
+pub mod class;
 pub mod config;
 pub mod core;
 pub mod cpu;

@@ -3,6 +3,7 @@
 
 use crate::account::{Account, Kept};
 use crate::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio, Slice};
+use crate::class::Class;
 use crate::cpu::CpuId;
 use crate::fair::averages::TaskAverages;
 use crate::fair::entity::{Ask, Lag, Standing};
@@ -135,11 +136,12 @@ impl<P> Task<P> {
         &self.attr
     }
 
-    /// Returns its real-time priority, its own or inherited, whichever is better; `None` if it is
-    /// fair.
+    /// Returns its class: that of its policy, or the real-time class by a priority that it inherits,
+    /// whichever is more important.
+    #[inline]
     #[must_use]
-    pub fn rt_prio(&self) -> Option<RtPrio> {
-        self.attr.policy.rt_prio().max(self.boost)
+    pub fn class(&self) -> Class {
+        self.attr.policy.class().boosted(self.boost)
     }
 
     /// Returns the group that has the queue where it competes if it is fair.

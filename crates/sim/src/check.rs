@@ -153,11 +153,11 @@ impl Sim<'_> {
             let curr = rq.curr().map(|task| task.id);
             let tasks = || rq.competing().map(|(_, task)| task);
             let idle_class =
-                |it: &Task<_>| it.rt_prio().is_none() && self.machine.counts_as_idle(it.attr());
+                |it: &Task<_>| it.class().is_fair() && self.machine.counts_as_idle(it.attr());
             // A task that waits for the turn of a light SCHED_IDLE task would wait on any CPU.
             let others = tasks().filter(|&it| !idle_class(it)).count();
             let pressed = others > 1 || rq.load().idle_is_heavy;
-            let fair = tasks().filter(|it| Some(it.id) != curr && it.rt_prio().is_none());
+            let fair = tasks().filter(|it| Some(it.id) != curr && it.class().is_fair());
             waiting.extend(fair.map(|it| Waiter {
                 task: it.id,
                 on: cpu,
@@ -239,7 +239,7 @@ impl Sim<'_> {
             let curr = rq.curr().map(|task| task.id);
             let waiting = rq.competing().filter(|(_, task)| Some(task.id) != curr);
             let beaten = waiting.filter_map(|(_, task)| {
-                let on = find(Importance::Rt(task.rt_prio()?), &task.attr().affinity)?;
+                let on = find(Importance::Rt(task.class().push_prio()?), &task.attr().affinity)?;
                 Some(Beaten { task: task.id, waits: cpu, on })
             });
             beaten.last()
@@ -263,7 +263,8 @@ impl Sim<'_> {
             .inspect(cpu, |rq| rq.load().importance != Importance::Closed && !rq.is_serving());
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
-            let prio = self.machine.inspect(cpu, |rq| rq.curr().and_then(Task::rt_prio));
+            let prio =
+                self.machine.inspect(cpu, |rq| rq.curr().and_then(|task| task.class().push_prio()));
             prio.map_or(Importance::Normal, Importance::Rt)
         })
     }

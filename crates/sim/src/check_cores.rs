@@ -109,11 +109,12 @@ impl Sim<'_> {
     }
 
     fn check_core_order(&mut self, all: &[CpuId]) {
+        let prio = |task: &Task<_>| task.class().push_prio();
         let inspect = |cpu| {
             self.machine.inspect(cpu, |rq| {
                 let closed = rq.load().importance == Importance::Closed;
-                let best = rq.competing().filter_map(|(_, task)| task.rt_prio()).max();
-                (rq.curr().and_then(Task::rt_prio), best.filter(|_| !closed), rq.is_serving())
+                let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
+                (rq.curr().and_then(prio), best.filter(|_| !closed), rq.is_serving())
             })
         };
         let seen: Vec<_> = all.iter().map(|&cpu| inspect(cpu)).collect();

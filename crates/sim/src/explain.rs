@@ -17,7 +17,7 @@ impl Sim<'_> {
     /// Explains the waits on `cpu` after a task was sent there, which `cpu` may have refused.
     #[inline]
     pub(crate) fn explain(&mut self, task: TaskId, cpu: CpuId) {
-        let is_fair = |curr: &Current| curr.policy.rt_prio().is_none();
+        let is_fair = |curr: &Current| curr.policy.class().is_fair();
         if self.options.explain && self.cpus[cpu.index()].curr.as_ref().is_some_and(is_fair) {
             self.explain_wait(task);
         }

@@ -59,7 +59,7 @@ impl Sim<'_> {
         let waiters = holds.flat_map(|&mutex| self.objects.waiters(mutex));
         let waiters = waiters.map(|waiter| {
             let waiter = &self.tasks[waiter.index()];
-            Waiter { prio: waiter.rt_prio(), group: waiter.queue_group() }
+            Waiter { prio: waiter.class().lent_prio(), group: waiter.queue_group() }
         });
         let (own, groups) = (self.tasks[task.index()].group(), self.machine.groups());
         waiters.fold(Lent::default(), |lent, waiter| lent.also_from(waiter, own, groups))

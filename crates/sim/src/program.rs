@@ -1,7 +1,8 @@
 //! A task of the scenario during its life: its place in its program, and the reason for which it waits.
 
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy};
+use runyard_engine::class::Class;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::inherit::Lent;
 
@@ -167,9 +168,9 @@ impl<'s> Program<'s> {
         Left { name: &self.name, thread: &self.spec.name, ended: self.done, waits }
     }
 
-    /// Returns its real-time priority, its own or inherited.
-    pub(crate) fn rt_prio(&self) -> Option<RtPrio> {
-        self.attr.policy.rt_prio().max(self.lent.boost)
+    /// Returns its class, by its policy or by a priority that it inherits.
+    pub(crate) fn class(&self) -> Class {
+        self.attr.policy.class().boosted(self.lent.boost)
     }
 
     /// Returns its task group.
@@ -184,7 +185,7 @@ impl<'s> Program<'s> {
 
     /// Returns the largest delay of its timers.
     pub(crate) fn slack(&self) -> Nanos {
-        if self.rt_prio().is_some() { Nanos::ZERO } else { self.attr.slack }
+        self.class().slack(self.attr.slack)
     }
 }
 

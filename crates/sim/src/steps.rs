@@ -303,7 +303,7 @@ impl Sharing for Sim<'_> {
     }
 
     fn rt_prio(&self, task: TaskId) -> Option<RtPrio> {
-        self.tasks[task.index()].rt_prio()
+        self.tasks[task.index()].class().lent_prio()
     }
 
     fn wake(&mut self, waker: TaskId, woken: TaskId) {

@@ -120,7 +120,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Offers a task under the lock, and applies the requests that arrived in the meantime. Returns the task if it may
-    /// not stay, else its real-time priority.
+    /// not stay, else the priority by which CPUs push and pull it.
     fn offer(
         &self,
         rq: &mut Queue<W>,
@@ -142,11 +142,13 @@ impl<W: Controlled> Machine<W> {
             mark_away(&task);
             return Err(task);
         }
-        let prio = rq.get(slot).and_then(Task::rt_prio);
+        let prio = rq.get(slot).and_then(|task| task.class().push_prio());
         if prio.is_some() && why == Enqueue::Woken && self.has(Feature::RtPush) {
             let cpu = rq.cpu();
             let _ = rq.make_way(slot, |task| {
-                task.rt_prio().is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())
+                task.class()
+                    .push_prio()
+                    .is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())
             });
         }
         Ok(prio)
@@ -156,7 +158,8 @@ impl<W: Controlled> Machine<W> {
     /// has a lower priority. After that, it is the CPU where the task came from.
     fn elsewhere(&self, mut moving: Moving<W>) -> Moving<W> {
         let task = &moving.task;
-        let target = task.rt_prio().and_then(|prio| self.find_lowest(task, prio, moving.from));
+        let target =
+            task.class().push_prio().and_then(|prio| self.find_lowest(task, prio, moving.from));
         if let Some(to) = target
             && moving.refusals < MAX_REFUSALS
         {

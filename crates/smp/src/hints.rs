@@ -114,7 +114,7 @@ impl Snapshot {
     #[inline]
     pub(crate) fn of<P, G: Pools>(rq: &RunQueue<P, G>) -> Snapshot {
         let load = rq.load();
-        let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && !curr.is_migratory();
+        let pinned = |curr: &Task<_>| curr.class().push_prio().is_some() && !curr.is_migratory();
         let runs = || rq.forced_idle().is_none();
         let waits = load.nr_fair > 0 && (load.nr_running > 1 || !runs());
         let idle = load.nr_running == 0 && rq.is_online();

@@ -57,7 +57,7 @@ impl<W: Controlled> Machine<W> {
             };
             let (pushed, resched) = self.detach(cpu, fx, |rq| {
                 rq.take_pushable(floor, |task| {
-                    let prio = task.rt_prio().expect("only real-time tasks are pushable");
+                    let prio = task.class().push_prio().expect("only such tasks are pushable");
                     self.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
                 })
                 .inspect(|(task, _)| mark_away(task))
@@ -94,7 +94,7 @@ impl<W: Controlled> Machine<W> {
                 self.detach(from, fx, |rq| rq.take_pullable(cpu, best).inspect(mark_away));
             kick_if(resched, from, fx);
             if let Some(task) = pulled {
-                best = task.rt_prio();
+                best = task.class().push_prio();
                 let mut moving = Moving::new(task, from, cpu, Enqueue::Pushed);
                 moving.pulled = best;
                 self.migrate(now, moving, fx);

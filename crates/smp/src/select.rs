@@ -12,6 +12,7 @@ use crate::sync::lock;
 use runyard_engine::attr::{Attr, Cookie, LatencyNice, Policy, RtPrio};
 use runyard_engine::balance::power::FULL_POWER;
 use runyard_engine::balance::{Measure, Seen};
+use runyard_engine::class::Class;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
@@ -84,7 +85,7 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> CpuId {
         let fits = |task: &Task<W>| {
-            task.rt_prio().is_none() && task.attr().affinity.contains(waker) && self.is_idle(waker)
+            task.class().is_fair() && task.attr().affinity.contains(waker) && self.is_idle(waker)
         };
         let select = |task: &Task<W>| match fits(task) {
             true => waker,
@@ -133,14 +134,18 @@ impl<W: Controlled> Machine<W> {
             self.fork(now, &mut task, parent);
         }
         let from = self.usable_or_any(&task, task.cpu());
-        if task.rt_prio().is_some() {
-            // From there, the task continues like a woken task.
-            task.set_cpu(self.least_crowded(&task, from));
-            return self.wake(now, task, None, fx);
+        match task.class() {
+            Class::Fair => {
+                let to = self.select_cpu_for_new(self.seeker(now, &task, None), from);
+                task.set_cpu(to);
+                self.place(now, task, to, fx)
+            }
+            Class::Rt(_) => {
+                // From there, the task continues like a woken task.
+                task.set_cpu(self.least_crowded(&task, from));
+                self.wake(now, task, None, fx)
+            }
         }
-        let to = self.select_cpu_for_new(self.seeker(now, &task, None), from);
-        task.set_cpu(to);
-        self.place(now, task, to, fx)
     }
 
     /// Does the same as [`Machine::spawn`] for a parent that runs on `parent` and is about to block. The new task goes
@@ -213,9 +218,20 @@ impl<W: Controlled> Machine<W> {
     /// Chooses the CPU of a woken task, or of a task that may not stay on its CPU.
     pub(crate) fn select_cpu(&self, now: Time, task: &Task<W>, waker: Option<CpuId>) -> CpuId {
         let last = self.usable_or_any(task, task.cpu());
-        if let Some(prio) = task.rt_prio() {
-            return self.select_cpu_rt(task, prio, last);
+        match task.class() {
+            Class::Fair => self.select_cpu_of_woken(now, task, waker, last),
+            Class::Rt(prio) => self.select_cpu_rt(task, prio, last),
         }
+    }
+
+    /// Chooses the CPU of a woken fair task, or of one that may not stay on its CPU.
+    fn select_cpu_of_woken(
+        &self,
+        now: Time,
+        task: &Task<W>,
+        waker: Option<CpuId>,
+        last: CpuId,
+    ) -> CpuId {
         let wide = waker.is_some_and(|cpu| self.is_wide(now, task, cpu));
         // An idle last CPU is the best choice (`wake_affine_idle`), and the usual case.
         if self.hints.idle.contains(last) && !self.has(Feature::PowerSavings) {
@@ -373,7 +389,7 @@ impl<W: Controlled> Machine<W> {
     pub(crate) fn suits(&self, task: &Task<W>, waker: CpuId) -> bool {
         let alone = || self.hints.counts(waker).nr_fair == 1;
         let normal = || self.hints.cpupri.of(waker).importance == Importance::Normal;
-        task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
+        task.class().is_fair() && task.attr().affinity.contains(waker) && alone() && normal()
     }
 
     /// Chooses a CPU for a new fair task that is forked on `from` (`find_idlest_group`, `find_idlest_cpu`). The node

@@ -78,7 +78,7 @@ impl PlainAsk {
     /// Returns `None` if the task has special attributes, or inherits a priority or a group.
     fn of<P>(task: &Task<P>) -> Option<PlainAsk> {
         let Attr { policy, group, latency_nice, slice, .. } = task.attr;
-        let special = task.rt_prio().is_some()
+        let special = !task.class().is_fair()
             || task.inherited_group().is_some()
             || latency_nice != LatencyNice::ZERO;
         (!special).then_some(PlainAsk { policy, group, slice })

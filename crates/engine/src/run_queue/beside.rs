@@ -13,13 +13,13 @@
 //! CPU that is forced idle runs no task, and either a task waits there or a switch is due.
 
 use crate::attr::Cookie;
-use crate::core::{Core, Decision, Offer, Rank, core_latency};
+use crate::core::{Core, Decision, Offer, core_latency};
 use crate::cpu::CpuId;
 use crate::ensure::ensure;
 use crate::fair::entity::Now;
 use crate::fair::order::Before;
 use crate::limits::Pools;
-use crate::run_queue::cookies::{Beside, Call, CookieIndex, Shelf, rt_key};
+use crate::run_queue::cookies::{Beside, Call, CookieIndex, Shelf};
 use crate::run_queue::{MAX_LOOKED_AT, Place, Prev, RunQueue, Switch};
 use crate::store::heap::Index;
 use crate::store::list::End;
@@ -73,9 +73,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn offer_beside(&mut self, now: Time, core: &Core, offer: &mut Offer) {
         self.advance(now);
         let kept_off = self.beside.as_ref().and_then(|beside| beside.kept_off);
-        let out_of_budget = |at| {
-            self.is_set_aside(at) || self.task(at).rt_prio().is_some() && self.rt.is_throttled()
-        };
+        let out_of_budget =
+            |at| self.is_set_aside(at) || self.is_out_of_budget(self.task(at).class());
         let best = match (self.curr, kept_off.filter(|&at| !out_of_budget(at))) {
             _ if !self.online => None,
             (Some(_), Some(best)) => Some(best),
@@ -133,7 +132,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn index_prev(&mut self, before: Before) {
         let is_task = |&at: &Index| matches!(self.places.get(at), Some(Place::Task(_)));
         if let Some(at) = before.ran.filter(is_task)
-            && self.task(at).rt_prio().is_none()
+            && self.task(at).class().is_fair()
         {
             self.reindex_fair(at);
         }
@@ -167,23 +166,10 @@ impl<P, G: Pools> RunQueue<P, G> {
                 }
                 return None;
             };
-            if self.task(at).rt_prio().is_none() {
-                let (fair, now, _) = self.fair_here();
-                match best {
-                    Some((_, true)) => {
-                        let picked = fair.pick(now, before);
-                        debug_assert_eq!(picked, Some(at), "a pick takes the task seen before");
-                    }
-                    _ => fair.take(now, at, before),
-                }
-                before.yielded = None;
-                self.unindex(at);
-            }
+            self.take(at, best.is_some_and(|(_, fits)| fits), &mut before);
             let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
             self.limits.dismiss_payers();
-            if self.task(at).rt_prio().is_none() {
-                self.put_prev_fair(at);
-            }
+            self.put_back(at);
             self.throttle(group.0);
             // The thread that decided did not know of the throttling.
             called = None;
@@ -240,8 +226,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// task has, because [a tick may end its turn](RunQueue::tick_beside).
     #[inline]
     pub(super) fn ticks_for_core(&self) -> bool {
-        let is_fair = |at| self.task(at).rt_prio().is_none();
-        self.beside.as_ref().is_some_and(|beside| beside.ticks && self.curr.is_some_and(is_fair))
+        let runs_fair = || self.curr_fair().is_some();
+        self.beside.as_ref().is_some_and(|beside| beside.ticks && runs_fair())
     }
 
     /// Makes room for `len` tasks and group queues, for which the fair class already has room.
@@ -263,9 +249,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// At a tick: preempts a task that runs alone here after half of its slice, while a thread of
     /// its core is forced idle (`task_tick_core`).
     pub fn tick_beside(&mut self) {
-        let Some(curr) = self.curr.filter(|&curr| self.task(curr).rt_prio().is_none()) else {
-            return;
-        };
+        let Some(curr) = self.curr_fair() else { return };
         let ran = self.task(curr).runtime.saturating_sub(self.beside_mut().ran_before);
         let now = Now { clock: self.clock, config: &self.config };
         let long = 2 * ran.0 > self.fair.slice_of(now, curr);
@@ -292,41 +276,15 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some(self.remove_task(at))
     }
 
-    /// Returns the first task of the class that goes first, without taking it.
-    fn peek_class(&mut self, before: &mut Before) -> Option<Index> {
-        if self.is_serving() {
-            let fair = self.peek_fair(before);
-            if fair.is_some() {
-                return fair;
-            }
-            self.stop_server();
-        }
-        self.rt.pick().or_else(|| self.peek_fair(before))
-    }
-
-    fn peek_fair(&mut self, before: &mut Before) -> Option<Index> {
-        let yielded = before.yielded;
-        self.drop_due_ghosts(before);
-        let (fair, now, _) = self.fair_here();
-        let next = fair.peek(now, before);
-        // The task that yielded may have moved in its queue.
-        yielded.into_iter().for_each(|at| self.reindex(at));
-        next
-    }
-
     fn tell(&mut self, best: Option<Index>, core: &Core, offer: &mut Offer) {
         offer.clear();
         let beside = self.beside_mut();
         (beside.offered, beside.told) = (best, true);
         let Some(at) = best else { return };
-        let prio = self.task(at).rt_prio();
+        let class = self.task(at).class();
         offer.cookie = self.cookie_at(at);
-        offer.rank = Some(match prio {
-            Some(prio) => Rank::Rt(prio),
-            None if self.is_serving() => Rank::Served,
-            None => Rank::Fair,
-        });
-        if prio.is_none()
+        offer.rank = Some(self.rank(class));
+        if class.is_fair()
             && let Some(beside) = &mut self.beside
         {
             let Beside { snapshots, .. } = &mut **beside;
@@ -334,19 +292,12 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Returns the best waiting task of a cookie.
-    fn best_of(&self, cookie: Option<Cookie>) -> Option<Index> {
-        let rt = || self.first_rt_of(cookie);
-        let fair = || self.first_fair_of(cookie);
-        if self.is_serving() { fair().or_else(rt) } else { rt().or_else(fair) }
-    }
-
-    fn first_rt_of(&self, cookie: Option<Cookie>) -> Option<Index> {
+    pub(super) fn first_rt_of(&self, cookie: Option<Cookie>) -> Option<Index> {
         let (shelf, at) = self.index().firsts(cookie).next()?;
         (shelf == Shelf::RT && !self.rt.is_throttled()).then_some(at)
     }
 
-    fn first_fair_of(&self, cookie: Option<Cookie>) -> Option<Index> {
+    pub(super) fn first_fair_of(&self, cookie: Option<Cookie>) -> Option<Index> {
         let earlier = |best, at| if self.fair.is_before(at, best) { at } else { best };
         self.fair_shelves(cookie).map(|(_, at)| at).reduce(earlier)
     }
@@ -397,11 +348,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// kept off.
     #[cold]
     pub(super) fn note_change(&mut self, at: Index, recookies: bool) {
-        if self.task(at).rt_prio().is_none() {
-            self.reindex(at);
-        } else if recookies && self.index().place(at).is_some() {
-            self.index_rt(at, End::Tail);
-        }
+        self.set_cookie(at, recookies);
         self.decide_anew();
         self.resched_if(recookies || self.is_kept_off());
     }
@@ -459,32 +406,13 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Returns the place of a fair task among those of its cookie. A lower latency nice places it
     /// further to the front.
-    fn key_of(&self, at: Index) -> VTime {
+    pub(super) fn key_of(&self, at: Index) -> VTime {
         let entity = self.fair.tree.entity(at);
         let offset = match core_latency(&self.config) {
             true => self.config.latency_offset(entity.latency_nice),
             false => 0,
         };
         entity.vruntime.after(offset.cast_unsigned())
-    }
-
-    #[inline]
-    pub(super) fn enqueue_rt(&mut self, at: Index, end: End) {
-        self.rt.enqueue(self.rt_task(at), end);
-        self.index_rt(at, end);
-    }
-
-    #[inline]
-    pub(super) fn dequeue_rt(&mut self, at: Index) {
-        self.rt.dequeue(self.rt_task(at));
-        self.unindex(at);
-    }
-
-    /// Moves the task before or behind its equals.
-    #[inline]
-    pub(super) fn requeue_rt(&mut self, at: Index, end: End) {
-        self.rt.requeue(self.rt_task(at), end);
-        self.index_rt(at, end);
     }
 
     /// Indexes a real-time task that was queued, before or behind its equals.
@@ -517,7 +445,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Rebuilds the index after the offsets of latency nice changed.
     pub(super) fn reindex_all(&mut self) {
         if self.beside.is_some() {
-            let fair = |at: &Index| self.task(*at).rt_prio().is_none();
+            let fair = |at: &Index| self.task(*at).class().is_fair();
             let all: Vec<_> = self.tasks().map(|(at, _)| at.0).filter(fair).collect();
             all.into_iter().for_each(|at| self.reindex_fair(at));
         }
@@ -527,7 +455,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.beside.as_mut().expect("this CPU indexes its tasks by cookie")
     }
 
-    fn index(&self) -> &CookieIndex {
+    pub(super) fn index(&self) -> &CookieIndex {
         &self.beside.as_ref().expect("this CPU indexes its tasks by cookie").index
     }
 
@@ -535,18 +463,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         let Some(beside) = &self.beside else { return };
         let mut tasks = 0;
         for (at, task) in self.tasks().map(|(at, task)| (at.0, task)) {
-            let runs = self.curr == Some(at);
             let place = beside.index.place(at);
             let cookie = self.cookie_of(task);
-            let expected = match task.rt_prio() {
-                Some(_) if self.is_set_aside(at) => None,
-                Some(prio) => Some((cookie, Shelf::RT, rt_key(prio))),
-                None if runs => None,
-                None => {
-                    let queue = self.fair.tree.entity(at).parent;
-                    Some((cookie, Shelf::of(queue), self.key_of(at)))
-                }
-            };
+            let expected = self.shelf(at).map(|(shelf, key)| (cookie, shelf, key));
             ensure!(self, place == expected, "{} is indexed by its cookie, {place:?}", task.id);
             tasks += usize::from(place.is_some());
         }

@@ -4,7 +4,6 @@
 //! attributes. There is one exception: a task that becomes less important goes to the head of its
 //! new list.
 
-use crate::attr::Policy;
 use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::run_queue::{Resched, RunQueue};
@@ -34,37 +33,34 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.advance(now);
         let at = at.0;
         let running = self.curr == Some(at);
-        let before = self.task(at).rt_prio();
+        let before = self.task(at).class();
         let requeue = change.moves_in_queue();
         let regroups = change.group.is_some() || change.inherited_group.is_asked();
         let recookies = change.group.is_some() || change.cookie.is_asked();
         if requeue {
             self.requeue(at, change);
-        } else if before.is_none() && change.reorders() {
-            self.task_mut(at).apply(change);
-            let ask = self.task(at).ask();
-            let (fair, now, _) = self.fair_here();
-            fair.reask(now, at, ask);
         } else {
+            let reorders = change.reorders();
             self.task_mut(at).apply(change);
+            if reorders {
+                self.reask(at);
+            }
         }
         if self.beside.is_some() {
             self.note_change(at, recookies);
         }
         let task = self.task(at);
         let allowed = task.attr.affinity.contains(self.cpu);
-        let after = task.rt_prio();
-        if after.is_some() && !self.is_set_aside(at) {
-            self.rt.update_pushable(self.rt_task(at), End::Tail);
-        }
+        let after = task.class();
+        self.set_affinity(at);
         if running && regroups {
             self.renew_payers();
         } else if requeue {
             self.pass_on();
         }
         if running {
-            let beaten = after < before || after.is_none() && requeue;
-            self.resched_if(beaten || !allowed || self.rt_wants_switch(at));
+            let beaten = requeue && Self::is_beaten(before, after);
+            self.resched_if(beaten || !allowed || self.makes_way(at));
         } else if !allowed {
             self.dequeue(at, false);
             self.preempt_for_loss();
@@ -81,11 +77,9 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn requeue(&mut self, at: Index, change: Change) {
         let running = self.curr == Some(at);
         let task = self.task(at);
-        let before = task.rt_prio();
-        let after = change
-            .policy
-            .map_or(task.attr.policy.rt_prio(), Policy::rt_prio)
-            .max(change.boost.applied_to(task.boost));
+        let before = task.class();
+        let policy = change.policy.unwrap_or(task.attr.policy);
+        let after = policy.class().boosted(change.boost.applied_to(task.boost));
         let (old, inherited) = (task.attr.group, task.inherited_group());
         let group = change.inherited_group.applied_to(inherited).or(change.group).unwrap_or(old);
         let regroups = group != task.queue_group();
@@ -94,26 +88,17 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.unthrottle_above(group);
         }
         let stops = !running && (self.is_set_aside(at) || self.is_group_set_aside(group));
-        if before.is_some() && before == after && !stops {
-            let was_boosted = self.task(at).boost.is_some();
-            self.task_mut(at).apply(change);
-            self.rt.reboost(was_boosted, self.task(at).boost.is_some());
-            return;
-        }
-        if running && before.is_none() {
-            self.put_prev_fair(at);
+        let left = if stops { Some(change) } else { self.change_in_place(at, after, change) };
+        let Some(change) = left else { return };
+        if running {
+            self.put_back(at);
         }
         self.dequeue(at, false);
         self.task_mut(at).apply(change);
         self.enqueue(at, if after < before { End::Head } else { End::Tail });
-        match after {
-            _ if !running => {}
-            Some(_) => self.rt.set_curr(self.rt_task(at), self.clock, &self.config),
-            None => {
-                let (fair, now, _) = self.fair_here();
-                fair.take(now, at, Before::default());
-                self.unindex(at);
-            }
+        if running {
+            self.take(at, false, &mut Before::default());
+            self.set_next(at);
         }
     }
 }

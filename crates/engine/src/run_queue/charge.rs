@@ -39,25 +39,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         let task = self.task_mut(curr);
         task.runtime += span;
         task.ran_until = clock;
-        let (rt, turns) = (task.rt_prio().is_some(), task.attr.policy.is_round_robin());
-        if rt && turns {
-            task.rr_used += span;
-        }
+        let class = task.class();
         self.limits.charge(span);
-        if rt {
-            self.taken.by_rt.add(clock, span);
-            self.taken.by_normal.add(clock, span);
-            let throttles = self.rt.charge(span, &self.config);
-            self.resched_anew(throttles);
-            self.expire_server();
-        } else {
-            if !self.fair.is_idle_class(curr) {
-                self.taken.by_normal.add(clock, span);
-            }
-            let (fair, now, _) = self.fair_here();
-            let makes_way = fair.charge(now, curr, span);
-            self.resched_if(makes_way);
-            self.charge_server(span);
-        }
+        self.charge(curr, class, span);
     }
 }

@@ -36,8 +36,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn check_curr(&self) {
         let mut tasks = 0;
         for (at, task) in self.tasks().map(|(at, task)| (at.0, task)) {
-            let out_of_budget = task.rt_prio().is_some() && self.rt.is_throttled();
-            tasks += u32::from(!self.is_set_aside(at) && !out_of_budget);
+            let has_budget = !self.is_set_aside(at) && !self.is_out_of_budget(task.class());
+            tasks += u32::from(has_budget);
             let runs = self.curr == Some(at);
             ensure!(
                 self,
@@ -46,9 +46,8 @@ impl<P, G: Pools> RunQueue<P, G> {
                 task.id
             );
             ensure!(self, task.cpu == self.cpu, "{} knows its CPU", task.id);
-            let fair = task.rt_prio().is_none();
-            let listed = (self.fair.is_listed(at), self.rt.contains(at));
-            ensure!(self, listed == (fair, !fair), "{} is in a list of its class", task.id);
+            let fair = task.class().is_fair();
+            ensure!(self, self.is_in_its_lists(at), "{} is in a list of its class", task.id);
             let queued = self.fair.tree.waits(at);
             ensure!(
                 self,
@@ -94,20 +93,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         let picked = !idles || self.resched || self.fair.root().nr == 0;
         ensure!(self, picked, "an idle CPU has nothing in its queue");
     }
-
-    fn check_class_order(&self) {
-        // Class order: while a real-time task may run, no less important task runs.
-        let running = self.curr.and_then(|at| self.task(at).rt_prio());
-        let best = self.rt.best();
-        let may_run = running.is_none() || !self.rt.is_throttled();
-        ensure!(self, self.resched || may_run, "{running:?} runs without a budget");
-        let first = self.resched || running >= best || self.is_serving() || self.is_kept_off();
-        ensure!(self, first, "{best:?} waits while {running:?} runs");
-        let budget = self.config.rt_runtime.is_some();
-        let period = self.rt.period_end().is_some();
-        let active = running.is_some() || self.rt.is_budget_used();
-        ensure!(self, period || !budget || !active, "a period runs while the budget is used");
-    }
 }
 
 /// The picture: a line for the CPU and a line for each task.
@@ -127,7 +112,7 @@ impl<P, G: Pools> fmt::Display for RunQueue<P, G> {
         for (at, task) in self.tasks() {
             let state = if self.curr == Some(at.0) { "runs " } else { "waits" };
             write!(f, "  {state} {}", Line(task))?;
-            if task.rt_prio().is_none() {
+            if task.class().is_fair() {
                 let entity = self.fair.tree.entity(at.0);
                 write!(f, ", vruntime {}, weight {}", entity.vruntime.0, entity.weight)?;
             }

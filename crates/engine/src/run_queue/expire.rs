@@ -4,8 +4,6 @@
 use crate::features::Feature;
 use crate::limits::Pools;
 use crate::run_queue::RunQueue;
-use crate::store::heap::Index;
-use crate::store::list::End;
 use crate::time::{Nanos, Time};
 use crate::timer::{Expiry, Walk};
 
@@ -134,39 +132,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn tick(&mut self) {
         let curr = self.curr.expect("an idle CPU has no tick");
         self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
-        if self.task(curr).rt_prio().is_some() {
-            self.tick_rt(curr);
-        } else {
-            let (fair, now, groups) = self.fair_here();
-            fair.update_shares(now, groups, curr);
-            let over = fair.turn_is_over(now, curr);
-            self.resched_if(over);
-        }
+        self.tick_class(curr);
         self.reap();
-    }
-
-    /// Moves a SCHED_RR task whose slice is over to the tail, if another task has its priority.
-    fn tick_rt(&mut self, curr: Index) {
-        let slice = self.config.rr_slice;
-        let task = self.task_mut(curr);
-        let (true, Some(prio)) = (task.attr.policy.is_round_robin(), task.rt_prio()) else {
-            return;
-        };
-        if task.rr_used < slice {
-            return;
-        }
-        task.rr_used = Nanos::ZERO;
-        if self.rt.is_shared(prio) {
-            self.requeue_rt(curr, End::Tail);
-            self.resched_if(true);
-        }
-    }
-
-    /// Ends a period of the real-time budget, or several.
-    #[inline(never)]
-    fn end_rt_period(&mut self, now: Time) {
-        let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
-        let back = self.rt.end_period(now, running, &self.config);
-        self.resched_anew(back);
     }
 }

@@ -23,7 +23,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline]
     pub(super) fn ghost_of(&self, task: &Task<P>) -> Option<Index> {
         let Lag::Delayed { ghost, queue } = task.standing.lag else { return None };
-        let fits = self.online && task.attr.affinity.contains(self.cpu) && task.rt_prio().is_none();
+        let fits = self.online && task.attr.affinity.contains(self.cpu) && task.class().is_fair();
         let is_its = matches!(self.places.get(ghost), Some(Place::Ghost(id)) if *id == task.id);
         // If the task was on its way to another CPU that refused it, it took its part of the
         // averages along.
@@ -42,11 +42,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Puts the running task to sleep, if it leaves a ghost.
     pub(super) fn leave_ghost(&mut self, at: Index) -> Option<Box<Task<P>>> {
-        let task = self.task(at);
-        if task.rt_prio().is_some() {
-            return None;
-        }
-        let id = task.id;
+        let id = self.task(at).id;
         let (fair, now, _) = self.fair_here();
         let standing = fair.delay(now, at)?;
         self.curr = None;

@@ -53,7 +53,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// another CPU.
     pub fn make_way(&mut self, at: QueueIndex, elsewhere: impl Fn(&Task<P>) -> bool) -> Resched {
         let (Some(curr), woken) = (self.curr, at.0) else { return Resched::No };
-        let equals = self.task(curr).rt_prio() == self.task(woken).rt_prio();
+        let equals = self.task(curr).class() == self.task(woken).class();
         let movable = |at: Index| self.task(at).is_migratory() && elsewhere(self.task(at));
         if self.resched || !equals || !movable(curr) || movable(woken) || self.is_set_aside(woken) {
             return Resched::No;
@@ -71,14 +71,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         floor: Option<RtPrio>,
         mut choose: impl FnMut(&Task<P>) -> Option<CpuId>,
     ) -> Option<(Box<Task<P>>, CpuId)> {
-        let running = self.curr.map(|at| self.task(at).rt_prio());
+        let running = self.curr.map(|at| self.task(at).class());
         let walk = if self.has(Feature::RtPushPastStuck) { usize::MAX } else { 1 };
         let head = self.rt.pushable().next()?;
         // The core keeps such a task off by its decision, and would do so on another thread, too.
         if self.rt.is_throttled() || self.is_serving() || self.is_kept_off() {
             return None;
         }
-        if running.is_none_or(|curr| self.task(head).rt_prio() > curr) {
+        if running.is_none_or(|curr| self.task(head).class() > curr) {
             // The task is about to run here.
             self.resched = true;
             return None;
@@ -87,7 +87,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             .rt
             .pushable()
             .take(walk)
-            .take_while(|&at| self.task(at).rt_prio() > floor)
+            .take_while(|&at| self.task(at).class().push_prio() > floor)
             .find_map(|at| Some((at, choose(self.task(at))?)))?;
         Some((self.let_go(at), to))
     }
@@ -95,7 +95,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Takes out the most important waiting real-time task that may run on `to` and is more
     /// important than `above`, unless it is about to preempt here.
     pub fn take_pullable(&mut self, to: CpuId, above: Option<RtPrio>) -> Option<Box<Task<P>>> {
-        let running = self.curr.and_then(|at| self.task(at).rt_prio());
+        let running = self.curr.and_then(|at| self.task(at).class().push_prio());
         self.take_rt(to, above, |prio| prio <= running)
     }
 
@@ -115,14 +115,14 @@ impl<P, G: Pools> RunQueue<P, G> {
             return None;
         }
         let waiting = || self.rt.pushable().map(|at| (at, self.task(at)));
-        let (at, _) = waiting()
-            .take_while(|(_, task)| task.rt_prio() > above)
-            .find(|(_, task)| task.attr.affinity.contains(to) && may_go(task.rt_prio()))?;
+        let (at, _) = waiting().take_while(|(_, task)| task.class().push_prio() > above).find(
+            |(_, task)| task.attr.affinity.contains(to) && may_go(task.class().push_prio()),
+        )?;
         Some(self.let_go(at))
     }
 
     fn let_go(&mut self, at: Index) -> Box<Task<P>> {
-        self.dequeue_rt(at);
+        self.unlist_rt(at);
         self.preempt_for_loss();
         self.remove_task(at)
     }
@@ -162,7 +162,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Hands over a task that ran and waits now, if the other CPU may still have it.
     pub(super) fn give(&mut self, at: Index, to: CpuId) -> Option<(Box<Task<P>>, Released)> {
         let task = self.task(at);
-        let goes = task.rt_prio().is_none() && task.attr.affinity.contains(to);
+        let goes = task.class().is_fair() && task.attr.affinity.contains(to);
         goes.then(|| (self.release(at, false), Released::MoveTo(to)))
     }
 
@@ -220,7 +220,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Returns whether the running task could be given away at the next switch.
     fn may_give_curr(&self, to: CpuId, measure: Measure) -> Result<(), NotPulled> {
-        let fair = |at: &Index| self.task(*at).rt_prio().is_none() && self.is_counted(*at, measure);
+        let fair = |at: &Index| self.task(*at).class().is_fair() && self.is_counted(*at, measure);
         let at = self.curr.filter(fair).ok_or(NotPulled::Nobody)?;
         if !self.task(at).attr.affinity.contains(to) {
             return Err(NotPulled::Pinned);

@@ -51,13 +51,6 @@ pub enum Importance {
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Returns the number of tasks that could run. A CPU whose real-time tasks have no budget has
-    /// room for others.
-    pub(super) fn nr_running(&self) -> u32 {
-        let rt = if self.rt.is_throttled() { 0 } else { self.rt.nr() };
-        rt + self.fair.root().nr_tasks
-    }
-
     /// Returns the snapshot by which other CPUs decide.
     #[inline]
     #[must_use]

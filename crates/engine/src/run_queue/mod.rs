@@ -16,6 +16,7 @@ mod beside;
 mod change;
 mod charge;
 mod check;
+mod class;
 mod cookies;
 mod expire;
 mod ghosts;
@@ -49,19 +50,18 @@ pub use meter::Meter;
 pub use crate::fair::averages::{LoadAverages, LoadSums, Signal, TaskAverages};
 
 use crate::account::Counted;
-use crate::attr::{GroupId, Policy};
+use crate::attr::GroupId;
 use crate::balance::power::Taken;
 use crate::config::Config;
 use crate::cpu::CpuId;
 use crate::event::Left;
 use crate::fair::Fair;
-use crate::fair::entity::{Lag, Now, QueueId};
-use crate::fair::order::{Before, Wakeup};
-use crate::fair::tree::Member;
+use crate::fair::entity::QueueId;
+use crate::fair::order::Before;
 use crate::features::Feature;
 use crate::limits::Pools;
 use crate::limits::grants::Limits;
-use crate::rt::{Rt, RtTask};
+use crate::rt::Rt;
 use crate::run_queue::cookies::Beside;
 use crate::run_queue::meter::Metered;
 use crate::run_queue::server::Server;
@@ -374,8 +374,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         mut task: Box<Task<P>>,
         why: Enqueue,
     ) -> Result<(QueueIndex, Resched), Box<Task<P>>> {
-        let busy = task.rt_prio() <= self.rt.highest() || self.rt.is_throttled();
-        let late = why == Enqueue::Pushed && busy;
+        let late = why == Enqueue::Pushed && self.is_pushed_in_vain(task.class());
         if !self.online || !task.attr.affinity.contains(self.cpu) || late {
             return Err(task);
         }
@@ -385,9 +384,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
         self.advance(now);
         let _ = self.fair.set_outside(outside);
-        if task.rt_prio().is_some() {
-            self.withdraw(now, &mut task);
-        }
+        self.migrate(now, &mut task);
         task.cpu = self.cpu;
         if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
             self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
@@ -460,27 +457,24 @@ impl<P, G: Pools> RunQueue<P, G> {
                     self.note_rt_throttling();
                     return Switch { next: Some((self.task(at).id, payload)), released: None };
                 }
-                let gone = self.put_prev(at, payload).or_else(|| self.give(at, given?));
+                let gone = self.stop(at, payload).or_else(|| self.give(at, given?));
                 before.ran = gone.is_none().then_some(at);
                 gone
             }
             (Prev::Yielded(payload), Some(at)) => {
-                let rt = self.task(at).rt_prio().is_some();
-                if rt {
-                    self.requeue_rt(at, End::Tail);
-                }
-                let evicted = self.put_prev(at, payload);
+                let passed_over = self.yield_task(at);
+                let evicted = self.stop(at, payload);
                 before.ran = evicted.is_none().then_some(at);
-                before.yielded = before.ran.filter(|_| !rt);
+                before.yielded = before.ran.filter(|_| passed_over);
                 evicted
             }
             (Prev::Blocked(payload), Some(at)) => {
                 self.task_mut(at).payload = Some(payload);
-                before.ran = self.fair_above(at);
+                before.ran = self.group_left(at);
                 Some((self.release(at, true), Released::Blocked))
             }
             (Prev::Exited, Some(at)) => {
-                before.ran = self.fair_above(at);
+                before.ran = self.group_left(at);
                 let task = self.release(at, false);
                 self.ended += task.runtime;
                 Some((task, Released::Exited))
@@ -518,17 +512,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
         self.advance(now);
         self.config = config;
-        let now = Now { clock: self.clock, config: &self.config };
-        for (at, place) in self.places.iter() {
-            match place {
-                Place::Group => self.fair.renew(now, at, None),
-                Place::Task(task) if task.rt_prio().is_none() => {
-                    self.fair.renew(now, at, Some(task.ask()));
-                }
-                Place::Task(_) | Place::Ghost(_) => {}
-            }
-        }
-        self.fair.reslice_all(now);
+        self.renew();
         self.reindex_all();
     }
 
@@ -553,142 +537,37 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.resched = true;
             return;
         };
-        let (arrival, running) = (self.task(at).rt_prio(), self.task(curr).rt_prio());
-        let due = match (arrival, running) {
-            (Some(_), _) => self.rt_wants_switch(curr),
-            (None, Some(_)) => false,
-            (None, None) => self.preempts_on_wakeup(curr, at),
-        };
+        let due = self.preempts(curr, at);
         self.resched_if(due);
-    }
-
-    /// Returns whether a woken fair task preempts the running fair task (`check_preempt_wakeup`).
-    /// If so, the turn of the running task is over.
-    ///
-    /// An idle entity is preempted by one that is not idle, and never the other way round. Linux
-    /// 6.1 tests this twice. First it compares the tasks, whatever their groups and the features.
-    /// Then, for a SCHED_OTHER task and under `WAKEUP_PREEMPTION`, it compares the entities that
-    /// compete in one queue. Since 6.6 it compares only the entities, for any task.
-    fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
-        let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
-        let tasks_first = self.config.rules.idle_tasks_first;
-        if tasks_first && running == Policy::Idle && arrival != Policy::Idle {
-            self.fair.end_turns(curr);
-            return true;
-        }
-        let may = !matches!(arrival, Policy::Batch(_) | Policy::Idle);
-        if tasks_first && !may || !self.has(Feature::WakeupPreemption) {
-            return false;
-        }
-        let forked = matches!(self.task(woken).standing.lag, Lag::New { .. });
-        let wakeup = Wakeup { curr, woken, forked };
-        if may && self.config.rules.wakeup_drops {
-            self.drop_ghosts_before(wakeup);
-        }
-        let (fair, now, _) = self.fair_here();
-        fair.preempts(now, wakeup, may)
-    }
-
-    /// Returns whether a real-time task should run instead of `curr`, or `curr` must be throttled
-    /// or make way for fair tasks.
-    fn rt_wants_switch(&self, curr: Index) -> bool {
-        let running = self.task(curr).rt_prio();
-        if self.is_serving() {
-            return running.is_some();
-        }
-        let throttled = running.is_some() && self.rt.is_throttled();
-        throttled || self.rt.best() > running
     }
 
     /// Asks for a switch, if due, after a task left or lost its boost: that task may have prevented
     /// the throttling of the others.
     fn preempt_for_loss(&mut self) {
-        let due = self.curr.is_some_and(|curr| self.rt_wants_switch(curr));
+        let due = self.curr.is_some_and(|curr| self.makes_way(curr));
         self.resched_if(due);
     }
 
     /// Makes the running task a waiting one, or takes it out if it may not wait here.
-    fn put_prev(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
+    fn stop(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
         let cpu = self.cpu;
         let task = self.task_mut(at);
         task.payload = Some(payload);
-        let (rt, allowed) = (task.rt_prio().is_some(), task.attr.affinity.contains(cpu));
-        if !self.online || !allowed {
+        if !task.attr.affinity.contains(cpu) || !self.online {
             return Some((self.release(at, false), Released::Evicted));
         }
         self.curr = None;
-        if rt {
-            self.rt.put_prev(self.rt_task(at));
-        } else {
-            let (fair, now, _) = self.fair_here();
-            fair.put_prev(now, at);
-        }
+        self.put_prev(at);
         None
     }
 
-    #[inline(never)]
-    fn put_prev_fair(&mut self, at: Index) {
-        let (fair, now, _) = self.fair_here();
-        fair.put_prev(now, at);
-        self.reindex(at);
-    }
-
-    /// Returns the group that a running fair task leaves.
-    #[inline]
-    fn fair_above(&self, at: Index) -> Option<Index> {
-        if self.task(at).rt_prio().is_some() { None } else { self.fair.tree.above(at) }
-    }
-
     fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
-        if asleep && let Some(task) = self.leave_ghost(at) {
+        if asleep && let Some(task) = self.block(at) {
             return task;
         }
         self.dequeue(at, asleep);
         self.curr = None;
         self.remove_task(at)
-    }
-
-    fn enqueue(&mut self, at: Index, end: End) {
-        let task = self.task(at);
-        if task.rt_prio().is_none() {
-            let queue = self.group_queue(task.queue_group());
-            let now = Now { clock: self.clock, config: &self.config };
-            if let Some(Place::Task(task)) = self.places.get_mut(at) {
-                if self.config.features.has(Feature::Pelt) {
-                    let (member, weight) = (Member { queue, at }, task.ask().weight);
-                    self.fair.bring(now, &*self.groups, (member, weight), task.kept.average_mut());
-                }
-                let comes = (task.ask(), &task.standing);
-                self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
-            }
-            self.start_server();
-            self.reindex(at);
-        } else if self.is_set_aside(at) {
-            self.rt.set_aside(at);
-        } else {
-            self.enqueue_rt(at, end);
-        }
-    }
-
-    fn dequeue(&mut self, at: Index, asleep: bool) {
-        if self.task(at).rt_prio().is_none() {
-            self.dequeue_fair(at, asleep);
-        } else if self.is_set_aside(at) {
-            self.rt.bring_back(at);
-        } else {
-            self.dequeue_rt(at);
-        }
-    }
-
-    fn dequeue_fair(&mut self, at: Index, asleep: bool) {
-        let now = Now { clock: self.clock, config: &self.config };
-        if let Some(Place::Task(task)) = self.places.get_mut(at) {
-            if self.config.features.has(Feature::Pelt) {
-                self.fair.part_with(now, at, asleep, task.kept.average_mut());
-            }
-            task.standing = self.fair.dequeue(now, &*self.groups, at, asleep);
-        }
-        self.unindex(at);
     }
 
     /// Notes that the running task, or a timer that interrupts this CPU, wakes another task.
@@ -700,18 +579,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         };
         wakees.note(now, wakee.0);
         wakees.flips()
-    }
-
-    /// Sets the start of a task that the running one forks. A latency-sensitive child may inherit a
-    /// part of its parent's lead.
-    pub fn fork(&self, now: Time, child: &mut Task<P>) {
-        let parent = self.curr.filter(|&curr| self.task(curr).rt_prio().is_none());
-        let Some(at) = parent else { return };
-        if self.task(at).queue_group() == child.queue_group() {
-            let here = Now { clock: self.clock, config: &self.config };
-            let uncharged = self.metered.estimate(now.since(self.charged));
-            child.standing = self.fair.forked(here, at, uncharged);
-        }
     }
 
     /// Returns the queue of `group` on this CPU, and creates it if necessary.
@@ -733,24 +600,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         let (fair, now, groups) = self.fair_here();
         let at = fair.remove_queue(now, groups, id);
         self.places.remove(at);
-    }
-
-    /// Returns the fair class with the arguments that its methods need.
-    fn fair_here(&mut self) -> (&mut Fair, Now<'_>, &G) {
-        let now = Now { clock: self.clock, config: &self.config };
-        (&mut self.fair, now, &*self.groups)
-    }
-
-    /// Returns the fields of a task that the real-time class needs.
-    fn rt_task(&self, at: Index) -> RtTask {
-        let task = self.task(at);
-        RtTask {
-            at,
-            prio: task.rt_prio().expect("the task is real-time"),
-            boosted: task.boost.is_some(),
-            migratory: task.is_migratory(),
-            running: self.curr == Some(at),
-        }
     }
 
     fn add_place(&mut self, place: Place<P>) -> Index {

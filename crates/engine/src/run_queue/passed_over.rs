@@ -24,7 +24,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// compete for the CPU.
     pub fn passed_over(&self, of_first: usize) -> impl Iterator<Item = TaskId> {
         let waits = !self.resched && self.nr_running() > 1;
-        let curr = self.curr.filter(|_| waits).filter(|&curr| self.task(curr).rt_prio().is_none());
+        let curr = self.curr_fair().filter(|_| waits);
         let first = curr.into_iter().flat_map(move |_| self.fair.competing().take(of_first));
         let before = move |&at: &Index| curr.is_some_and(|curr| self.goes_before(curr, at));
         first.filter(before).map(|at| self.task(at).id)
@@ -32,7 +32,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     fn goes_before(&self, curr: Index, at: Index) -> bool {
         let fair = |at: Index| match self.places.get(at) {
-            Some(Place::Task(task)) => task.rt_prio().is_none(),
+            Some(Place::Task(task)) => task.class().is_fair(),
             _ => false,
         };
         let compete = curr != at && fair(curr) && fair(at) && self.fair.is_attached(at);

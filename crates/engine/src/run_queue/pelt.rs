@@ -35,7 +35,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// not fair.
     #[must_use]
     pub fn task_averages(&self, now: Time, at: QueueIndex) -> Option<TaskAverages> {
-        let is_fair = self.get(at)?.rt_prio().is_none();
+        let is_fair = self.get(at)?.class().is_fair();
         if is_fair { self.fair.task_averages(now.max(self.clock), at.0) } else { None }
     }
 

@@ -43,9 +43,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         };
         self.charged = self.clock;
         self.end_idle();
-        if self.task(at).rt_prio().is_some() {
-            self.rt.set_curr(self.rt_task(at), self.clock, &self.config);
-        }
+        self.set_next(at);
         if self.tick_at.is_none() {
             self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
         }
@@ -68,31 +66,9 @@ impl<P, G: Pools> RunQueue<P, G> {
             let at = self.pick_class(&mut before)?;
             let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
             self.limits.dismiss_payers();
-            if self.task(at).rt_prio().is_none() {
-                self.put_prev_fair(at);
-            }
+            self.put_back(at);
             self.throttle(group.0);
         }
-    }
-
-    /// Picks the first task of the class that goes first.
-    fn pick_class(&mut self, before: &mut Before) -> Option<Index> {
-        if self.is_serving() {
-            let fair = self.pick_fair(before);
-            if fair.is_some() {
-                return fair;
-            }
-            self.stop_server();
-        }
-        self.rt.pick().or_else(|| self.pick_fair(before))
-    }
-
-    fn pick_fair(&mut self, before: &mut Before) -> Option<Index> {
-        self.drop_due_ghosts(before);
-        let (fair, now, _) = self.fair_here();
-        let next = fair.pick(now, *before)?;
-        before.yielded = None;
-        Some(next)
     }
 
     /// Updates a moving average with weight 1/8, with samples capped at twice `migration_cost`

@@ -29,7 +29,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn due_of(&self, server: &Server) -> Option<Time> {
         let due = server.due()?;
         let keeps_off = match self.curr {
-            Some(curr) => self.task(curr).rt_prio().is_some(),
+            Some(curr) => !self.task(curr).class().is_fair(),
             // A switch that is due handles this.
             None => self.forced_idle().is_some() && !self.resched,
         };
@@ -49,7 +49,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             server.start(self.clock, &self.config);
             // This also applies to an idle CPU: the task may leave again before it is picked. The
             // pick then stops the server.
-            let runs_fair = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
+            let runs_fair = self.curr_fair().is_some();
             self.resched_anew(self.is_serving() && !runs_fair);
         }
     }
@@ -93,7 +93,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     pub(super) fn check_server(&self) {
         let Some(server) = &self.server else { return };
-        let fair_runs = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
+        let fair_runs = self.curr_fair().is_some();
         let serves = fair_runs || self.resched || !self.is_serving() || self.is_kept_off();
         ensure!(self, serves, "a fair task runs while the server does");
         let watches = !server.is_off() || self.fair.root().nr == 0 || !self.online;

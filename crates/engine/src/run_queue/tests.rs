@@ -10,6 +10,7 @@ use crate::cpu::CpuSet;
 use crate::fair::Order;
 use crate::fair::eevdf::{Eevdf, Turn};
 use crate::fair::entity::Entity;
+use crate::fair::entity::Now;
 use crate::fair::order::QueueOrder;
 use crate::features::{Features, Switched};
 use crate::group::Groups;

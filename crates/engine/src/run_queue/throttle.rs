@@ -26,7 +26,6 @@ use crate::limits::UsageOnCpu;
 use crate::limits::grants::{Exhausted, Here, Limits};
 use crate::run_queue::{Expired, Resched, RunQueue};
 use crate::store::heap::Index;
-use crate::store::list::End;
 use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time};
 
@@ -251,7 +250,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.bring_rt_back();
         // If there are only ghosts, a pick drops them.
         let anybody = self.nr_running() > 0 || self.fair.root().nr > 0;
-        let wanted = self.curr.map_or(anybody, |curr| self.rt_wants_switch(curr));
+        let wanted = self.curr.map_or(anybody, |curr| self.makes_way(curr));
         self.resched_anew(wanted);
     }
 
@@ -277,32 +276,6 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.unthrottle(id);
         } else {
             limits.wait_on(&here, id, group);
-        }
-    }
-
-    /// Takes the real-time tasks below throttled groups out of their lists.
-    fn set_rt_aside(&mut self) {
-        let mut next = self.rt.first();
-        while let Some(at) = next {
-            let task = self.rt_task(at);
-            next = self.rt.after(at, task.prio);
-            if self.is_set_aside(at) {
-                self.dequeue_rt(at);
-                self.rt.set_aside(at);
-            }
-        }
-    }
-
-    /// Puts those real-time tasks back that are no longer below a throttled group.
-    fn bring_rt_back(&mut self) {
-        for _ in 0..self.rt.nr_set_aside() {
-            let at = self.rt.first_set_aside().expect("as many as are counted");
-            self.rt.bring_back(at);
-            if self.is_set_aside(at) {
-                self.rt.set_aside(at);
-            } else {
-                self.enqueue_rt(at, End::Tail);
-            }
         }
     }
 

@@ -72,16 +72,16 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn cause(&self, at: Index, next: Option<Index>) -> Cause {
-        let prio = self.task(at).rt_prio();
-        let out_of_budget = prio.is_some() && (self.rt.is_throttled() || self.is_serving());
-        let Some(next) = next.filter(|_| !out_of_budget && !self.is_set_aside(at)) else {
-            return Cause::Limit;
-        };
-        let is_idle = |at| self.fair.is_idle_class(at);
-        match (prio, self.task(next).rt_prio()) {
-            (before, after) if after > before => Cause::Important,
-            (None, None) if is_idle(at) && !is_idle(next) => Cause::Important,
-            _ => Cause::Turn,
+        let class = self.task(at).class();
+        let gives_way = self.is_serving() && !class.is_fair();
+        let limited = gives_way || self.is_out_of_budget(class) || self.is_set_aside(at);
+        let Some(next) = next.filter(|_| !limited) else { return Cause::Limit };
+        let by = self.task(next).class();
+        let [idle, by_idle] =
+            [(at, class), (next, by)].map(|(at, it)| it.is_fair() && self.fair.is_idle_class(at));
+        match by > class || by == class && idle && !by_idle {
+            true => Cause::Important,
+            false => Cause::Turn,
         }
     }
 }

@@ -32,7 +32,7 @@ fn beside_a_hog(config: Config, fair: &[Policy]) -> World {
 
 fn fair_time(world: &World) -> Nanos {
     let tasks = world.rq.tasks().map(|(_, task)| task).chain(world.away.iter().map(|it| &**it));
-    let fair = tasks.filter(|task| task.rt_prio().is_none());
+    let fair = tasks.filter(|task| task.class().is_fair());
     fair.map(Task::runtime).fold(Nanos::ZERO, |sum, span| sum + span)
 }
 
@@ -44,7 +44,7 @@ fn fair_stretches(world: &mut World, span: Nanos) -> Vec<(Time, Time)> {
     while world.now < end {
         let from = world.now;
         run(world, Nanos::from_micros(100));
-        if world.rq.curr().is_some_and(|task| task.rt_prio().is_none()) {
+        if world.rq.curr().is_some_and(|task| task.class().is_fair()) {
             match stretches.last_mut().filter(|(_, to)| *to == from) {
                 Some(last) => last.1 = world.now,
                 None => stretches.push((from, world.now)),
@@ -225,7 +225,7 @@ proptest! {
         let mut seen = vec![(world.now, Nanos::ZERO)];
         for (span, wakes) in steps {
             run(&mut world, Nanos::from_micros(span));
-            comes_or_goes(&mut world, wakes, |task| task.rt_prio().is_some());
+            comes_or_goes(&mut world, wakes, |task| !task.class().is_fair());
             seen.push((world.now, fair_time(&world)));
         }
         let window = Nanos(2 * (period + runtime) * 1_000 + 4 * tick.0);
@@ -251,7 +251,7 @@ proptest! {
         let mut world = beside_a_hog(config, &[normal(0), normal(5), Policy::Idle]);
         for (span, wakes) in steps {
             run(&mut world, Nanos::from_micros(span));
-            comes_or_goes(&mut world, wakes, |task| task.rt_prio().is_none());
+            comes_or_goes(&mut world, wakes, |task| task.class().is_fair());
         }
         let periods = world.now.0 / (period * 1_000) + 1;
         let most = periods * runtime * 1_000 + tick.0;

@@ -326,7 +326,7 @@ impl World {
     /// Returns whether `woken` preempts `curr`, if that follows only from idleness: of the tasks
     /// themselves, then of the entities where their paths from the root diverge.
     pub fn idle_verdict(&self, curr: &Task<TaskId>, woken: &Task<TaskId>) -> Option<bool> {
-        let fair = curr.rt_prio().is_none() && woken.rt_prio().is_none();
+        let fair = curr.class().is_fair() && woken.class().is_fair();
         if !fair || !self.config.rules.idle_tasks_first {
             return None;
         }
@@ -387,7 +387,7 @@ impl World {
             Some((task, Released::Blocked | Released::Evicted)) => self.away.push(task),
             Some((task, Released::MoveTo(to))) => {
                 let asked = asked_for == Some(task.id) && preempted;
-                let may = task.rt_prio().is_none() && task.attr().affinity.contains(to);
+                let may = task.class().is_fair() && task.attr().affinity.contains(to);
                 assert!(
                     asked && may && to == CpuId(1),
                     "{task:?} goes to the CPU that asked for it"
@@ -424,7 +424,7 @@ impl World {
             idle |= self.tree.counts_as_idle(above);
             above = self.tree.parent(above);
         }
-        task.rt_prio().is_none() && (measure == Measure::All || idle == (measure == Measure::Idle))
+        task.class().is_fair() && (measure == Measure::All || idle == (measure == Measure::Idle))
     }
 
     /// A task that counts and may run on CPU 1 goes, unless it is too heavy.
@@ -475,11 +475,11 @@ impl World {
     /// task waits.
     pub fn check_choice(&self) {
         let load = self.rq.load();
-        let best = self.rq.tasks().filter_map(|(_, task)| task.rt_prio()).max();
-        let running = self.rq.curr().map(Task::rt_prio);
+        let best = self.rq.tasks().map(|(_, task)| task.class()).max();
+        let running = self.rq.curr().map(Task::class);
         assert_eq!(self.rq.curr().map(|task| task.id), self.running);
         assert!(running.is_some() || load.nr_fair == 0, "never idle while a fair task waits");
-        let throttled = best.is_some() && running.flatten() != best;
+        let throttled = best.is_some_and(|best| !best.is_fair()) && running != best;
         assert!(!throttled || load.pushable.is_none(), "only throttling hides the best task");
     }
 
@@ -494,6 +494,6 @@ impl World {
     pub fn is_idle_class(&self, task: &Task<TaskId>) -> bool {
         let light = |&id: &GroupId| self.tree.is_idle(id) || self.tree.weight(id).get() <= 3;
         let below = self.tree.lineage(task.attr().group).iter().any(light);
-        task.rt_prio().is_none() && (below || task.attr().policy == Policy::Idle)
+        task.class().is_fair() && (below || task.attr().policy == Policy::Idle)
     }
 }

@@ -267,7 +267,7 @@ impl Stat {
 
 /// The group in the tree of a task with this `attr`; `None` is the command's own group.
 pub(super) fn home(attr: &Attr) -> Option<GroupId> {
-    attr.policy.rt_prio().is_none().then_some(attr.group)
+    attr.policy.class().is_fair().then_some(attr.group)
 }
 
 /// The command's own group in the hierarchy that controls CPU time, from the kernel's lists of the process's mounts and

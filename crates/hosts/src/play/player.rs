@@ -147,7 +147,7 @@ impl<S: Stage> Player<S> {
         if new == self.asked {
             return Then::GoOn;
         }
-        self.world.set_prio(self.task, new.attr.policy.rt_prio());
+        self.world.set_prio(self.task, new.attr.policy.class().lent_prio());
         let applied = self.stage.apply(&new, &self.asked);
         if new.attr.group != attr.group {
             self.stats.moves.push((new.attr.group, cpu_time()));

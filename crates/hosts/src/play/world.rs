@@ -451,7 +451,7 @@ impl World {
             is_deadline: reservation.is_some(),
             life: (now, Time::MAX),
             ended: false,
-            prio: attr.policy.rt_prio(),
+            prio: attr.policy.class().lent_prio(),
             state: State::Awake,
             seat: seat.clone(),
             sleeper: None,

@@ -83,9 +83,9 @@ pub(super) fn shipped() -> Scenario {
 pub(super) fn scenario(threads: usize, rounds: u32) -> Scenario {
     let mut scenario = shipped();
     let (mut parent, least) = (scenario.tasks[PARENT.index()].clone(), scenario.tasks[1].clone());
-    let lowest = least.properties.policy.and_then(Policy::rt_prio).expect("a real-time thread");
+    let lowest = least.properties.policy.map(Policy::priority).expect("a real-time thread");
     let policy = |above: usize| {
-        let prio = RtPrio::new(i64::from(lowest.get()) + above as i64);
+        let prio = RtPrio::new(lowest + above as i64);
         Some(Policy::Fifo(prio.expect("no more threads than there are priorities")))
     };
     parent.properties.policy = policy(threads);

@@ -263,7 +263,7 @@ impl Known {
             slack: if waiter.by_timer { waiter.slack } else { Nanos::ZERO },
             affinity: (waiter.affinity > 0).then_some(affinity),
             lineage: lineage.take_while(|&group| group != GroupId::ROOT).collect(),
-            is_rt: policy.rt_prio().is_some(),
+            is_rt: policy.class().has_rt_budget(),
             cookies: (self.machine.threads > 1).then_some(&self.cookies),
         }
     }

@@ -182,7 +182,7 @@ impl Cell {
 
     /// Returns the real-time priority that was asked for the task itself.
     fn own_prio(&self) -> Option<RtPrio> {
-        if self.slack.is_real_time() { lock(&self.asked).policy.rt_prio() } else { None }
+        if self.slack.is_real_time() { lock(&self.asked).policy.class().lent_prio() } else { None }
     }
 
     /// Updates the task's loans in both directions, after a change of its policy, its group, or the limit of a group.

@@ -216,7 +216,7 @@ impl TaskBuilder {
     ///     Task::builder().fifo(50).name("alarm").spawn_on(async { Task::current().policy() }, &handle)
     /// });
     /// let policy = runtime.block_on(alarm.join().unwrap()).unwrap();
-    /// assert!(policy.rt_prio().is_some());
+    /// assert_eq!(policy.to_string(), "SCHED_FIFO");
     /// ```
     #[track_caller]
     pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>

@@ -44,7 +44,7 @@ impl Shared {
             };
         }
         let fx = &mut KickNow(self);
-        let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
+        let Some(own) = poll.filter(|_| task.class().is_fair()) else {
             match is_new {
                 true => self.machine.spawn(now, task, poll, fx),
                 false => match self.here(Worker::cpu_of_driver).flatten() {

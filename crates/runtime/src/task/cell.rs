@@ -92,7 +92,7 @@ impl Slack {
     const REAL_TIME: u64 = 1 << 63;
 
     fn new(asked: Nanos, policy: Policy) -> Slack {
-        let real_time = policy.rt_prio().map_or(0, |_| Slack::REAL_TIME);
+        let real_time = if policy.class().is_fair() { 0 } else { Slack::REAL_TIME };
         Slack(AtomicU64::new(asked.0.min(!Slack::REAL_TIME) | real_time))
     }
 
@@ -119,9 +119,9 @@ impl Slack {
 
     /// Follows a change of the task's policy.
     fn follow(&self, policy: Policy) {
-        match policy.rt_prio() {
-            Some(_) => self.0.fetch_or(Slack::REAL_TIME, Ordering::Relaxed),
-            None => self.0.fetch_and(!Slack::REAL_TIME, Ordering::Relaxed),
+        match policy.class().is_fair() {
+            true => self.0.fetch_and(!Slack::REAL_TIME, Ordering::Relaxed),
+            false => self.0.fetch_or(Slack::REAL_TIME, Ordering::Relaxed),
         };
     }
 }

@@ -159,7 +159,8 @@ struct Naive<'r> {
 fn importance(policy: Policy) -> i32 {
     match policy {
         Policy::Idle => -1,
-        _ => policy.rt_prio().map_or(0, |prio| prio.get().into()),
+        Policy::Normal(_) | Policy::Batch(_) => 0,
+        Policy::Fifo(prio) | Policy::RoundRobin(prio) => prio.get().into(),
     }
 }
 
@@ -199,8 +200,8 @@ impl<'r> Naive<'r> {
             }
         };
         let by_timer = matches!(woken.what, What::Wake { by: None, .. });
-        let is_rt = self.attr.policy.rt_prio().is_some();
-        let slack = if by_timer && !is_rt { self.attr.slack } else { Nanos::ZERO };
+        let fair = self.attr.policy.class().is_fair();
+        let slack = if by_timer && fair { self.attr.slack } else { Nanos::ZERO };
         let allowed = woken.at.since(wait.since).min(slack);
         add(Cause::TimerSlack, allowed);
         add(Cause::Cost, woken.at.since(wait.since) - allowed);

@@ -185,7 +185,7 @@ impl<'s> Ledger<'s> {
                 want(self.cpus[cpu.index()].holder == Some(task), "a CPU executes its task")?;
                 want(self.known(task).policy == policy, "it is accounted under its policy")?;
                 let throttled = &self.cpus[cpu.index()].throttled;
-                let rt = throttled.contains(&GroupId::ROOT) && policy.rt_prio().is_some();
+                let rt = throttled.contains(&GroupId::ROOT) && policy.class().has_rt_budget();
                 want(!rt, "no real-time task executes where they are throttled")?;
                 let group = self.tasks[task.index()].group;
                 let below = self.lineage(group).any(|group| throttled.contains(&group));

@@ -168,8 +168,8 @@ impl<'s> Oracle<'s> {
         at: Time,
     ) -> Result<(), String> {
         let Some(begun) = self.begun[task.index()] else { return Ok(()) };
-        let real_time = known.policy.rt_prio().is_some();
-        let slack = if real_time { Nanos::ZERO } else { known.slack };
+        let fair = known.policy.class().is_fair();
+        let slack = if fair { known.slack } else { Nanos::ZERO };
         let for_a_time = matches!(begun.step, Step::Sleep(_) | Step::Timer { .. });
         if let Step::Sleep(Draw::Fixed(span)) = begun.step {
             want(since == begun.at + span, "the wake-up counts from the soft expiry")?;

@@ -26,13 +26,14 @@ pub fn check<W: Controlled>(machine: &Machine<W>) {
 
 /// The most important real-time task of a core runs, on any of its threads.
 fn check_order<W: Controlled>(machine: &Machine<W>, threads: impl Iterator<Item = CpuId>) {
+    let prio = |task: &Task<_>| task.class().push_prio();
     let (mut runs, mut waits, mut serves) = (None, None, false);
     for cpu in threads {
         machine.inspect(cpu, |rq| {
-            let prio = rq.curr().and_then(Task::rt_prio);
-            let best = rq.competing().filter_map(|(_, task)| task.rt_prio()).max();
+            let running = rq.curr().and_then(prio);
+            let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
             let closed = rq.load().importance == Importance::Closed;
-            runs = prio.max(runs);
+            runs = running.max(runs);
             waits = best.filter(|_| !closed).max(waits);
             serves |= rq.is_serving();
         });

@@ -9,6 +9,7 @@
 use super::Job;
 use super::Payload;
 use runyard_engine::attr::{Policy, RtPrio};
+use runyard_engine::class::Class;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Task, TaskId};
 use runyard_smp::machine::{Machine, Work};
@@ -65,7 +66,7 @@ impl Queueing {
             return;
         };
         machine.inspect(cpu, |rq| {
-            for (_, task) in rq.competing().filter(|(_, task)| task.rt_prio() == Some(prio)) {
+            for (_, task) in rq.competing().filter(|(_, task)| task.class() == Class::Rt(prio)) {
                 let stayed = |place: &&Place| is_at(place, cpu, prio) && !moved.contains(&task.id);
                 let known = self.places.get(&task.id).filter(stayed);
                 let other = known.and_then(|place| place.since).unwrap_or(i64::MAX);
@@ -87,7 +88,7 @@ impl Queueing {
             machine.inspect(cpu, |rq| {
                 let curr = rq.curr();
                 for (_, task) in rq.competing() {
-                    if let Some(prio) = task.rt_prio() {
+                    if let Some(prio) = task.class().push_prio() {
                         let moved = moved.contains(&task.id);
                         let since = self.since(task, (cpu, prio), curr, moved);
                         let since = since.filter(|_| !throttlings.contains(&cpu));
@@ -130,8 +131,6 @@ fn is_at(place: &Place, cpu: CpuId, prio: RtPrio) -> bool {
 fn may_be_made_way_for(woken: &Task<Work<Job>>, curr: Option<&Task<Work<Job>>>) -> bool {
     curr.is_some_and(|curr| {
         let affinity = &curr.attr().affinity;
-        curr.rt_prio() == woken.rt_prio()
-            && affinity.len() > 1
-            && *affinity != woken.attr().affinity
+        curr.class() == woken.class() && affinity.len() > 1 && *affinity != woken.attr().affinity
     })
 }

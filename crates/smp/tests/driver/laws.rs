@@ -102,7 +102,7 @@ impl World {
                 let latency =
                     |attr: &Attr| (attr.latency_nice, attr.slice, attr.slack, attr.cookie);
                 assert_eq!(latency(attr), latency(asked), "{}", task.id);
-                assert_eq!(task.rt_prio(), asked.policy.rt_prio().max(known.boost), "{}", task.id);
+                assert_eq!(task.class(), asked.policy.class().boosted(known.boost), "{}", task.id);
                 let freed = known.homeless && attr.affinity == *self.machine.all();
                 assert!(attr.affinity == asked.affinity || freed, "{} has its CPUs", task.id);
             }
@@ -123,7 +123,7 @@ impl World {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
             self.machine.inspect(cpu, |rq| {
                 for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != running) {
-                    let Some(prio) = task.rt_prio() else { continue };
+                    let Some(prio) = task.class().push_prio() else { continue };
                     let less = |on: &CpuId| {
                         levels.get(on.index()).is_some_and(|&l| l < Importance::Rt(prio))
                     };

@@ -414,7 +414,7 @@ impl Bench {
             machine.inspect(cpu.id, |rq| {
                 let waits = |id| cpu.running() != Some(id);
                 for (_, task) in rq.tasks().filter(|(_, task)| waits(task.id)) {
-                    let Some(prio) = task.rt_prio() else { continue };
+                    let Some(prio) = task.class().push_prio() else { continue };
                     let better = |on: &CpuId| levels[on.index()] < Importance::Rt(prio);
                     let wasted = task.attr().affinity.iter().find(better);
                     assert_eq!(wasted, None, "{} waits for nothing\n{rq}", task.id);
