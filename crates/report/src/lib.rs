@@ -24,6 +24,7 @@ mod history;
 pub mod html;
 mod json;
 mod lanes;
+mod median;
 mod report;
 mod series;
 pub mod statistics;
