@@ -19,9 +19,13 @@ pub mod group_scale;
 mod latency;
 mod limits;
 pub mod live;
+#[path = "../../crates/report/src/median.rs"]
+mod median;
 pub mod open_loop;
 mod rig;
 mod runtime;
+#[path = "../../crates/hosts/src/stat.rs"]
+mod stat;
 mod switch;
 pub mod throughput;
 mod timers;

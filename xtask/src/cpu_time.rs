@@ -1,7 +1,7 @@
 //! The CPU time of a process, as the kernel tells it in `/proc/PID/stat`.
 
 /// The unit of `/proc` (`USER_HZ`), in seconds.
-pub const TICK: f64 = 0.01;
+const TICK: f64 = 0.01;
 
 /// The CPU time of a process and of its children that have ended, in seconds. `stat` is the text of its file; another
 /// text has no time.

@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod instructions;
 mod limits;
 pub mod lines;
+#[path = "../../crates/report/src/median.rs"]
 pub mod median;
 pub mod models;
 mod packages;
@@ -26,6 +27,8 @@ pub mod rt_app;
 pub mod same;
 mod selftests;
 pub mod siege;
+#[path = "../../crates/hosts/src/stat.rs"]
+mod stat;
 pub mod tidy;
 pub mod traces;
 pub mod workspace;

@@ -7,6 +7,7 @@
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
 use super::probe::{Percentiles, WORKERS, percentiles};
+use crate::median;
 use serde::Serialize;
 use std::hint::black_box;
 use std::io::Read;
@@ -73,9 +74,9 @@ fn over(ours: u64, theirs: u64) -> f64 {
     ours as f64 / theirs.max(1) as f64
 }
 
-fn median(mut values: Vec<u64>) -> u64 {
-    values.sort_unstable();
-    values[values.len() / 2]
+fn median(values: Vec<u64>) -> u64 {
+    let median = median::median(values.into_iter().map(|value| value as f64));
+    median.expect("there are figures") as u64
 }
 
 fn medians(runs: &[Percentiles]) -> Percentiles {

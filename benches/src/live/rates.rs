@@ -5,6 +5,7 @@ use super::Effort;
 use super::host::{Runyard, Tokio};
 use super::steal::Look;
 use super::tasks::{Bench, Prepared, Sizes};
+use crate::median;
 use serde::Serialize;
 use std::f64::consts::LN_2;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,10 +146,10 @@ fn interval_of_median(sorted: &[f64]) -> [f64; 2] {
     [sorted[first], sorted[n - 1 - first]]
 }
 
-/// Sorts the figures and returns the middle one.
+/// Sorts the figures and returns their median.
 pub(crate) fn median(figures: &mut [f64]) -> f64 {
     figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+    median::median(&*figures).expect("there are figures")
 }
 
 /// A repeatable workload that reports its number of operations.

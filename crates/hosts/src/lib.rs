@@ -25,4 +25,5 @@ pub mod machine;
 mod mounts;
 pub mod others;
 pub mod play;
+mod stat;
 pub mod sync;

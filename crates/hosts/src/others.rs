@@ -10,7 +10,8 @@
 //! is 10 ms a CPU, so spans of half a second and more are measured to some 2 % of the CPUs.
 
 use crate::clock::process_cpu_time;
-use crate::machine::{Stat, cpus};
+use crate::machine::cpus;
+use crate::stat::Stat;
 use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
 use std::time::Instant;
@@ -31,7 +32,7 @@ impl Span {
     /// If the kernel does not provide the CPUs of this process.
     pub fn begin() -> Result<Span, Failure> {
         let cpus = cpus()?;
-        let stat = Stat::of(&cpus);
+        let stat = Stat::now(Some(&cpus));
         Ok(Span { cpus, began: Instant::now(), own: process_cpu_time(), stat })
     }
 
@@ -41,16 +42,16 @@ impl Span {
     pub fn others(&self) -> Option<f64> {
         let own = process_cpu_time().saturating_sub(self.own);
         let wall = Nanos(self.began.elapsed().as_nanos() as u64);
-        share(self.stat, Stat::of(&self.cpus), own, wall)
+        share(self.stat, Stat::now(Some(&self.cpus)), own, wall)
     }
 }
 
 /// The share of others between two counts, with the time of this process and the length of the span.
 fn share(then: Stat, now: Stat, own: Nanos, wall: Nanos) -> Option<f64> {
     // Some containers show a file of zeros. No CPU that somebody counts has never been idle.
-    let counts = now.idle > Nanos::ZERO;
+    let counts = now.idle_ns > 0;
     let all = Nanos(wall.0 * now.cpus);
-    let others = all.saturating_sub(now.idle.saturating_sub(then.idle) + own);
+    let others = all.saturating_sub(Nanos(now.idle_ns.saturating_sub(then.idle_ns)) + own);
     counts.then(|| others.0 as f64 / all.0.max(1) as f64)
 }
 
@@ -70,7 +71,7 @@ intr 7 8
 
     /// The share between [`THEN`] and `now`, on CPUs 0 and 1 in one second.
     fn of(now: &str, own: u64) -> Option<f64> {
-        let [then, now] = [THEN, now].map(|text| Stat::read_of(text, &[0, 1]));
+        let [then, now] = [THEN, now].map(|text| Stat::read(text, Some(&[0, 1])));
         share(then, now, Nanos::from_millis(own), Nanos::from_secs(1))
     }
 

@@ -525,7 +525,7 @@ fn change(what: &'static str, unit: Unit, sides: &[Vec<Figure>; 2]) -> Change {
     let together = |side: &[Figure]| match unit {
         Unit::Samples => side.iter().copied().flatten().reduce(u64::saturating_add),
         _ if side.len() == 1 => side[0],
-        _ => median(&known(side)).map(|it| it.round() as u64),
+        _ => median(known(side)).map(|it| it.round() as u64),
     };
     let pairs = sides[0].iter().zip(&sides[1]);
     let differences =

@@ -25,6 +25,7 @@ mod history;
 pub mod html;
 mod json;
 mod lanes;
+mod median;
 mod names;
 mod reference;
 mod report;

@@ -10,6 +10,8 @@
 //! median difference, from the means of all pairs of differences. Many figures are tested at once; [`holm`] corrects
 //! for this.
 
+pub use crate::median::median;
+
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::erf::erfc;
 use std::collections::BTreeMap;
@@ -67,19 +69,6 @@ fn t_quantile(freedom: usize) -> f64 {
     const DECIMALS: f64 = 1e6;
     let student = StudentsT::new(0.0, 1.0, freedom as f64).expect("there is a degree of freedom");
     (student.inverse_cdf(1.0 - ALPHA / 2.0) * DECIMALS).round() / DECIMALS
-}
-
-/// The median of `values`; of an even number the mean of the two in the middle; `None` if there are none.
-#[must_use]
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        n if n.is_multiple_of(2) => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-        _ => Some(sorted[middle]),
-    }
 }
 
 /// The probability that differences with random signs are at least as one-sided as these: the two-sided signed-rank

@@ -4,7 +4,8 @@
 use std::fs::read_to_string;
 use std::time::Instant;
 
-use crate::cpu_time::{self, TICK};
+use crate::cpu_time;
+use crate::stat::Stat;
 
 /// The largest part of the CPUs that other processes may take in a run, and likewise the machine's host, in per cent.
 const MOST: f64 = 1.0;
@@ -44,23 +45,19 @@ impl Company {
 
 /// Calls `run`, and returns the use of the CPUs by others meanwhile.
 pub(super) fn watched<T>(run: impl FnOnce() -> T) -> (T, Company) {
-    let read = |path| read_to_string(path).unwrap_or_default();
-    let counted = || Counted::read(&read("/proc/stat"), &read("/proc/self/stat"));
+    let own = || read_to_string("/proc/self/stat").unwrap_or_default();
+    let counted = || Counted::read(Stat::now(None), &own());
     let (began, then) = (Instant::now(), counted());
     let done = run();
     (done, Company::between(then, counted(), began.elapsed().as_secs_f64()))
 }
 
 impl Counted {
-    fn read(stat: &str, own: &str) -> Counted {
-        let number = |text: &str, at| text.split_whitespace().nth(at).and_then(|n| n.parse().ok());
-        let ticks = |text: &str, at| number(text, at).unwrap_or(0.0) * TICK;
-        // cpu user nice system idle iowait irq softirq steal
+    fn read(stat: Stat, own: &str) -> Counted {
         Counted {
-            cpus: stat.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1)
-                as f64,
-            idle: ticks(stat, 4) + ticks(stat, 5),
-            stolen: ticks(stat, 8),
+            cpus: stat.cpus as f64,
+            idle: stat.idle_ns as f64 / 1e9,
+            stolen: stat.stolen_ns as f64 / 1e9,
             own: cpu_time::of(own),
         }
     }
@@ -73,7 +70,8 @@ mod tests {
     #[test]
     fn others_have_what_nobody_is_known_to_have() {
         let own = "7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 100 20 300 40 9 9";
-        let then = Counted::read("cpu  10 0 5 100 20 0 0 3 9\ncpu0 1\ncpu1 2\nintr 7\n", own);
+        let stat = Stat { cpus: 2, idle_ns: 1_200_000_000, stolen_ns: 30_000_000 };
+        let then = Counted::read(stat, own);
         let said = |counted: Counted| {
             [counted.cpus, counted.idle, counted.stolen, counted.own].map(|n| (n * 100.0).round())
         };

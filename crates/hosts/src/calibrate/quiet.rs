@@ -1,7 +1,7 @@
 //! Whether a run had the machine to itself.
 
 use crate::clock::process_cpu_time;
-use crate::machine::Stat;
+use crate::stat::Stat;
 use runyard_engine::time::Nanos;
 use std::time::Instant;
 
@@ -27,12 +27,12 @@ pub(super) struct Disturbed {
 
 impl Watch {
     pub(super) fn begin() -> Watch {
-        Watch { began: Instant::now(), own: process_cpu_time(), stat: Stat::now() }
+        Watch { began: Instant::now(), own: process_cpu_time(), stat: Stat::now(None) }
     }
 
     /// The disturbance of the run, if it exceeds the limit.
     pub(super) fn end(self) -> Option<Disturbed> {
-        let now = Stat::now();
+        let now = Stat::now(None);
         let own = process_cpu_time().saturating_sub(self.own);
         let wall = Nanos(self.began.elapsed().as_nanos() as u64);
         let disturbed = Disturbed::by(self.stat, now, own, wall);
@@ -44,8 +44,8 @@ impl Disturbed {
     /// The kernel samples the running thread and measures idle time, so the share of others is the rest.
     fn by(then: Stat, now: Stat, own: Nanos, wall: Nanos) -> Disturbed {
         let all = (wall.0 * now.cpus).max(1);
-        let idle = now.idle.saturating_sub(then.idle);
-        let stolen = now.stolen.saturating_sub(then.stolen);
+        let idle = Nanos(now.idle_ns.saturating_sub(then.idle_ns));
+        let stolen = Nanos(now.stolen_ns.saturating_sub(then.stolen_ns));
         let others = Nanos(all).saturating_sub(idle + stolen + own);
         Disturbed { others: others.0 * 1_000 / all, stolen: stolen.0 * 1_000 / all }
     }
@@ -57,11 +57,11 @@ mod tests {
 
     #[test]
     fn others_have_what_nobody_is_known_to_have() {
-        let then = Stat::read("cpu  10 0 5 100 20 0 0 3 9 9\ncpu0 1\ncpu1 2\nintr 7\n");
+        let then = Stat::read("cpu  10 0 5 100 20 0 0 3 9 9\ncpu0 1\ncpu1 2\nintr 7\n", None);
         let of = |idle, stolen| Stat {
             cpus: 2,
-            idle: Nanos::from_millis(idle),
-            stolen: Nanos::from_millis(stolen),
+            idle_ns: Nanos::from_millis(idle).0,
+            stolen_ns: Nanos::from_millis(stolen).0,
         };
         assert_eq!(then, of(1_200, 30));
         // One second of two CPUs: 1,200 ms idle, 20 stolen, 740 for the run itself, which leaves 40.
