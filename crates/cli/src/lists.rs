@@ -125,16 +125,20 @@ fn meaning(tunable: &Tunable) -> String {
 pub(crate) fn features(arguments: &Arguments) -> Result<Done, Failure> {
     let scenario = arguments.scenario()?;
     let model = scenario.model;
+    let feature = |feature: Feature| {
+        let Entry { name, what, source, kernels, .. } = feature.entry();
+        json!({
+            "name": name,
+            "default": scenario.features.has(feature),
+            "kernels": kernels.iter().copied().map(Kernel::name).collect::<Vec<_>>(),
+            "what": what,
+            "source": source,
+        })
+    };
     let list = json!({
         "schema": "runyard.features/1",
         "kernel": model.to_string(),
-        "features": Feature::ALL.map(|feature| json!({
-            "name": feature.name(),
-            "default": scenario.features.has(feature),
-            "kernels": feature.entry().kernels.iter().copied().map(Kernel::name).collect::<Vec<_>>(),
-            "what": feature.entry().what,
-            "source": feature.entry().source,
-        })),
+        "features": Feature::ALL.into_iter().map(feature).collect::<Vec<_>>(),
     });
     let rows = Feature::ALL.map(|feature| {
         let Entry { name, what, source, kernels, .. } = feature.entry();
