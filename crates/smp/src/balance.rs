@@ -13,8 +13,9 @@
 //! With `IDLE_LOAD_BALANCE`, a CPU without work finds a task without a comparison of CPU groups, because it has room
 //! for any task. A CPU that becomes idle pulls from an overloaded CPU. Among a few of the nearest ones it tries the
 //! busiest first. A CPU with waiting tasks gives them away at its tick, one at a time, to CPUs that can run them at
-//! once. Apart from the words of a CPU mask, neither cost grows with the machine. A task that could not be given away
-//! is not the first candidate of the next round, so no task starves.
+//! once. It gives those of a forced idle thread of its core away too, which has no tick. Apart from the words of a CPU
+//! mask, neither cost grows with the machine. A task that could not be given away is not the first candidate of the next
+//! round, so no task starves.
 
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
 use crate::machine::Machine;
@@ -157,6 +158,13 @@ impl<W: Controlled> Machine<W> {
         let waits = self.hints.overloaded.contains(cpu);
         if waits && gives {
             self.give_away(now, cpu, fx);
+        }
+        if gives && let Some(cores) = &self.cores {
+            // A forced idle thread has no tick.
+            let stands = |&thread: &CpuId| {
+                self.hints.overloaded.contains(thread) && self.forced_idle(thread).is_some()
+            };
+            cores.siblings(cpu).filter(stands).for_each(|thread| self.give_away(now, thread, fx));
         }
         if waits && !gives || is_due && self.is_crowded(cpu) {
             self.kick_idle_balancer(now, cpu, fx);

@@ -113,6 +113,21 @@ fn cookies_have_a_core_by_their_weights() {
     }
 }
 
+/// Seen failing: b stayed behind the cookie of its core, with half of a CPU, beside two idle CPUs.
+#[test]
+fn a_task_that_its_core_keeps_off_goes_to_an_idle_core() {
+    let members = "'machine': {'topology': '2x1x2'}, 'tasks': {
+        'a': {'cookie': 'x', 'cpus': [0], 'run': 10000000},
+        'b': {'phases': {
+            'near': {'cpus': [1], 'run': 5000},
+            'anywhere': {'cpus': [0, 1, 2, 3], 'run': 10000000}}}}";
+    let text = format!("{{{members}}}");
+    let run = world().costs_of_the_text().unlogged().millis(1_000).run_text(&text);
+    let all = ms(1_000).since(Time::ZERO);
+    run.holds(run.share("b", all) > 90.0, "b has a CPU of its own");
+    run.holds(run.share("a", all) > 90.0, "a has a CPU of its own");
+}
+
 #[test]
 fn a_forced_idle_thread_is_told_and_takes_a_fitting_task_from_another_core() {
     let tasks = "'a': {'cookie': 'a', 'cpus': [0], 'run': 10000000},
