@@ -87,7 +87,7 @@ impl Builder {
     /// scheduling needs [pinned workers](Builder::pin_workers) on CPUs that share cores. A worker runs no task while
     /// its core runs tasks of another cookie than the tasks that wait for the worker. It is then *forced idle*, and
     /// sleeps. Cookies take turns by the shares of their tasks. If workers share no cores or are not pinned, cookies
-    /// have no effect. [`Runtime::keeps_cookies`] returns the reason.
+    /// have no effect. [`Runtime::keeps_cookies`](crate::Runtime::keeps_cookies) returns the reason.
     ///
     /// With core scheduling, the CPUs of the runtime are numbered core by core. Each core must have the same number of
     /// workers. [Fewer workers than CPUs](Builder::workers) use the first CPUs that the process may use. There is no
@@ -96,10 +96,11 @@ impl Builder {
     /// # Limits of the separation
     /// * A poll that must make way runs until its signal arrives, about 50 us later. It also runs until it has released
     ///   a lock of the C library, for at most 10 ms of CPU time. The other cookie starts at once, so the two overlap
-    ///   for that long. Without [preemption](Runtime::preempts) they overlap until the poll ends.
+    ///   for that long. Without [preemption](crate::Runtime::preempts) they overlap until the poll ends.
     /// * Code that the runtime does not schedule: [`blocking`](crate::blocking); polls that wait in the kernel, or that
     ///   the runtime takes for waiting on a busy machine, and that run on afterwards; threads and programs that tasks
-    ///   start; threads of [`Runtime::block_on`]; and other processes. Linux keeps those apart with `PR_SCHED_CORE`.
+    ///   start; threads of [`Runtime::block_on`](crate::Runtime::block_on); and other processes. Linux keeps those
+    ///   apart with `PR_SCHED_CORE`.
     /// * Memory: all tasks of a process share it. Cookies are for data that another mechanism, such as a sandbox,
     ///   already hides from the other tasks.
     ///
@@ -154,7 +155,7 @@ impl Builder {
     /// Switches preemption on or off. On by default.
     ///
     /// Without preemption a task keeps its CPU until its next await, or until it calls [`blocking`](crate::blocking).
-    /// Only Linux has preemption ([`Runtime::preempts`]).
+    /// Only Linux has preemption ([`Runtime::preempts`](crate::Runtime::preempts)).
     #[must_use]
     pub fn preempt(mut self, preempt: bool) -> Builder {
         self.preempt = preempt;
@@ -276,11 +277,12 @@ impl Builder {
     /// Sets a function that each thread that runs tasks calls before its first task. There are more such threads than
     /// CPUs, and some start later: each task that is stopped in the middle of a poll keeps its thread.
     ///
-    /// The function belongs to the runtime ([`Handle::current`]), but is not part of a task. It holds nothing of the
-    /// runtime, and only the kernel schedules it. The code that starts the thread waits until the function has
-    /// returned. For the first threads that is `build`, which starts one after the other. Later it is a thread of the
-    /// runtime, which starts no other thread meanwhile. So the function should be short, and must not wait for another
-    /// thread of the runtime to start. A panic goes to the panic hook, and the thread runs tasks nevertheless.
+    /// The function belongs to the runtime ([`Handle::current`](crate::Handle::current)), but is not part of a task.
+    /// It holds nothing of the runtime, and only the kernel schedules it. The code that starts the thread waits until
+    /// the function has returned. For the first threads that is `build`, which starts one after the other. Later it
+    /// is a thread of the runtime, which starts no other thread meanwhile. So the function should be short, and must
+    /// not wait for another thread of the runtime to start. A panic goes to the panic hook, and the thread runs tasks
+    /// nevertheless.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -319,9 +321,9 @@ impl Builder {
         self
     }
 
-    /// Switches statistics for [`Runtime::snapshot`] on or off: how long tasks wait, how often they switch and migrate,
-    /// and why they are preempted. Off by default. Statistics cost a few per cent of each switch. CPU time, and how
-    /// long each waiting task has waited so far, are in a snapshot in any case.
+    /// Switches statistics for [`Runtime::snapshot`](crate::Runtime::snapshot) on or off: how long tasks wait, how
+    /// often they switch and migrate, and why they are preempted. Off by default. Statistics cost a few per cent of
+    /// each switch. CPU time, and how long each waiting task has waited so far, are in a snapshot in any case.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -346,12 +348,12 @@ impl Builder {
     /// `after` is 100 us.
     ///
     /// A thread of the runtime with no other work calls the function. It may take its time, wait for locks, and spawn
-    /// tasks ([`Handle::current`]); meanwhile no other poll is examined. A panic goes to the panic hook, and no
-    /// further. The end of the runtime waits for the function.
+    /// tasks ([`Handle::current`](crate::Handle::current)); meanwhile no other poll is examined. A panic goes to the
+    /// panic hook, and no further. The end of the runtime waits for the function.
     ///
     /// A signal to the thread takes the backtrace. Like preemption, it may end a wait of the task in the kernel with
-    /// `EINTR`; see [`blocking`](crate::blocking). Without [preemption](Runtime::preempts) a report has no backtrace.
-    /// In [virtual time](mod@crate::paused::test) there are no reports.
+    /// `EINTR`; see [`blocking`](crate::blocking). Without [preemption](crate::Runtime::preempts) a report has no
+    /// backtrace. In [virtual time](mod@crate::paused::test) there are no reports.
     ///
     /// With this function each poll costs a few more stores. Without it, a poll costs one check for the function.
     ///

@@ -19,8 +19,8 @@ use std::io;
 pub enum BuildError {
     /// The operating system refuses to start a thread.
     Thread(io::Error),
-    /// The kernel refuses a timer for a thread (`RLIMIT_SIGPENDING`). A runtime without [preemption](Builder::preempt)
-    /// needs none.
+    /// The kernel refuses a timer for a thread (`RLIMIT_SIGPENDING`). A runtime without
+    /// [preemption](crate::Builder::preempt) needs none.
     Timer,
     /// The operating system refuses a resource of tokio's driver (`Builder::enable_tokio`, with the feature `tokio`).
     Driver(io::Error),

@@ -94,8 +94,8 @@ impl Runtime {
     }
 
     /// Returns whether tasks are stopped in the middle of their polls. That is so on Linux, unless preemption is
-    /// [switched off](Builder::preempt) or the kernel refuses a resource that it needs. It is `false` for a time while a
-    /// worker cannot be asked for its CPU, because a task has blocked the runtime's signal on its thread
+    /// [switched off](Builder::preempt) or the kernel refuses a resource that it needs. It is `false` for a time
+    /// while a worker cannot be asked for its CPU, because a task has blocked the runtime's signal on its thread
     /// ([`Snapshot::deaf`](crate::Snapshot::deaf)).
     ///
     /// Without preemption a task keeps its CPU until its next await, even while it blocks in the kernel. It gives its
@@ -251,7 +251,7 @@ impl Builder {
     ///
     /// # Errors
     /// The resource that the operating system refuses. The threads that were started have ended by then. `?` turns a
-    /// [`BuildError`] into an [`io::Error`].
+    /// [`BuildError`] into an [`io::Error`](std::io::Error).
     ///
     /// ```
     /// use runyard::Runtime;

@@ -176,7 +176,7 @@ impl TaskHandle {
         without_preemption(|| lock(&self.cell.asked).slice)
     }
 
-    /// Gives the task its own slice, or removes it. See [`TaskBuilder::slice`].
+    /// Gives the task its own slice, or removes it. See [`TaskBuilder::slice`](crate::TaskBuilder::slice).
     pub fn set_slice(&self, slice: Option<Slice>) {
         self.cell.ask(|asked| asked.slice = slice);
         self.change(Change { slice: slice.into(), ..Change::default() });
