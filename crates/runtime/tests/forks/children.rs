@@ -78,7 +78,7 @@ fn in_tasks(makes: impl Fn() + Copy + Send + 'static) {
 
 fn makes_two() {
     assert_eq!(in_child(Birth::Fork, compute), WELL);
-    assert_eq!(in_child(Birth::Fork, || std::process::exit(compute())), WELL);
+    assert_eq!(in_child(Birth::Fork, || trial::exit(compute())), WELL);
 }
 
 /// Computes in sections in which a task is not stopped, as an allocation is one, but without the C library's locks.
@@ -190,7 +190,7 @@ fn a_child_ends_without_waiting_for_anybody() {
                 drop(dropped.take());
                 other.take().unwrap().shutdown_timeout(ms(60_000));
                 // Also drops the one of the thread.
-                std::process::exit(WELL)
+                trial::exit(WELL)
             };
             assert_eq!(in_child(birth, ends), WELL, "{birth:?}");
             LAST.take();
@@ -220,7 +220,7 @@ fn a_child_returns_from_block_on_and_main() {
             drop(runtime);
             match child {
                 Some(child) => assert_eq!(status_of(child), WELL, "{birth:?}"),
-                None => std::process::exit(compute()),
+                None => trial::exit(compute()),
             }
         }
     });

@@ -183,6 +183,13 @@ pub fn vfork<F: FnMut() -> i32>(mut body: F) -> i32 {
     child
 }
 
+/// Ends the process as the C library does, with the destructors of the thread. The standard library's exit takes a lock
+/// of its own, which in a child of fork a thread of the parent may hold that started or ended then.
+pub fn exit(code: i32) -> ! {
+    // SAFETY: no other thread of a child of fork calls it.
+    unsafe { libc::exit(code) }
+}
+
 /// Ends the process without its destructors.
 pub fn exit_at_once(code: i32) -> ! {
     // SAFETY: the call takes only a number.
