@@ -1,4 +1,5 @@
-//! The columns of a report. A column is one entry of [`columns!`]: its field in JSON, its sentence in the reference,
+//! How the columns of a report are made; they stand with their rows, in `report.rs`, `groups.rs`, `chains.rs`, `cookies.rs`
+//! and `balance.rs`. A column is one entry of [`columns!`]: its field in JSON, its sentence in the reference,
 //! its value in a run, and its views. Text, pages, comparisons and sums of rows are made from the views.
 //!
 //! An entry without a sentence, a value or a list of views does not compile. Tables of Arrow and of sweeps take the

@@ -1,7 +1,7 @@
 //! Balancing of fair tasks over the levels of the topology.
 //!
-//! [`runyard_engine::balance`] chooses the task moves. This file decides which CPU balances at which time, and carries
-//! the moves out. It never moves a real-time task.
+//! In a pass, [`runyard_engine::balance`] chooses the moves. This file decides which CPU balances at which time, chooses the
+//! moves of a search and of a gift, and carries all of them out. It never moves a real-time task.
 //!
 //! A CPU balances in three cases ([`IdleKind`]). In each case it begins with the nearest level.
 //!

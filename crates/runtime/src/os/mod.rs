@@ -1,7 +1,7 @@
 //! The operations that only the operating system provides, behind safe functions. Runyard has `unsafe` code only here.
 //!
 //! Linux has all of them. Other systems have [`portable`], with the same functions; it cannot stop a thread, so tasks
-//! cooperate there. Only this file chooses between the two; no other file checks the system.
+//! cooperate there. This file chooses between the two; beside it only [`sync`] checks the system.
 //!
 //! A function that may be called in a signal handler says so. It uses only atomics and raw system calls, no allocator
 //! and no lock, and it keeps errno.

@@ -30,11 +30,10 @@ pub(super) fn is_unsafe(at: Frame) -> bool {
 /// Returns whether the next instruction is a system call. A thread whose wait in the kernel was interrupted goes on
 /// there, and waits again.
 fn is_at_system_call(pc: usize) -> bool {
-    let code: &[u8] = match () {
-        () if cfg!(target_arch = "x86_64") => &[0x0f, 0x05],
-        () if cfg!(target_arch = "aarch64") => &0xd400_0001_u32.to_le_bytes(),
-        () => return false,
-    };
+    #[cfg(target_arch = "x86_64")]
+    let code = [0x0f, 0x05];
+    #[cfg(target_arch = "aarch64")]
+    let code = 0xd400_0001_u32.to_le_bytes();
     // SAFETY: each byte that is read belongs to an instruction that the thread is about to execute. The later bytes are
     // read only if the first byte is that of the system call instruction.
     let byte = |nth: usize| unsafe { ((pc + nth) as *const u8).read() };
