@@ -58,7 +58,7 @@ fn by_weights(situation: &Situation) -> Vec<f64> {
 }
 
 fn simulated(situation: &Situation, stretch: Stretch) -> Vec<f64> {
-    let [run_in, span] = [stretch.run_in, stretch.span].map(|it| Nanos(it.as_nanos() as u64));
+    let [run_in, span] = [stretch.run_in, stretch.span].map(Nanos::from);
     let mut scenario = scenario(situation);
     scenario.duration = Some(run_in + span);
     scenario.machine.costs = Costs::FREE;

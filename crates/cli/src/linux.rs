@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let plan = Plan { log, stop: Some(interrupt.flag()), ..Plan::new(parsed.scenario, host.seed) };
     let over = linux::run(plan, ground)?;
     drop(bar);
-    let wall = Nanos(started.elapsed().as_nanos() as u64);
+    let wall = Nanos::from(started.elapsed());
     interrupt.tell(over.ended(), &over.left().lines);
     let mut report = over.report();
     (report.scenario, report.seed) = (host.name(), host.seed);

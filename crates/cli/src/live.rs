@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let plan = Plan { log, stop: Some(interrupt.flag()), ..Plan::new(parsed.scenario, host.seed) };
     let over = live::run(plan, cpus, events.clone())?;
     drop(bar);
-    let wall = Nanos(started.elapsed().as_nanos() as u64);
+    let wall = Nanos::from(started.elapsed());
     interrupt.tell(over.ended(), &over.left().lines);
     let events = std::mem::take(&mut *lock(&events));
     let chained = events.chained(&over);

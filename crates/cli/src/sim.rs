@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let mut recorder = Recorder::new(scenario, accounts, outputs.kept(), is_checked);
     let interrupt = Interrupt::expect();
     let outcome = simulate(scenario, options, (&mut recorder, &interrupt))?;
-    let wall = Nanos(started.elapsed().as_nanos() as u64);
+    let wall = Nanos::from(started.elapsed());
     if let Some(picture) = recorder.picture(&Names { scenario, outcome: &outcome }) {
         say(picture);
     }

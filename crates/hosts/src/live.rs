@@ -230,22 +230,21 @@ fn limit(limit: runyard_engine::limits::Limit) -> Limit {
 
 /// The effect of a group's limit so far.
 fn used(group: &Group) -> GroupUsage {
-    let span = |span: Duration| Nanos(span.as_nanos() as u64);
     let usage = group.usage();
     let all = Usage {
         nr_periods: usage.nr_periods,
         nr_throttled: usage.nr_throttled,
-        throttled: span(usage.throttled),
+        throttled: Nanos::from(usage.throttled),
         nr_bursts: usage.nr_bursts,
-        burst: span(usage.burst),
-        borrowed: span(usage.borrowed),
+        burst: Nanos::from(usage.burst),
+        borrowed: Nanos::from(usage.borrowed),
     };
     let there = usage.cpus.into_iter().map(|there| {
         let on = UsageOnCpu {
-            used: span(there.used),
+            used: Nanos::from(there.used),
             nr_throttled: there.nr_throttled,
-            throttled: span(there.throttled),
-            borrowed: span(there.borrowed),
+            throttled: Nanos::from(there.throttled),
+            borrowed: Nanos::from(there.borrowed),
         };
         (CpuId::at(there.cpu), on)
     });

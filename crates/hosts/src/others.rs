@@ -41,7 +41,7 @@ impl Span {
     #[must_use]
     pub fn others(&self) -> Option<f64> {
         let own = process_cpu_time().saturating_sub(self.own);
-        let wall = Nanos(self.began.elapsed().as_nanos() as u64);
+        let wall = Nanos::from(self.began.elapsed());
         share(self.stat, Stat::now(Some(&self.cpus)), own, wall)
     }
 }

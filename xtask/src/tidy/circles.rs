@@ -39,32 +39,31 @@ type Arrows = BTreeMap<(String, String), Use>;
 /// No crate has files that use each other in a circle, without the arrows of the hubs.
 #[must_use]
 pub fn no_files_use_each_other_in_a_circle(tree: &Tree) -> Vec<Violation> {
-    let needless = HUBS.iter().filter(|(path, _)| tree.exists(path) && is_needless(tree, path));
+    tree.crates().into_iter().flat_map(|name| violations(tree, name)).collect()
+}
+
+/// The circles of a crate, and its hubs that add none.
+fn violations(tree: &Tree, name: &str) -> Vec<Violation> {
+    let (uses, folder) = (modules::uses(tree, name), format!("crates/{name}/"));
+    let hubs = HUBS.iter().filter(|(path, _)| path.starts_with(&folder) && tree.exists(path));
+    let needless = hubs.filter(|(path, _)| circles(arrows(&uses, path)).is_empty());
     let reason = "no circle needs this file: take it from the table of xtask/src/tidy/circles.rs";
     let needless = needless.map(|(path, _)| Violation::new(path, 1, reason));
-    let held = |name| circles(arrows(tree, name, ""));
-    tree.crates().into_iter().flat_map(held).chain(needless).collect()
+    circles(arrows(&uses, "")).into_iter().chain(needless).collect()
 }
 
-/// The arrows of a crate that count if `spoke` is no hub.
-fn arrows(tree: &Tree, name: &str, spoke: &str) -> impl Iterator<Item = Use> {
+/// The uses that count if `spoke` is no hub.
+fn arrows<'u>(uses: &'u [Use], spoke: &str) -> impl Iterator<Item = &'u Use> {
     let is_hub =
         move |place: &Place| HUBS.iter().any(|&(path, _)| path != spoke && path == place.path);
-    let counts = move |used: &Use| !is_hub(&used.from) && !is_hub(&used.to);
-    modules::uses(tree, name).into_iter().filter(counts)
-}
-
-/// Whether a hub adds no circle.
-fn is_needless(tree: &Tree, hub: &str) -> bool {
-    let name = hub.split('/').nth(1).unwrap_or_default();
-    circles(arrows(tree, name, hub)).is_empty()
+    uses.iter().filter(move |used| !is_hub(&used.from) && !is_hub(&used.to))
 }
 
 /// The circles of every crate, for a person.
 #[must_use]
 pub fn shown(tree: &Tree) -> String {
     let of = |name| {
-        let circles = circles(arrows(tree, name, ""));
+        let circles = circles(arrows(&modules::uses(tree, name), ""));
         let lines: String = circles.iter().map(|circle| format!("  {circle}\n")).collect();
         format!("{name}: {}\n{lines}", circles.len())
     };
@@ -73,13 +72,17 @@ pub fn shown(tree: &Tree) -> String {
 }
 
 /// The circles in the folders of one crate. In each folder, each file or folder is in at most one circle.
-fn circles(uses: impl Iterator<Item = Use>) -> Vec<Violation> {
+fn circles<'u>(uses: impl Iterator<Item = &'u Use>) -> Vec<Violation> {
     let mut folders: BTreeMap<Vec<String>, Arrows> = BTreeMap::new();
     for used in uses {
         let (from, to) = (&used.from.parts, &used.to.parts);
         let depth = from.iter().zip(to).take_while(|(from, to)| from == to).count();
         let ends = (member(&used.from, depth), member(&used.to, depth));
-        folders.entry(from[..depth].to_vec()).or_default().entry(ends).or_insert(used);
+        folders
+            .entry(from[..depth].to_vec())
+            .or_default()
+            .entry(ends)
+            .or_insert_with(|| used.clone());
     }
     folders.values().flat_map(circles_of).collect()
 }

@@ -34,7 +34,7 @@ impl Watch {
     pub(super) fn end(self) -> Option<Disturbed> {
         let now = Stat::now(None);
         let own = process_cpu_time().saturating_sub(self.own);
-        let wall = Nanos(self.began.elapsed().as_nanos() as u64);
+        let wall = Nanos::from(self.began.elapsed());
         let disturbed = Disturbed::by(self.stat, now, own, wall);
         (disturbed.others.max(disturbed.stolen) > MOST).then_some(disturbed)
     }

@@ -1,6 +1,6 @@
 //! An allocator inside which no task is stopped.
 
-use crate::os::above::{Above, Calls};
+use crate::os::above::without_preemption;
 use crate::os::local;
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -38,7 +38,7 @@ impl<A> Allocator<A> {
     #[inline]
     fn section<R>(&self, call: impl FnOnce(&A) -> R) -> R {
         debug_assert!(!local::is_handling(), "the signal handler allocates nothing (H1)");
-        Above::without_preemption(|| call(&self.0))
+        without_preemption(|| call(&self.0))
     }
 }
 

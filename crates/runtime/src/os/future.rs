@@ -7,7 +7,7 @@
 //! (Rejected: the crate async-task. It has a word, a waker and a reference count of its own beside those of the cell,
 //! and one more allocation per task. A task that is woken during its poll comes back through it.)
 
-use crate::os::above::{Above, Calls};
+use crate::os::above::without_preemption;
 use crate::os::harmless::Outcome;
 use crate::os::seat::Seat;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering, lock};
@@ -258,7 +258,7 @@ pub(crate) fn run<H: Head>(task: &Arc<Cell<H>>) {
         // SAFETY: no handle is left, so the result belongs to the thread that polled the task.
         unsafe { task.body.take(std::ptr::null_mut()) };
     } else if before & WAITS != 0 {
-        let waiter = Above::without_preemption(|| lock(&task.waiter).take());
+        let waiter = without_preemption(|| lock(&task.waiter).take());
         waiter.into_iter().for_each(Waker::wake);
     }
     drop(in_poll);
@@ -298,7 +298,7 @@ impl<H: Head, T> Joined<H, T> {
         let join = &self.cell.join;
         if !join.is_over() {
             let new = waker.clone();
-            let old = Above::without_preemption(|| lock(&self.cell.waiter).replace(new));
+            let old = without_preemption(|| lock(&self.cell.waiter).replace(new));
             drop(old);
             if join.word.fetch_or(WAITS, Ordering::AcqRel) & THERE == 0 {
                 return Poll::Pending;
@@ -320,7 +320,7 @@ impl<H: Head, T> Drop for Joined<H, T> {
         let cell = &self.cell;
         let before = cell.join.word.fetch_and(!WANTED, Ordering::AcqRel);
         if before & WAITS != 0 {
-            drop(Above::without_preemption(|| lock(&cell.waiter).take()));
+            drop(without_preemption(|| lock(&cell.waiter).take()));
         }
         if before & THERE != 0 {
             // SAFETY: the result is stored and belongs to the handle.

@@ -9,7 +9,7 @@
 //! Rejected: to allocate before the section begins. A waiter needs memory for three lists of two tasks and for the
 //! queue of a mutex. It would have to ask for each, and again after each try.
 
-use crate::os::above::{Above, Calls};
+use crate::os::above::without_preemption;
 use crate::os::local;
 use crate::os::pages::{PAGE, map, unmap};
 use crate::os::sync::{Mutex, lock};
@@ -88,7 +88,7 @@ fn class(layout: Layout) -> Option<usize> {
 /// Runs `act` with the arena locked. No thread is stopped with the lock, wherever the caller is.
 fn with_arena<R>(act: impl FnOnce(&mut Arena) -> R) -> R {
     debug_assert!(!local::is_handling(), "the signal handler allocates nothing (H1)");
-    Above::without_preemption(|| act(&mut lock(&ARENA)))
+    without_preemption(|| act(&mut lock(&ARENA)))
 }
 
 // SAFETY: a block has one owner from `allocate` to `deallocate`: it is cut from a chunk once, and is in the list of

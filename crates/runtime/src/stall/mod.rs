@@ -139,8 +139,7 @@ impl OnStall {
         after: Duration,
         call: impl Fn(&StallReport) + Send + Sync + 'static,
     ) -> OnStall {
-        let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        OnStall { after: Nanos(after).max(SHORTEST), call: Arc::new(call) }
+        OnStall { after: Nanos::from(after).max(SHORTEST), call: Arc::new(call) }
     }
 }
 

@@ -43,7 +43,8 @@ impl Alarm {
 
     /// Returns whether the timer was due at this time, and was not set again.
     pub(super) fn is_overdue(&self, at: Time) -> bool {
-        !matches!(self.armed(), Time(UNSET)) && self.armed() <= at
+        let armed = self.armed();
+        armed != Time(UNSET) && armed <= at
     }
 
     pub(super) fn unset(&self) {

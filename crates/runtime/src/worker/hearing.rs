@@ -32,6 +32,7 @@ use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
 use crate::os::signal::Signals;
 use crate::os::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
+use crate::os::threads::LOWEST_NICE;
 use crate::shared::Shared;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
@@ -41,9 +42,6 @@ use runyard_engine::time::{Nanos, Time};
 
 /// The CPU time after which the keeper looks at the mask of a thread that was asked and has not answered.
 const UNANSWERED: Nanos = Nanos::from_millis(10);
-
-/// The lowest nice value, by which a deaf thread leaves the CPU to others.
-const LOWEST: i32 = 19;
 
 /// Stands for no nice value.
 const UNCHANGED: i32 = i32::MAX;
@@ -196,7 +194,7 @@ impl Worker {
             return;
         }
         if shared.crew.keeper.may_renice() {
-            let before = os::thread::renice(self.tid(), LOWEST);
+            let before = os::thread::renice(self.tid(), LOWEST_NICE);
             hearing.nice.store(before.unwrap_or(UNCHANGED), Ordering::SeqCst);
         }
         let is_marked = if self.owns() { take(self.cpu()) } else { self.is_in_poll() };
@@ -220,7 +218,7 @@ impl Worker {
     /// Gives this thread its nice value back, unless its task has changed that.
     fn give_nice_back(&self) {
         let before = self.hearing.nice.swap(UNCHANGED, Ordering::SeqCst);
-        if before == UNCHANGED || os::thread::nice(self.tid()) != Some(LOWEST) {
+        if before == UNCHANGED || os::thread::nice(self.tid()) != Some(LOWEST_NICE) {
             return;
         }
         if os::thread::renice(self.tid(), before).is_none() {
@@ -303,7 +301,7 @@ impl Shared {
         let name = cell.name().map_or_else(|| format!("{}", cell.id), str::to_owned);
         eprintln!(
             "runyard: thread {} does not let signal {} through in the poll of task {name}: the poll goes on without a \
-             CPU of the runtime, at nice {LOWEST} if that can be undone; then the runtime unblocks the signal",
+             CPU of the runtime, at nice {LOWEST_NICE} if that can be undone; then the runtime unblocks the signal",
             thread.0, self.preemption.signal
         );
         discard(Rubbish::Cell(cell));

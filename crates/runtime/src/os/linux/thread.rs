@@ -3,6 +3,7 @@
 use super::clock;
 use super::gettime::clock_time;
 use crate::os::here;
+use crate::os::threads::LOWEST_NICE;
 use runyard_engine::time::{Nanos, Time};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -164,7 +165,7 @@ pub(crate) fn renice(thread: Tid, to: i32) -> Option<i32> {
 pub(crate) fn may_renice() -> bool {
     let is_back = || {
         let own = current();
-        renice(own, 19).is_some_and(|before| renice(own, before).is_some())
+        renice(own, LOWEST_NICE).is_some_and(|before| renice(own, before).is_some())
     };
     std::thread::Builder::new().spawn(is_back).is_ok_and(|thread| thread.join().unwrap_or(false))
 }
