@@ -242,10 +242,13 @@ impl Fair {
     ) {
         self.set_company(now, groups, 0);
         let Company { stand_in, .. } = self.company.take().expect("a stand-in runs");
-        if let Standing { lag: Lag::Lent { vruntime, .. }, turn } = standing {
-            let entity = self.tree.entity_mut(stand_in);
-            (entity.vruntime, entity.ran) = (vruntime, turn);
-        }
+        let Standing { lag: Lag::Lent { vruntime, .. }, turn } = standing else {
+            panic!(
+                "the task that takes the place of the stand-in is no task of the batch: {standing:?}"
+            )
+        };
+        let entity = self.tree.entity_mut(stand_in);
+        (entity.vruntime, entity.ran) = (vruntime, turn);
         self.follow(stand_in, first);
     }
 }

@@ -377,7 +377,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// does not pass it.
     ///
     /// # Panics
-    /// If no batch has begun.
+    /// If no batch has begun, or `task` is asleep: such a task has left the batch.
     pub fn end_batch(
         &mut self,
         now: Time,

@@ -248,8 +248,12 @@ impl Host {
         }
     }
 
-    /// Ends a decided poll, and starts a batch if others may follow without a decision.
+    /// Ends a decided poll, and starts a batch if another task may follow without a decision.
     fn begin(&mut self, prev: Prev<TaskId>) {
+        let yields = matches!(prev, Prev::Yielded(_));
+        if !self.rq.could_go_on(self.now, yields, |_| true) {
+            return self.decide(prev);
+        }
         let stand_in = self.stand_in.take().expect("there is no batch");
         match self.rq.begin_batch(self.now, prev, stand_in) {
             Begun::Refused(prev, stand_in) => {
@@ -257,11 +261,31 @@ impl Host {
                 self.decide(prev);
             }
             Begun::Open(task, terms) => {
-                let how = how(&task, &self.tasks, &self.programs);
                 self.batch = Some(Batch { terms, since: self.now });
+                self.lend();
                 let id = task.id;
-                self.after_poll(id, task, how);
+                match how(&task, &self.tasks, &self.programs) {
+                    How::Yielded => {
+                        self.away.insert(id, Away::Waits(task));
+                        self.local.push_back(id);
+                    }
+                    How::Blocked => {
+                        self.away.insert(id, Away::Blocked(task));
+                    }
+                    How::Exited => drop(task),
+                }
+                self.poll_next();
             }
+        }
+    }
+
+    /// Polls the first task of the batch that waits.
+    fn poll_next(&mut self) {
+        let next = self.local.pop_front().expect("a task follows");
+        let Some(Away::Waits(task)) = self.away.remove(&next) else { panic!("the task waits") };
+        match self.rq.resched() {
+            Resched::No => self.polled = Some((next, self.now, Some(task))),
+            Resched::Yes => self.leave(next, self.now, Some(task), Prev::Preempted(next)),
         }
     }
 
@@ -321,12 +345,7 @@ impl Host {
             }
             How::Exited => drop(task),
         }
-        let next = self.local.pop_front().expect("a task follows");
-        let Some(Away::Waits(task)) = self.away.remove(&next) else { panic!("the task waits") };
-        match self.rq.resched() {
-            Resched::No => self.polled = Some((next, now, Some(task))),
-            Resched::Yes => self.leave(next, now, Some(task), Prev::Preempted(next)),
-        }
+        self.poll_next();
     }
 
     fn lend(&mut self) {

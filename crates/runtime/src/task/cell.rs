@@ -28,6 +28,7 @@ use std::any::Any;
 use std::fmt;
 use std::ptr;
 use std::task::Waker;
+use std::time::Duration;
 
 /// The payload of an engine task, which a worker needs to run it.
 pub(crate) type Job = future::Job<Head>;
@@ -133,8 +134,14 @@ const NOWHERE: u64 = u64::MAX - 1;
 const FINAL: u64 = 1 << 63;
 
 /// The number of times that a caller looks for the CPU time of a task that has its result, until its end is recorded.
-/// Between two looks other threads may run.
+/// Between the first looks other threads may run.
 const LOOKS: u32 = 1_000;
+
+/// The number of those looks after which the caller sleeps before each further one, and for how long. The kernel may have
+/// taken the CPU of the thread that records the end for several slices. All sleeps together are about a second: after
+/// a shutdown nobody may record the end.
+const SLEEPS_FROM: u32 = 100;
+const SLEEP: Duration = Duration::from_millis(1);
 
 /// The values from which the cell of a new task is made.
 #[derive(Debug)]
@@ -384,7 +391,7 @@ impl Cell {
     /// Returns the CPU time charged to the task so far. While a thread has the task in hand, this is the last known
     /// value. The returned values never decrease.
     pub(crate) fn used(&self) -> Nanos {
-        for _ in 0..LOOKS {
+        for look in 0..LOOKS {
             // Read before the search: a task whose end is recorded meanwhile is looked for again.
             let is_done = self.is_done();
             let noted = self.used.load(Ordering::Acquire);
@@ -397,8 +404,12 @@ impl Cell {
                 let noted = self.used.fetch_max(used.0, Ordering::Relaxed);
                 return Nanos(used.0.max(noted & !FINAL));
             }
-            // The thread of the last poll is about to record the end. The kernel may have taken its CPU.
-            std::thread::yield_now();
+            // The thread of the last poll is about to record the end, unless the caller is in that poll itself.
+            match look {
+                _ if self.is_polled_here() => break,
+                ..SLEEPS_FROM => std::thread::yield_now(),
+                _ => std::thread::sleep(SLEEP),
+            }
         }
         Nanos(self.used.load(Ordering::Acquire) & !FINAL)
     }
