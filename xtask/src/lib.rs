@@ -7,7 +7,10 @@
 pub mod book;
 pub mod command;
 pub mod cpu_time;
+#[path = "../../crates/sim/tests/scenarios/dice.rs"]
 mod dice;
+#[path = "../../crates/sim/tests/scenarios/draw.rs"]
+mod draw;
 pub mod fidelity;
 pub mod figures;
 pub mod first_answer;

@@ -6,7 +6,6 @@
 
 mod builds;
 mod compare;
-mod generate;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -16,6 +15,8 @@ use std::thread;
 
 use clap::Args;
 
+use crate::dice::Dice;
+use crate::draw::{self, SHAPES, Wishes};
 use crate::workspace::{self, Outcome, program, root};
 use builds::Programs;
 use compare::Cleaned;
@@ -28,6 +29,22 @@ const ORDERS: [&[&str]; 2] = [&["EEVDF"], &["NO_EEVDF"]];
 const WITHOUT: [&[&str]; 2] = [
     &["EEVDF", "NO_LATENCY_NICE", "NO_RUNTIME_SHARE", "NO_RT_PULL", "NO_WAKEUP_PREEMPTION"],
     &["NO_EEVDF", "NO_HARD_LIMITS", "NO_GREEDY_TIMERS", "NO_RT_PUSH", "NO_IDLE_LOAD_BALANCE"],
+];
+
+/// The features of random scenarios. An older commit knows no newer ones.
+const FEATURES: [&str; 12] = [
+    "NO_RT_PUSH",
+    "NO_RT_PULL",
+    "NO_RT_PUSH_PAST_STUCK",
+    "NO_LOAD_BALANCE",
+    "NO_IDLE_LOAD_BALANCE",
+    "POWER_SAVINGS",
+    "NO_WAKEUP_PREEMPTION",
+    "NO_GENTLE_FAIR_SLEEPERS",
+    "NO_LATENCY_NICE",
+    "NO_HARD_LIMITS",
+    "NO_RUNTIME_SHARE",
+    "NO_GREEDY_TIMERS",
 ];
 
 const SEEDS: [u64; 2] = [1, 2];
@@ -124,9 +141,12 @@ fn conclude(differing: &[String], runs: usize, programs: &Programs) -> Outcome {
 fn scenarios(options: &Options, random: &Path) -> Outcome<Vec<String>> {
     let mut paths = committed(&root().join("scenarios"))?;
     fs::create_dir_all(random)?;
+    let features = FEATURES.map(str::to_owned);
+    let (shapes, features) = (&SHAPES, &features);
+    let wishes = Wishes { shapes, features, kernels: &[""], wild: false, scale: 1 };
     for index in 0..options.random {
         let path = random.join(format!("{}-{index}.json", options.seed));
-        fs::write(&path, generate::scenario(options.seed, index))?;
+        fs::write(&path, draw::scenario(&mut Dice::new(options.seed, index), &wishes).0)?;
         paths.push(path);
     }
     let short = |path: &PathBuf| path.strip_prefix(root()).unwrap_or(path).display().to_string();

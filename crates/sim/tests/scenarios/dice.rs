@@ -1,9 +1,10 @@
-//! The generator of random scenarios.
+//! Random numbers, and the objects of random scenarios.
 //!
 //! This module writes the text itself, without a library: the order of keys is the order of events, and a key may be
 //! repeated.
 
 use std::fmt::Display;
+use std::iter;
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -30,7 +31,7 @@ impl Object {
 }
 
 /// Random numbers.
-pub(crate) struct Dice(Pcg64Mcg);
+pub(crate) struct Dice(Box<dyn Iterator<Item = u64>>);
 
 /// The number of draws after which generators with seeds that differ in one bit are independent.
 const WARM_UP: usize = 16;
@@ -39,28 +40,39 @@ impl Dice {
     /// The generator number `index` of those for `seed`.
     pub(crate) fn new(seed: u64, index: u64) -> Dice {
         // The generator makes its state odd, so the lowest bit of the index would be lost.
-        let mut dice = Dice(Pcg64Mcg::new((u128::from(seed) << 64) | (u128::from(index) << 1) | 1));
-        dice.warm_up();
-        dice
+        let mut numbers = Pcg64Mcg::new((u128::from(seed) << 64) | (u128::from(index) << 1) | 1);
+        Dice::of(iter::repeat_with(move || numbers.next_u64()).skip(WARM_UP))
     }
 
-    fn warm_up(&mut self) {
-        for _ in 0..WARM_UP {
-            self.0.next_u64();
-        }
+    /// These numbers, and zeros after them.
+    pub(crate) fn of(numbers: impl Iterator<Item = u64> + 'static) -> Dice {
+        Dice(Box::new(numbers.chain(iter::repeat(0))))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0.next().expect("the numbers never end")
     }
 
     /// A number from `low` to `high`, both included. The bias does not matter here.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.0.next_u64() % (high - low + 1)
+        low + self.next() % (high - low + 1)
     }
 
     pub(crate) fn percent(&mut self, chance: u64) -> bool {
         self.between(1, 100) <= chance
     }
 
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.between(0, end as u64 - 1) as usize
+    }
+
+    pub(crate) fn pick_of(&mut self, of: &[u64]) -> u64 {
+        of[self.below(of.len())]
+    }
+
     pub(crate) fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.between(0, of.len() as u64 - 1) as usize]
+        of[self.below(of.len())]
     }
 
     /// A nice value or a latency nice value.
@@ -70,7 +82,7 @@ impl Dice {
 
     /// A number from `low` to `high`, with the same probability in each octave: small numbers and large ones.
     pub(crate) fn log_uniform(&mut self, low: u64, high: u64) -> u64 {
-        let part = (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        let part = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         let drawn = low as f64 * (high as f64 / low as f64).powf(part);
         (drawn.round() as u64).clamp(low, high)
     }
