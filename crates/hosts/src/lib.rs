@@ -22,7 +22,6 @@ pub mod ignored;
 pub mod linux;
 pub mod live;
 pub mod machine;
-mod mounts;
 pub mod others;
 pub mod play;
 mod stat;

@@ -192,8 +192,9 @@ pub mod sync {
     pub use crate::mutex::{Lock, LockOwned, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 }
 
-/// Kernel attributes of threads, for `runyard linux`. Not part of the interface.
+/// Kernel attributes of threads and the list of mounts, for `runyard linux`. Not part of the interface.
 #[doc(hidden)]
 pub mod kernel {
+    pub use crate::os::mounts::Mount;
     pub use crate::os::thread::{set_deadline, set_slice};
 }

@@ -2,8 +2,8 @@
 
 use crate::clock;
 use crate::machine;
-use crate::mounts::Mount;
 use flate2::read::GzDecoder;
+use runyard::kernel::Mount;
 use runyard_engine::topology::Topology;
 use runyard_outcome::Failure;
 use std::fs::{File, read_to_string};
@@ -58,7 +58,7 @@ pub(super) fn rt_group_sched(notes: &mut Vec<String>) -> bool {
 
 fn has_rt_budgets(mounts: &str) -> bool {
     let mut mounts = mounts.lines().filter_map(Mount::read);
-    mounts.any(|mount| mount.has_cpu() && mount.at.join("cpu.rt_runtime_us").exists())
+    mounts.any(|mount| mount.controls("cpu") && mount.at.join("cpu.rt_runtime_us").exists())
 }
 
 /// The options that the kernel was built with, if it provides them (`CONFIG_IKCONFIG_PROC`).

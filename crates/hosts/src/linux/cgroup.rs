@@ -20,7 +20,7 @@
 //! A task moves itself. The move takes some tens of microseconds. It happens before the beginning of the run, or at the
 //! beginning of a phase in another group.
 
-use crate::mounts::Mount;
+use runyard::kernel::Mount;
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
@@ -274,7 +274,7 @@ pub(super) fn home(attr: &Attr) -> Option<GroupId> {
 /// groups.
 fn base(mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
     let mounts: Vec<_> = mounts.lines().filter_map(Mount::read).collect();
-    let (version, mount) = match mounts.iter().find(|mount| mount.has_cpu()) {
+    let (version, mount) = match mounts.iter().find(|mount| mount.controls("cpu")) {
         Some(mount) => (Version::First, mount),
         None => (Version::Second, mounts.iter().find(|mount| mount.kind == "cgroup2")?),
     };

@@ -77,6 +77,14 @@ mod tests {
         assert_eq!(least("5:cpu,cpuacct:/\n", V1, &read), half);
     }
 
+    /// The kernel writes a blank of a path as `\040`.
+    #[test]
+    fn a_mount_point_may_have_a_blank() {
+        let mounts = "30 23 0:26 / /run/my\\040groups rw - cgroup2 cgroup2 rw";
+        let read = files(&[("/run/my groups/a/cpu.max", "50000 100000\n")]);
+        assert_eq!(least("0::/a\n", mounts, &read), Some(Nanos(500_000_000)));
+    }
+
     #[test]
     fn what_cannot_be_read_is_no_quota() {
         let read = files(&[("/sys/fs/cgroup/cpu.max", "plenty")]);

@@ -1,5 +1,6 @@
 //! The control groups of the process, and the folders where their files are mounted.
 
+use super::mounts::Mount;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,30 +60,20 @@ impl<'a> Membership<'a> {
 
     /// Returns the folders of the group and of its ancestors, as far as they are mounted here.
     fn levels(self, mounts: &str) -> Vec<PathBuf> {
-        let Some((root, point)) = mounts.lines().find_map(|line| self.mounted(line)) else {
+        let mut mounts = mounts.lines().filter_map(Mount::read);
+        let Some(mount) = mounts.find(|mount| self.is_mounted_by(mount)) else {
             return Vec::new();
         };
         // In a cgroup name space, or in a container, the group's path may lie outside the mounted part. Then only the
         // mounted root can be read.
-        let below = self.path.strip_prefix(root).unwrap_or(Path::new(""));
-        below.ancestors().map(|level| point.join(level)).collect()
+        let below = self.path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
+        below.ancestors().map(|level| mount.at.join(level)).collect()
     }
 
-    /// Returns the root and the mount point of this hierarchy, if the line of `/proc/self/mountinfo` belongs to it: `ID
-    /// PARENT DEVICE ROOT POINT OPTIONS [FIELD..] - TYPE SOURCE SUPER_OPTIONS`.
-    fn mounted(self, line: &str) -> Option<(&Path, PathBuf)> {
-        let (mount, kind) = line.split_once(" - ")?;
-        let mut mount = mount.split(' ').skip(3);
-        let (root, point) = (Path::new(mount.next()?), Path::new(mount.next()?));
-        let mut kind = kind.split(' ');
-        let (kind, options) = (kind.next()?, kind.nth(1)?);
-        let is_it = match self.unified {
-            true => kind == "cgroup2",
-            false => {
-                let mut options = options.split(',');
-                kind == "cgroup" && options.any(|name| name == self.controller.name())
-            }
-        };
-        is_it.then(|| (root, point.to_path_buf()))
+    fn is_mounted_by(self, mount: &Mount<'_>) -> bool {
+        match self.unified {
+            true => mount.kind == "cgroup2",
+            false => mount.controls(self.controller.name()),
+        }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod memory;
+pub(crate) mod mounts;
 pub(crate) mod refusal;
 pub(crate) mod seat;
 pub(crate) mod sync;
