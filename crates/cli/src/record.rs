@@ -2,7 +2,6 @@
 //! broke; all events if a trace is wanted.
 
 use crate::trace::Kept;
-use runyard_engine::attr::Attr;
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_outcome::scenario::chains;
@@ -10,7 +9,7 @@ use runyard_report::{Chains, Collector, Names, timeline};
 use runyard_sim::{Observer, Violation};
 use runyard_workload::Scenario;
 use runyard_workload::log::Row;
-use runyard_workload::scenario::SpecId;
+use runyard_workload::scenario::{SpecId, TaskAttr};
 use std::collections::VecDeque;
 
 /// The number of events before a violation that are drawn: some tens of switches.
@@ -76,12 +75,12 @@ impl Observer for &mut Recorder<'_> {
         last.push_back(*event);
     }
 
-    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &Attr) {
+    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {
         if let Some(chains) = &mut self.chains {
             chains.runs(task, thread.0);
         }
         let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
-        self.accounts.asks(task, attr, cookie);
+        self.accounts.asks(task, attr, attr.effective_slack(), cookie);
     }
 
     fn row(&mut self, row: &Row) {

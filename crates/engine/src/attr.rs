@@ -1,4 +1,4 @@
-//! The attributes of a task: policy, nice, RT priority, latency nice, affinity, group, slack; and
+//! The attributes of a task: policy, nice, RT priority, latency nice, affinity, group; and
 //! the weights that follow from them. Each type can hold only legal values.
 
 use crate::cpu::CpuSet;
@@ -256,8 +256,6 @@ pub struct Attr {
     pub affinity: CpuSet,
     /// The task group to which the task belongs.
     pub group: GroupId,
-    /// The time by which its timers may expire later than requested, while it is not real-time.
-    pub slack: Nanos,
     /// The latency nice, which applies while it is fair.
     pub latency_nice: LatencyNice,
     /// The requested slice; `None` if its latency nice determines the slice.
@@ -267,18 +265,13 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// The default slack: 50 us, as in prctl(2).
-    pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
-
-    /// Returns SCHED_OTHER at nice 0 and latency nice 0 in the root group, with the default slack
-    /// and no cookie.
+    /// Returns SCHED_OTHER at nice 0 and latency nice 0 in the root group, without a cookie.
     #[must_use]
     pub fn normal(affinity: CpuSet) -> Attr {
         Attr {
             policy: Policy::Normal(Nice::default()),
             affinity,
             group: GroupId::ROOT,
-            slack: Attr::DEFAULT_SLACK,
             latency_nice: LatencyNice::ZERO,
             slice: None,
             cookie: None,

@@ -14,7 +14,7 @@
 //! Rejected: a trait with a type for each class. A run queue would choose the type by a match all
 //! the same, and trait objects cost an indirect call for each duty.
 
-use crate::attr::{Attr, Policy, RtPrio};
+use crate::attr::{Policy, RtPrio};
 use crate::time::Nanos;
 use std::iter::successors;
 
@@ -143,14 +143,6 @@ impl Policy {
             Policy::Fifo(prio) | Policy::RoundRobin(prio) => Class::Rt(prio),
             Policy::Normal(_) | Policy::Batch(_) | Policy::Idle => Class::Fair,
         }
-    }
-}
-
-impl Attr {
-    /// Returns the slack that applies: a real-time task has no slack, whatever it requests.
-    #[must_use]
-    pub fn effective_slack(&self) -> Nanos {
-        self.policy.class().slack(self.slack)
     }
 }
 

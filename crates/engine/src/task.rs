@@ -274,7 +274,6 @@ impl<P> Task<P> {
         if self.queue_group() != before {
             self.standing = self.standing.in_another_queue();
         }
-        self.attr.slack = change.slack.unwrap_or(self.attr.slack);
         self.attr.latency_nice = change.latency_nice.unwrap_or(self.attr.latency_nice);
         self.attr.slice = change.slice.applied_to(self.attr.slice);
         self.attr.cookie = change.cookie.applied_to(self.attr.cookie);
@@ -291,8 +290,6 @@ pub struct Change {
     pub affinity: Option<crate::cpu::CpuSet>,
     /// The new task group.
     pub group: Option<crate::attr::GroupId>,
-    /// The new timer slack.
-    pub slack: Option<Nanos>,
     /// The new latency nice value.
     pub latency_nice: Option<LatencyNice>,
     /// The new slice; without one, its latency nice determines the slice.
@@ -368,7 +365,6 @@ impl Change {
         self.policy = later.policy.or(self.policy);
         self.affinity = later.affinity.or(self.affinity.take());
         self.group = later.group.or(self.group);
-        self.slack = later.slack.or(self.slack);
         self.latency_nice = later.latency_nice.or(self.latency_nice);
         self.slice = self.slice.then(later.slice);
         self.cookie = self.cookie.then(later.cookie);

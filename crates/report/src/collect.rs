@@ -116,10 +116,11 @@ impl Collector {
         self.why.as_ref()?.explanation(name)
     }
 
-    /// Notes the present attributes of `task`. Its `cookie` is its own or that of its task group.
-    pub fn asks(&mut self, task: TaskId, attr: &Attr, cookie: Option<Cookie>) {
+    /// Notes the present attributes of `task`, and the slack that its timers have. Its `cookie` is its own or that of its
+    /// task group.
+    pub fn asks(&mut self, task: TaskId, attr: &Attr, slack: Nanos, cookie: Option<Cookie>) {
         if let Some(why) = &mut self.why {
-            why.asks(task, attr, cookie);
+            why.asks(task, attr, slack, cookie);
         }
     }
 

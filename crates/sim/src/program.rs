@@ -1,7 +1,7 @@
 //! A task of the scenario during its life: its place in its program, and the reason for which it waits.
 
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};
 use runyard_engine::class::Class;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::inherit::Lent;
@@ -13,7 +13,7 @@ use runyard_smp::machine::{TaskOf, Work};
 use runyard_workload::cursor::Cursor;
 use runyard_workload::log::Log;
 use runyard_workload::objects::{Awaited, Left};
-use runyard_workload::scenario::{ObjectId, Scenario, SpecId, TaskSpec};
+use runyard_workload::scenario::{ObjectId, Scenario, SpecId, TaskAttr, TaskSpec};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub(crate) struct Program<'s> {
     pub(crate) done: bool,
     pub(crate) draws: Pcg64Mcg,
     /// The attributes last requested of the engine for it.
-    pub(crate) attr: Attr,
+    pub(crate) attr: TaskAttr,
     /// The start of its periodic timers: its delay after the start of the run, as in rt-app.
     pub(crate) timer_zero: Time,
     /// The mutexes that it holds.
@@ -117,7 +117,7 @@ pub(crate) struct StepsAtOnce {
 pub(crate) struct NewProgram {
     pub(crate) id: SpecId,
     pub(crate) name: String,
-    pub(crate) attr: Attr,
+    pub(crate) attr: TaskAttr,
     pub(crate) delay: Nanos,
     pub(crate) draws: Pcg64Mcg,
 }

@@ -17,7 +17,7 @@ use crate::cpu::{Cpu, Doing};
 use crate::program::{FIRST_CPU, NewProgram, Program};
 use crate::smt::Smt;
 use crate::watch::{Check, Watch};
-use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::BadConfig;
 use runyard_engine::cpu::CpuId;
@@ -30,7 +30,7 @@ use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::{self, Objects, Undone};
-use runyard_workload::scenario::{Scenario, SpecId};
+use runyard_workload::scenario::{Scenario, SpecId, TaskAttr};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -183,7 +183,7 @@ pub trait Observer {
 
     /// Receives the attributes of a task when it is created and when they change. The task runs the program of
     /// `thread`.
-    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &Attr) {
+    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {
         let _ = (task, thread, attr);
     }
 
@@ -458,7 +458,7 @@ impl<'s> Sim<'s> {
         self.observer.asks(task, thread, &attr);
         let mut program = Program::new(self.scenario, new);
         let work = Work { control: program.control.clone(), work: () };
-        program.parked = Some(Task::new(task, attr, work));
+        program.parked = Some(Task::new(task, attr.attr, work));
         program.log = self.options.log.then(|| Box::new(Log::new(task, self.scenario)));
         self.tasks.push(program);
         self.alive += 1;

@@ -174,7 +174,6 @@ impl Sim<'_> {
             policy: (new.policy != old.policy).then_some(new.policy),
             affinity: (new.affinity != old.affinity).then(|| new.affinity.clone()),
             group: (new.group != old.group).then_some(new.group),
-            slack: (new.slack != old.slack).then_some(new.slack),
             latency_nice: (new.latency_nice != old.latency_nice).then_some(new.latency_nice),
             slice: if new.slice == old.slice { Update::Keep } else { new.slice.into() },
             cookie: if new.cookie == old.cookie { Update::Keep } else { new.cookie.into() },

@@ -1,6 +1,5 @@
 //! One simulation, from a scenario to its report.
 
-use runyard_engine::attr::Attr;
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
@@ -8,7 +7,7 @@ use runyard_outcome::scenario;
 use runyard_report::{Chains, Collector, Report, RunInfo, Stretches, TaskInfo, Violation};
 use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
-use runyard_workload::scenario::SpecId;
+use runyard_workload::scenario::{SpecId, TaskAttr};
 
 /// The number of simulated events between two calls of `stop`.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
@@ -110,12 +109,12 @@ impl Observer for &mut Kept<'_> {
         }
     }
 
-    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &Attr) {
+    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {
         if let Some(chains) = &mut self.chains {
             chains.runs(task, thread.0);
         }
         let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
-        self.accounts.asks(task, attr, cookie);
+        self.accounts.asks(task, attr, attr.effective_slack(), cookie);
     }
 }
 

@@ -4,6 +4,7 @@ use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
+use runyard_engine::timer::DEFAULT_SLACK;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 
@@ -42,13 +43,14 @@ pub struct Reservation {
 
 impl Properties {
     /// Replaces the attributes that these properties give.
-    pub(crate) fn replace(&self, attr: &mut Attr) {
+    pub(crate) fn replace(&self, asked: &mut TaskAttr) {
+        asked.slack = self.slack.unwrap_or(asked.slack);
+        let attr = &mut asked.attr;
         if let Some(cpus) = &self.cpus {
             attr.affinity = cpus.clone();
         }
         attr.policy = self.policy.unwrap_or(attr.policy);
         attr.group = self.group.unwrap_or(attr.group);
-        attr.slack = self.slack.unwrap_or(attr.slack);
         attr.latency_nice = self.latency_nice.unwrap_or(attr.latency_nice);
         attr.slice = self.slice.or(attr.slice);
         attr.cookie = self.cookie.applied_to(attr.cookie);
@@ -57,6 +59,37 @@ impl Properties {
     /// Returns the reservation after these properties, where it was `old` before. A new policy replaces it.
     pub(crate) fn reserved(&self, old: Option<Reservation>) -> Option<Reservation> {
         if self.policy.is_some() { self.reservation } else { old }
+    }
+}
+
+/// The attributes of a task, with the one that is for its host alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskAttr {
+    /// The attributes that the scheduler knows.
+    pub attr: Attr,
+    /// How much later than requested its timers may expire while it is fair. The host gives it to each timer.
+    pub slack: Nanos,
+}
+
+impl TaskAttr {
+    /// Returns SCHED_OTHER at nice 0 in the root group, with the default slack, on all of `cpus`.
+    #[must_use]
+    pub fn normal(cpus: CpuSet) -> TaskAttr {
+        TaskAttr { attr: Attr::normal(cpus), slack: DEFAULT_SLACK }
+    }
+
+    /// Returns the slack that applies: a real-time task has no slack, whatever it requests.
+    #[must_use]
+    pub fn effective_slack(&self) -> Nanos {
+        self.policy.class().slack(self.slack)
+    }
+}
+
+impl Deref for TaskAttr {
+    type Target = Attr;
+
+    fn deref(&self) -> &Attr {
+        &self.attr
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::draw::Draw;
 pub use crate::ids::{ObjectId, SpecId};
-pub use crate::properties::{Properties, Reservation, SharedProperties};
+pub use crate::properties::{Properties, Reservation, SharedProperties, TaskAttr};
 pub use crate::steps::{Step, Steps, TimerMode, TimerRef};
 use runyard_engine::attr::{Attr, Cookie, GroupId};
 use runyard_engine::config::Config;
@@ -246,25 +246,24 @@ pub struct TaskSpec {
 impl TaskSpec {
     /// Returns the attributes of a task at its begin, on a machine with `all` CPUs.
     #[must_use]
-    pub fn first_attr(&self, all: &CpuSet) -> Attr {
-        self.begun_with(Attr::normal(all.clone()))
+    pub fn first_attr(&self, all: &CpuSet) -> TaskAttr {
+        self.begun_with(TaskAttr::normal(all.clone()))
     }
 
     /// Does the same as [`TaskSpec::first_attr`] for a task forked by a task of `parent` with the last attributes
     /// `asked`. It inherits timer slack and cookie. It also inherits latency nice and slice, unless the parent has
     /// `reset_on_fork`.
     #[must_use]
-    pub fn forked_attr(&self, all: &CpuSet, parent: &TaskSpec, asked: &Attr) -> Attr {
-        let mut attr =
-            Attr { slack: asked.slack, cookie: asked.cookie, ..Attr::normal(all.clone()) };
+    pub fn forked_attr(&self, all: &CpuSet, parent: &TaskSpec, asked: &TaskAttr) -> TaskAttr {
+        let mut attr = Attr { cookie: asked.cookie, ..Attr::normal(all.clone()) };
         if !parent.reset_on_fork {
             (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
         }
-        self.begun_with(attr)
+        self.begun_with(TaskAttr { attr, slack: asked.slack })
     }
 
     /// Returns `attr` with the changes of the first phase.
-    fn begun_with(&self, mut attr: Attr) -> Attr {
+    fn begun_with(&self, mut attr: TaskAttr) -> TaskAttr {
         self.properties.replace(&mut attr);
         self.phases[0].properties.replace(&mut attr);
         attr
@@ -284,9 +283,9 @@ impl TaskSpec {
 
     /// Returns the attributes from the begin of `phase` on, after `old`.
     #[must_use]
-    pub fn attr_in(&self, phase: &Phase, old: &Attr, all: &CpuSet) -> Attr {
+    pub fn attr_in(&self, phase: &Phase, old: &TaskAttr, all: &CpuSet) -> TaskAttr {
         let affinity = self.properties.cpus.as_ref().unwrap_or(all).clone();
-        let mut attr = Attr { affinity, ..old.clone() };
+        let mut attr = TaskAttr { attr: Attr { affinity, ..old.attr.clone() }, slack: old.slack };
         phase.properties.replace(&mut attr);
         attr
     }

@@ -2,7 +2,7 @@
 
 use runyard_engine::attr::{Attr, Cookie, GroupId};
 use runyard_engine::cpu::CpuSet;
-use runyard_workload::scenario::TaskSpec;
+use runyard_workload::scenario::{TaskAttr, TaskSpec};
 use runyard_workload::{Overrides, Parsed, parse};
 
 fn parsed(text: &str) -> Parsed {
@@ -44,7 +44,8 @@ fn a_forked_task_has_its_parents_cookie_unless_its_thread_says_otherwise() {
     let scenario = parsed(text).scenario;
     let [parent, plain, resets, own, none, late] = &scenario.tasks[..] else { panic!() };
     let all = CpuSet::first(8);
-    let asked = Attr { cookie: Cookie::new(3), ..Attr::normal(all.clone()) };
+    let attr = Attr { cookie: Cookie::new(3), ..Attr::normal(all.clone()) };
+    let asked = TaskAttr { attr, ..TaskAttr::normal(all.clone()) };
     let forked = |task: &TaskSpec, by: &TaskSpec| {
         let cookie = task.forked_attr(&all, by, &asked).cookie;
         cookie.map(|cookie| scenario.cookie_name(cookie))

@@ -7,7 +7,7 @@ use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{
-    Costs, ObjectId, Objects, SpecId, Step, TaskSpec, TimerMode, TimerRef,
+    Costs, ObjectId, Objects, SpecId, Step, TaskAttr, TaskSpec, TimerMode, TimerRef,
 };
 use runyard_workload::{DeadlinePolicy, Overrides, Parsed, Scenario, parse};
 
@@ -392,18 +392,19 @@ fn a_forked_task_inherits_slack_and_latency_nice_and_slice_unless_one_of_the_two
     );
     let [parent, resets, plain, own, late] = &scenario.tasks[..] else { panic!() };
     let all = CpuSet::first(8);
-    let asked = Attr {
+    let attr = Attr {
         policy: Policy::Fifo(RtPrio::MAX),
         latency_nice: LatencyNice::new(-7).unwrap(),
         slice: Slice::new(us(500)),
-        slack: us(9),
         ..Attr::normal(CpuSet::first(1))
     };
+    let asked = TaskAttr { attr, slack: us(9) };
     let forked = |task: &TaskSpec, by: &TaskSpec| {
         let attr = task.forked_attr(&all, by, &asked);
         let first = task.first_attr(&all);
-        let Attr { latency_nice, slice, .. } = attr;
-        let inherited = Attr { latency_nice, slice, slack: asked.slack, ..first };
+        let Attr { latency_nice, slice, .. } = attr.attr;
+        let inherited = Attr { latency_nice, slice, ..first.attr };
+        let inherited = TaskAttr { attr: inherited, slack: asked.slack };
         assert_eq!(attr, inherited, "nothing else is inherited, and slack by all");
         (attr.latency_nice.get(), attr.slice.map(|slice| slice.get().0 / 1_000))
     };

@@ -27,6 +27,9 @@ use crate::store::slots::Slots;
 use crate::time::{Nanos, Time};
 use crate::timer::deadlines::{Deadline, Deadlines, Place};
 
+/// The slack of a task that requests none: 50 us, as in prctl(2).
+pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
+
 /// The time in which a timer may expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {

@@ -14,7 +14,7 @@
 use super::mutexes::{Mutexes, Seat};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -22,7 +22,7 @@ use runyard_workload::Scenario;
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::Row;
 use runyard_workload::objects::{self, Awaited, Left, Objects, Sharing, Undone};
-use runyard_workload::scenario::{ObjectId, Reservation, SpecId, Step, TaskSpec};
+use runyard_workload::scenario::{ObjectId, Reservation, SpecId, Step, TaskAttr, TaskSpec};
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -104,7 +104,7 @@ pub(crate) struct World {
 /// The scheduling attributes that a task asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
-    pub(crate) attr: Attr,
+    pub(crate) attr: TaskAttr,
     /// The reservation of a SCHED_DEADLINE task.
     pub(crate) reservation: Option<Reservation>,
 }
@@ -413,7 +413,7 @@ impl World {
     pub(crate) fn fork(
         &self,
         id: SpecId,
-        (parent, asked): (SpecId, &Attr),
+        (parent, asked): (SpecId, &TaskAttr),
         now: Time,
     ) -> Result<NewTask, String> {
         self.with_shared(|shared| {
@@ -431,7 +431,7 @@ impl World {
     fn create(
         &self,
         shared: &mut SharedState,
-        (id, name, attr): (SpecId, String, Attr),
+        (id, name, attr): (SpecId, String, TaskAttr),
         (draws, now): (Stream, Time),
     ) -> NewTask {
         let task = TaskId(shared.tasks.len() as u64);

@@ -119,7 +119,7 @@ impl Why {
     }
 
     /// Notes the present attributes of a task. Its cookie is its own or that of its group.
-    pub(crate) fn asks(&mut self, task: TaskId, attr: &Attr, cookie: Option<Cookie>) {
+    pub(crate) fn asks(&mut self, task: TaskId, attr: &Attr, slack: Nanos, cookie: Option<Cookie>) {
         let Some(known) = &mut self.known else { return };
         let nth = known.affinities.iter().position(|it| *it == attr.affinity);
         let affinity = nth.unwrap_or_else(|| {
@@ -132,7 +132,7 @@ impl Why {
         known.cookies[task.index()] = cookie.map_or(0, Cookie::get);
         let waiter = self.waiter(task);
         (waiter.affinity, waiter.group) = (affinity as u32, attr.group);
-        waiter.slack = attr.effective_slack();
+        waiter.slack = slack;
     }
 
     #[inline]

@@ -4,9 +4,9 @@
 //! shared. The words have no destructor and exist from the start of the thread, so a signal handler may read them as
 //! well.
 
-use runyard_engine::attr::Attr;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::DEFAULT_SLACK;
 use std::cell::Cell;
 
 /// Start of virtual time, except for a part of a tick. It is late enough that no earlier time is asked for.
@@ -97,5 +97,5 @@ pub(crate) fn may_be_preempted() -> bool {
 /// Returns the timer slack of timers without one of their own. It is zero with virtual time: a test that asks for one
 /// second means exactly one second.
 pub(crate) fn default_slack() -> Nanos {
-    if is_paused() { Nanos::ZERO } else { Attr::DEFAULT_SLACK }
+    if is_paused() { Nanos::ZERO } else { DEFAULT_SLACK }
 }

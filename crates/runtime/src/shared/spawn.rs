@@ -15,6 +15,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::task::Change;
 use runyard_engine::time::Time;
+use runyard_engine::timer::DEFAULT_SLACK;
 use runyard_smp::machine::TaskOf;
 use std::future::Future;
 use std::panic::Location;
@@ -95,7 +96,7 @@ impl Shared {
         attr.group = GroupId::ROOT;
         let new = NewTask {
             attr,
-            slack: Attr::DEFAULT_SLACK,
+            slack: DEFAULT_SLACK,
             reset_on_fork: true,
             group: None,
             // The task's thread must not be bound: a thread that a foreign waker starts would inherit that.

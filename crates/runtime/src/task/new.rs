@@ -3,6 +3,7 @@
 use crate::group::Group;
 use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy};
 use runyard_engine::time::Nanos;
+use runyard_engine::timer::DEFAULT_SLACK;
 
 /// The attributes of a task that is spawned.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl NewTask {
         let plain = policy == Policy::Normal(Nice::default())
             && latency_nice == LatencyNice::ZERO
             && slice.is_none()
-            && self.slack == Attr::DEFAULT_SLACK
+            && self.slack == DEFAULT_SLACK
             && self.group.is_none()
             && cookie.is_none()
             && !self.has_affinity;

@@ -2,7 +2,7 @@
 //! scenarios show each cause where it is obvious.
 
 use crate::rig::{Run, world};
-use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
+use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
@@ -11,7 +11,7 @@ use runyard_engine::topology::Level;
 use runyard_report::{
     Cause, Collector, Explained, RanReport, Report, RunInfo, TaskInfo, WorstReport,
 };
-use runyard_workload::scenario::Costs;
+use runyard_workload::scenario::{Costs, TaskAttr};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,8 @@ pub fn report(run: &Run) -> Report {
     let mut asked = run.asked.iter().peekable();
     for (nth, event) in run.events.iter().enumerate() {
         while let Some((_, task, attr)) = asked.next_if(|(at, ..)| *at <= nth) {
-            collector.asks(*task, attr, scenario.cookie_of(attr.cookie, attr.group));
+            let cookie = scenario.cookie_of(attr.cookie, attr.group);
+            collector.asks(*task, attr, attr.effective_slack(), cookie);
         }
         collector.event(event);
     }
@@ -142,7 +143,7 @@ struct Cpu {
 struct Naive<'r> {
     run: &'r Run,
     wait: &'r Wait,
-    attr: &'r Attr,
+    attr: &'r TaskAttr,
     cookies: BTreeMap<TaskId, Option<u32>>,
     policy: Policy,
     cpus: Vec<Cpu>,
@@ -169,7 +170,7 @@ impl<'r> Naive<'r> {
         let scenario = &run.scenario;
         let known = || run.asked.iter().take_while(|(at, ..)| *at <= wait.last);
         let own = known().filter(|(_, task, _)| *task == wait.task).last().unwrap();
-        let cookie = |attr: &Attr| scenario.cookie_of(attr.cookie, attr.group).map(Cookie::get);
+        let cookie = |attr: &TaskAttr| scenario.cookie_of(attr.cookie, attr.group).map(Cookie::get);
         let What::Exec { policy, .. } = run.events[wait.last].what else { panic!("it executes") };
         let cpu = Cpu { doing: Doing::Idle, exec: None, throttled: BTreeSet::new() };
         Naive {

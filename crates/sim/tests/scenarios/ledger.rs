@@ -9,11 +9,12 @@
 
 use crate::oracle::Oracle;
 use crate::rig::Run;
-use runyard_engine::attr::{Attr, GroupId, Policy};
+use runyard_engine::attr::{GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::DEFAULT_SLACK;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{Step, TaskSpec};
 use std::collections::BTreeSet;
@@ -120,7 +121,7 @@ impl<'s> Ledger<'s> {
                 sleep: Nanos::ZERO,
                 policy: task.policy,
                 group: task.group,
-                slack: spec.properties.slack.unwrap_or(Attr::DEFAULT_SLACK),
+                slack: spec.properties.slack.unwrap_or(DEFAULT_SLACK),
                 executes_since: Time::ZERO,
             }
         };

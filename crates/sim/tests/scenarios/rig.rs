@@ -6,7 +6,7 @@
 
 use crate::late;
 use crate::ledger::Ledger;
-use runyard_engine::attr::{Attr, GroupId};
+use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::features::Switched;
@@ -16,7 +16,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Collector, TaskTotals, Totals, timeline};
 use runyard_sim::{Check, Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
 use runyard_workload::log::Row;
-use runyard_workload::scenario::{Costs, MutexKind, SpecId};
+use runyard_workload::scenario::{Costs, MutexKind, SpecId, TaskAttr};
 use runyard_workload::{DeadlinePolicy, Overrides, Scenario, parse};
 use std::fmt::Debug;
 
@@ -173,11 +173,11 @@ struct Record {
     events: Vec<Event>,
     told: Vec<Violation>,
     rows: Vec<Row>,
-    asked: Vec<(usize, TaskId, Attr)>,
+    asked: Vec<(usize, TaskId, TaskAttr)>,
 }
 
 impl Observer for &mut Record {
-    fn asks(&mut self, task: TaskId, _: SpecId, attr: &Attr) {
+    fn asks(&mut self, task: TaskId, _: SpecId, attr: &TaskAttr) {
         self.asked.push((self.events.len(), task, attr.clone()));
     }
 
@@ -214,7 +214,7 @@ pub struct Run {
     pub events: Vec<Event>,
     pub rows: Vec<Row>,
     /// The attributes requested for each task, and the number of events before.
-    pub asked: Vec<(usize, TaskId, Attr)>,
+    pub asked: Vec<(usize, TaskId, TaskAttr)>,
     pub outcome: Outcome,
     /// Whether CPUs went offline or online.
     pub hotplug: bool,

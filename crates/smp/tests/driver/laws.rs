@@ -99,8 +99,7 @@ impl World {
                 let (attr, asked) = (task.attr(), &known.asked);
                 assert!(attr.affinity.contains(cpu), "{} may not be here\n{rq}", task.id);
                 assert_eq!((attr.policy, attr.group), (asked.policy, asked.group), "{}", task.id);
-                let latency =
-                    |attr: &Attr| (attr.latency_nice, attr.slice, attr.slack, attr.cookie);
+                let latency = |attr: &Attr| (attr.latency_nice, attr.slice, attr.cookie);
                 assert_eq!(latency(attr), latency(asked), "{}", task.id);
                 assert_eq!(task.class(), asked.policy.class().boosted(known.boost), "{}", task.id);
                 let freed = known.homeless && attr.affinity == *self.machine.all();

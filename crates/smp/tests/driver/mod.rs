@@ -510,7 +510,6 @@ impl World {
         let known = &mut self.tasks[task.index()];
         known.asked.policy = change.policy.unwrap_or(known.asked.policy);
         known.asked.group = change.group.unwrap_or(known.asked.group);
-        known.asked.slack = change.slack.unwrap_or(known.asked.slack);
         known.asked.latency_nice = change.latency_nice.unwrap_or(known.asked.latency_nice);
         known.asked.slice = change.slice.applied_to(known.asked.slice);
         known.asked.cookie = change.cookie.applied_to(known.asked.cookie);
@@ -523,16 +522,15 @@ impl World {
 
     fn change_of(&self, task: TaskId, what: u8, value: u8) -> Change {
         let none = Change::default();
-        match what % 11 {
+        match what % 10 {
             0 | 1 => Change { affinity: Some(affinity(&self.machine, value)), ..none },
             2 | 3 => Change { policy: Some(policy(value)), ..none },
             4 if value >= 0x80 => Change { inherited_group: above(value).into(), ..none },
             4 => Change { group: Some(GroupId((value % 4).into())), ..none },
             5 => Change { boost: RtPrio::new((value % 8).into()).into(), ..none },
-            6 => Change { slack: Some(Nanos(value.into())), ..none },
-            7 => Change { latency_nice: Some(latency_nice(value)), ..none },
-            8 => Change { slice: slice(value).into(), ..none },
-            9 => Change { cookie: cookie(value).into(), ..none },
+            6 => Change { latency_nice: Some(latency_nice(value)), ..none },
+            7 => Change { slice: slice(value).into(), ..none },
+            8 => Change { cookie: cookie(value).into(), ..none },
             _ => Change {
                 affinity: Some(affinity(&self.machine, value.rotate_left(3))),
                 policy: Some(policy(value)),

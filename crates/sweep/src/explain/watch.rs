@@ -1,7 +1,6 @@
 //! The notes that are taken of a simulated run, from which a late task is explained.
 
 use super::chain::Hop;
-use runyard_engine::attr::Attr;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
@@ -10,7 +9,7 @@ use runyard_outcome::scenario::{chains, explained};
 use runyard_report::{Chains, Collector, Explanation};
 use runyard_sim::Observer;
 use runyard_workload::Scenario;
-use runyard_workload::scenario::SpecId;
+use runyard_workload::scenario::{SpecId, TaskAttr};
 use std::collections::BTreeSet;
 
 /// The largest number of events that are drawn. Of a longer wait the last ones are drawn.
@@ -129,9 +128,9 @@ impl Observer for &mut Watcher<'_> {
         }
     }
 
-    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &Attr) {
+    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {
         let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
-        self.accounts.asks(task, attr, cookie);
+        self.accounts.asks(task, attr, attr.effective_slack(), cookie);
         if let Some(chains) = &mut self.chains {
             chains.runs(task, thread.0);
         }
