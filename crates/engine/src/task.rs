@@ -382,6 +382,6 @@ mod tests {
     fn a_task_is_small() {
         let payload = size_of::<Option<[Box<()>; 3]>>();
         assert_eq!(payload, 24, "with a payload as large as the runtime's");
-        assert_eq!(size_of::<Task<[Box<()>; 3]>>(), 160);
+        assert_eq!(size_of::<Task<[Box<()>; 3]>>(), 152);
     }
 }

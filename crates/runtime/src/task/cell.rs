@@ -492,7 +492,7 @@ mod tests {
     #[test]
     fn a_task_is_small() {
         assert_eq!(size_of::<TaskCell<Head, ()>>(), 152);
-        assert_eq!(size_of::<Task<Job>>(), 168);
+        assert_eq!(size_of::<Task<Job>>(), 160);
         assert_eq!(
             size_of::<Result<(), JoinError>>(),
             8,
