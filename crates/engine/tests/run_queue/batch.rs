@@ -250,7 +250,8 @@ impl Host {
 
     /// Ends a decided poll, and starts a batch if another task may follow without a decision.
     fn begin(&mut self, prev: Prev<TaskId>) {
-        let yields = matches!(prev, Prev::Yielded(_));
+        let how = How::of(&prev);
+        let yields = matches!(how, How::Yielded);
         if !self.rq.could_go_on(self.now, yields, |_| true) {
             return self.decide(prev);
         }
@@ -263,20 +264,24 @@ impl Host {
             Begun::Open(task, terms) => {
                 self.batch = Some(Batch { terms, since: self.now });
                 self.lend();
-                let id = task.id;
-                match how(&task, &self.tasks, &self.programs) {
-                    How::Yielded => {
-                        self.away.insert(id, Away::Waits(task));
-                        self.local.push_back(id);
-                    }
-                    How::Blocked => {
-                        self.away.insert(id, Away::Blocked(task));
-                    }
-                    How::Exited => drop(task),
-                }
+                self.keep(task, how);
                 self.poll_next();
             }
         }
+    }
+
+    /// Keeps a task that was polled, while a batch goes on: it waits in the batch, or it blocks.
+    fn keep(&mut self, task: Owned, how: How) {
+        let id = task.id;
+        let away = match how {
+            How::Yielded => {
+                self.local.push_back(id);
+                Away::Waits(task)
+            }
+            How::Blocked => Away::Blocked(task),
+            How::Exited => return,
+        };
+        self.away.insert(id, away);
     }
 
     /// Polls the first task of the batch that waits.
@@ -294,12 +299,7 @@ impl Host {
         if self.rq.resched() == Resched::Yes || self.is_over() {
             return self.leave_charged(task, prev);
         }
-        let how = match prev {
-            Prev::Blocked(_) => How::Blocked,
-            Prev::Exited => How::Exited,
-            _ => How::Yielded,
-        };
-        self.after_poll(id, task, how);
+        self.after_poll(id, task, How::of(&prev));
     }
 
     /// Returns whether the batch has lasted long enough, or is beyond its bounds.
@@ -328,22 +328,13 @@ impl Host {
             task.payload = None;
             return self.leave_charged(task, how.prev(id));
         }
+        task.payload = Some(id);
+        if matches!(how, How::Blocked) {
+            batch.terms.sleep(now, &mut task);
+        }
         match how {
-            How::Yielded if stays => {
-                task.payload = Some(id);
-                self.away.insert(id, Away::Waits(task));
-                self.local.push_back(id);
-            }
-            How::Yielded => {
-                task.payload = Some(id);
-                self.offer(task, Enqueue::Moved);
-            }
-            How::Blocked => {
-                batch.terms.sleep(now, &mut task);
-                task.payload = Some(id);
-                self.away.insert(id, Away::Blocked(task));
-            }
-            How::Exited => drop(task),
+            How::Yielded if !stays => self.offer(task, Enqueue::Moved),
+            _ => self.keep(task, how),
         }
         self.poll_next();
     }
@@ -414,20 +405,21 @@ enum How {
 }
 
 impl How {
+    /// A poll of these tests ends in one of three ways, and is not preempted at its end.
+    fn of(prev: &Prev<TaskId>) -> How {
+        match prev {
+            Prev::Blocked(_) => How::Blocked,
+            Prev::Exited => How::Exited,
+            _ => How::Yielded,
+        }
+    }
+
     fn prev(self, id: TaskId) -> Prev<TaskId> {
         match self {
             How::Yielded => Prev::Yielded(id),
             How::Blocked => Prev::Blocked(id),
             How::Exited => Prev::Exited,
         }
-    }
-}
-
-fn how(task: &Owned, tasks: &[(usize, Nanos)], programs: &[Program]) -> How {
-    match programs[tasks[task.id.index()].0].then {
-        Then::Yield => How::Yielded,
-        Then::Sleep(_) | Then::Wake(_) => How::Blocked,
-        Then::Fork => How::Exited,
     }
 }
 

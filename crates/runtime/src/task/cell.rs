@@ -399,14 +399,13 @@ impl Cell {
                 return Nanos(noted & !FINAL);
             }
             let found = without_preemption(|| self.look_for_used());
-            if found.is_some() || !is_done {
+            if found.is_some() || !is_done || self.is_polled_here() {
                 let used = found.unwrap_or_default();
                 let noted = self.used.fetch_max(used.0, Ordering::Relaxed);
                 return Nanos(used.0.max(noted & !FINAL));
             }
-            // The thread of the last poll is about to record the end, unless the caller is in that poll itself.
+            // The thread of the last poll, which is another one, is about to record the end.
             match look {
-                _ if self.is_polled_here() => break,
                 ..SLEEPS_FROM => std::thread::yield_now(),
                 _ => std::thread::sleep(SLEEP),
             }
