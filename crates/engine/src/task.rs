@@ -167,7 +167,7 @@ impl<P> Task<P> {
     }
 
     /// Returns the CPU where it may still have a ghost in its queue, if it sleeps
-    /// ([`RunQueue::has_ghost_of`](crate::run_queue::RunQueue::has_ghost_of)).
+    /// ([`Tasks::has_ghost_of`](crate::run_queue::Tasks::has_ghost_of)).
     #[inline]
     #[must_use]
     pub fn sleeps_on(&self) -> Option<CpuId> {

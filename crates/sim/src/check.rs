@@ -133,7 +133,7 @@ impl Sim<'_> {
     /// Returns the kind of tasks that a CPU should pull.
     pub(crate) fn takes(&self, cpu: CpuId) -> Takes {
         let own = &self.cpus[cpu.index()];
-        let (online, load) = self.machine.inspect(cpu, |rq| (rq.is_online(), rq.load()));
+        let (online, load) = self.machine.inspect(cpu, |rq| (rq.site().is_online(), rq.load()));
         // Pending kicks do not matter here: a kick without effect repeats again and again.
         if !online || own.inbound > 0 || own.silent {
             return Takes::Nobody;
@@ -150,7 +150,7 @@ impl Sim<'_> {
     /// Adds the fair tasks that wait in the run queue of a CPU to `waiting`.
     pub(crate) fn waiting_on(&self, cpu: CpuId, waiting: &mut Vec<Waiter>) {
         self.machine.inspect(cpu, |rq| {
-            let curr = rq.curr().map(|task| task.id);
+            let curr = rq.tasks().curr().map(|task| task.id);
             let tasks = || rq.competing().map(|(_, task)| task);
             let idle_class =
                 |it: &Task<_>| it.class().is_fair() && self.machine.counts_as_idle(it.attr());
@@ -182,7 +182,7 @@ impl Sim<'_> {
 
     /// Returns the number of tasks in the run queue of a CPU.
     pub(crate) fn queued_on(&self, cpu: CpuId) -> usize {
-        self.machine.inspect(cpu, |rq| rq.tasks().count())
+        self.machine.inspect(cpu, |rq| rq.tasks().iter().count())
     }
 
     /// Checks that a CPU runs the current task of its run queue, and that it idles only if no task waits there.
@@ -190,7 +190,7 @@ impl Sim<'_> {
         let cpu = &self.cpus[on.index()];
         let (curr, first, closed) = self.machine.inspect(on, |rq| {
             let closed = rq.load().importance == Importance::Closed;
-            (rq.curr().map(|task| task.id), rq.first_timer(), closed)
+            (rq.tasks().curr().map(|task| task.id), rq.first_timer(), closed)
         });
         assert_eq!(cpu.task(), curr, "CPU {on} runs the task of its queue");
         let late = self.costs.longest_timer_latency();
@@ -236,7 +236,7 @@ impl Sim<'_> {
             if rq.load().importance == Importance::Closed || rq.is_serving() {
                 return None;
             }
-            let curr = rq.curr().map(|task| task.id);
+            let curr = rq.tasks().curr().map(|task| task.id);
             let waiting = rq.competing().filter(|(_, task)| Some(task.id) != curr);
             let beaten = waiting.filter_map(|(_, task)| {
                 let on = find(Importance::Rt(task.class().push_prio()?), &task.attr().affinity)?;
@@ -263,8 +263,9 @@ impl Sim<'_> {
             .inspect(cpu, |rq| rq.load().importance != Importance::Closed && !rq.is_serving());
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
-            let prio =
-                self.machine.inspect(cpu, |rq| rq.curr().and_then(|task| task.class().push_prio()));
+            let prio = self
+                .machine
+                .inspect(cpu, |rq| rq.tasks().curr().and_then(|task| task.class().push_prio()));
             prio.map_or(Importance::Normal, Importance::Rt)
         })
     }

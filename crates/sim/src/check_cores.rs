@@ -114,7 +114,7 @@ impl Sim<'_> {
             self.machine.inspect(cpu, |rq| {
                 let closed = rq.load().importance == Importance::Closed;
                 let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
-                (rq.curr().and_then(prio), best.filter(|_| !closed), rq.is_serving())
+                (rq.tasks().curr().and_then(prio), best.filter(|_| !closed), rq.is_serving())
             })
         };
         let seen: Vec<_> = all.iter().map(|&cpu| inspect(cpu)).collect();
@@ -129,7 +129,7 @@ impl Sim<'_> {
 
     /// Returns the cookie of a CPU's task, which may be none. Returns `None` if the CPU has no task.
     fn running_cookie(&self, cpu: CpuId) -> Option<Option<Cookie>> {
-        self.machine.inspect(cpu, |rq| Some(rq.cookie_of(rq.curr()?)))
+        self.machine.inspect(cpu, |rq| Some(rq.site().cookie_of(rq.tasks().curr()?)))
     }
 
     fn is_settled(&self, cpu: CpuId) -> bool {

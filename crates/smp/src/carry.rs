@@ -130,11 +130,11 @@ impl<W: Controlled> Machine<W> {
     ) -> Result<Option<RtPrio>, TaskOf<W>> {
         let id = task.id;
         let (slot, _) = rq.offer(now, task, why)?;
-        let cell = rq.get(slot).and_then(|task| task.payload.as_ref());
+        let cell = rq.tasks().get(slot).and_then(|task| task.payload.as_ref());
         let cell = cell.expect("an offered task waits here");
         // No other check detects a caller that forgot to mark the task away; see `control`.
         debug_assert_eq!(cell.tag().home(), Home::Away, "{id} was in no run queue");
-        cell.tag().enter(id, Home::At(rq.cpu(), slot));
+        cell.tag().enter(id, Home::At(rq.site().cpu(), slot));
         if cell.tag().was_asked_meanwhile()
             && let Some(change) = take(cell)
             && let Some(task) = rq.change(now, slot, change).evicted
@@ -142,9 +142,9 @@ impl<W: Controlled> Machine<W> {
             mark_away(&task);
             return Err(task);
         }
-        let prio = rq.get(slot).and_then(|task| task.class().push_prio());
+        let prio = rq.tasks().get(slot).and_then(|task| task.class().push_prio());
         if prio.is_some() && why == Enqueue::Woken && self.has(Feature::RtPush) {
-            let cpu = rq.cpu();
+            let cpu = rq.site().cpu();
             let _ = rq.make_way(slot, |task| {
                 task.class()
                     .push_prio()

@@ -51,10 +51,10 @@ fn visit<W: Controlled>(
     at: QueueIndex,
 ) -> Visit<W> {
     let tag = cell.tag();
-    if tag.home() != Home::At(rq.cpu(), at) {
+    if tag.home() != Home::At(rq.site().cpu(), at) {
         return Visit::Missed;
     }
-    let lives = rq.get(at).is_some_and(|task| tag.is_of(task.id));
+    let lives = rq.tasks().get(at).is_some_and(|task| tag.is_of(task.id));
     let change = if lives { take(cell) } else { None };
     let evicted = change.and_then(|change| rq.change(now, at, change).evicted);
     Visit::Done { evicted: evicted.inspect(mark_away) }

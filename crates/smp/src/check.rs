@@ -140,7 +140,7 @@ impl<W: Controlled> Machine<W> {
         self.check_hints(cpu);
         self.inspect(cpu, |rq| {
             rq.check();
-            for (slot, task) in rq.tasks() {
+            for (slot, task) in rq.tasks().iter() {
                 let home = tag(task).map(Tag::home);
                 let known = home.is_none_or(|home| home == Home::At(cpu, slot));
                 assert!(known, "{} knows its home, {home:?}\n{rq}", task.id);

@@ -117,11 +117,11 @@ impl Snapshot {
         let pinned = |curr: &Task<_>| curr.class().push_prio().is_some() && !curr.is_migratory();
         let runs = || rq.forced_idle().is_none();
         let waits = load.nr_fair > 0 && (load.nr_running > 1 || !runs());
-        let idle = load.nr_running == 0 && rq.is_online();
+        let idle = load.nr_running == 0 && rq.site().is_online();
         let masks = [idle, load.is_sched_idle(), waits, load.pressed];
         let bits = masks.into_iter().enumerate();
         let masks = bits.fold(0, |all, (nth, is_in)| all | u8::from(is_in) << nth);
-        let pinned = rq.curr().is_some_and(pinned);
+        let pinned = rq.tasks().curr().is_some_and(pinned);
         Snapshot { load, pinned, counts: counts(load), masks }
     }
 

@@ -37,7 +37,7 @@ impl<W: Controlled> Machine<W> {
     fn rescale(&self, now: Time, fx: &mut impl Effects<W>) {
         self.groups.rescale(now, || self.nr_online());
         let config = self.config.with_online(self.nr_online());
-        let known = |cpu| self.inspect(cpu, |rq| rq.config() == &config);
+        let known = |cpu| self.inspect(cpu, |rq| rq.site().config() == &config);
         if self.config.topology.iter().all(known) {
             return;
         }

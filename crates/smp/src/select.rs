@@ -109,7 +109,7 @@ impl<W: Controlled> Machine<W> {
     /// Returns the CPU whose queue still has the place of a sleeping task (`ttwu_runnable`).
     fn where_it_sleeps(&self, task: &Task<W>) -> Option<CpuId> {
         let cpu = task.sleeps_on()?;
-        self.inspect(cpu, |rq| rq.has_ghost_of(task)).then_some(cpu)
+        self.inspect(cpu, |rq| rq.tasks().has_ghost_of(task, rq.site())).then_some(cpu)
     }
 
     fn place(&self, now: Time, mut task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {

@@ -20,22 +20,23 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline]
     #[must_use]
     pub fn read_ahead(&self, hops: u32) -> u64 {
-        let curr = self.curr;
+        let curr = self.tasks.running();
         match hops {
             0 => {
-                let own = self.clock.0 ^ self.avg_idle.0 ^ u64::from(self.tick_at.is_some());
+                let own = self.site.clock().0 ^ self.avg_idle.0 ^ u64::from(self.tick_at.is_some());
                 let classes = self.fair.read_ahead() ^ u64::from(self.rt.nr());
                 let limits = self.limits.next().0 ^ u64::from(self.has_news());
-                own ^ classes ^ limits ^ self.places.len() as u64 ^ self.timers.first().0
+                own ^ classes ^ limits ^ self.tasks.places().len() as u64 ^ self.timers.first().0
             }
             1 => {
-                let free = self.places.next_free().map_or(0, u64::from);
-                let task = curr.map_or(0, |at| u64::from(self.places.get(at).is_some()));
+                let free = self.tasks.places().next_free().map_or(0, u64::from);
+                let task = curr.map_or(0, |at| u64::from(self.tasks.places().get(at).is_some()));
                 free ^ task ^ curr.map_or(0, |at| self.fair.read_entity(at))
             }
             2 => {
-                let free = self.places.next_free().map_or(0, |at| self.fair.read_entity(at));
-                free ^ self.curr().map_or(0, Task::read_ahead)
+                let free =
+                    self.tasks.places().next_free().map_or(0, |at| self.fair.read_entity(at));
+                free ^ self.tasks.curr().map_or(0, Task::read_ahead)
             }
             _ => 0,
         }

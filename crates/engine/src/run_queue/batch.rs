@@ -20,7 +20,7 @@ use crate::fair::cfs;
 use crate::fair::entity::{Lag, QueueName, Standing, virtual_span};
 use crate::fair::lend::{Clock, Left};
 use crate::limits::Pools;
-use crate::run_queue::{Place, Prev, RunQueue};
+use crate::run_queue::{Prev, RunQueue};
 use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time, VTime};
 
@@ -265,9 +265,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         mut stand_in: Box<Task<P>>,
     ) -> Begun<P> {
         self.advance(now);
-        let curr = self.curr.expect("the task that ran is here");
+        let curr = self.tasks.running().expect("the task that ran is here");
         let goes_on = matches!(prev, Prev::Preempted(_) | Prev::Idle);
-        let ask = PlainAsk::of(self.task(curr));
+        let ask = PlainAsk::of(self.tasks.task(curr));
         let Some(ask) = ask.filter(|_| !goes_on && self.may_begin_batch(curr)) else {
             return Begun::Refused(prev, stand_in);
         };
@@ -276,9 +276,9 @@ impl<P, G: Pools> RunQueue<P, G> {
             Prev::Exited => Left::Over,
             Prev::Yielded(_) | Prev::Preempted(_) | Prev::Idle => Left::Runnable,
         };
-        let Attr { policy, group, slice, .. } = self.task(curr).attr;
+        let Attr { policy, group, slice, .. } = self.tasks.task(curr).attr;
         (stand_in.attr.policy, stand_in.attr.group, stand_in.attr.slice) = (policy, group, slice);
-        let mut task = self.replace(curr, stand_in);
+        let mut task = self.tasks.replace(curr, stand_in);
         let (fair, here, _) = self.fair_here();
         task.standing = fair.begin_company(here, curr, left);
         let clock_of_queue = fair.clock(here, curr);
@@ -302,12 +302,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         fits: impl Fn(&Task<P>) -> bool,
     ) -> bool {
         self.advance(now);
-        let curr = self.curr.expect("the task that ran is here");
-        let Some(ask) = PlainAsk::of(self.task(curr)).filter(|_| self.may_begin_batch(curr)) else {
+        let curr = self.tasks.running().expect("the task that ran is here");
+        let Some(ask) = PlainAsk::of(self.tasks.task(curr)).filter(|_| self.may_begin_batch(curr))
+        else {
             return false;
         };
         let waits = |at| {
-            let task = self.task(at);
+            let task = self.tasks.task(at);
             PlainAsk::of(task) == Some(ask) && fits(task)
         };
         // If the running task leaves, the first waiting task is within the bounds, as the clock
@@ -320,7 +321,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn may_begin_batch(&self, curr: u32) -> bool {
-        let due = self.resched || self.given.is_some() || !self.online;
+        let due = self.resched || self.given.is_some() || !self.site.is_online();
         !due && self.rt.nr() == 0 && self.fair.can_have_company(curr)
     }
 
@@ -339,7 +340,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let stand_in = self.fair.company().expect("a batch has begun").stand_in;
         for _ in 0..most {
             let Some(at) = self.fair.first_beside(stand_in) else { break };
-            let task = self.task(at);
+            let task = self.tasks.task(at);
             if !terms.fit(task) || !fits(task) {
                 break;
             }
@@ -387,16 +388,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.advance(now);
         let at = self.fair.company().expect("a batch has begun").stand_in;
         let (payload, standing) = (task.payload.take(), task.standing);
-        task.cpu = self.cpu;
+        task.cpu = self.site.cpu();
         let (fair, here, groups) = self.fair_here();
         fair.end_company(here, groups, standing, first);
-        (self.replace(at, task), payload, QueueIndex(at))
-    }
-
-    fn replace(&mut self, at: u32, by: Box<Task<P>>) -> Box<Task<P>> {
-        match self.places.get_mut(at) {
-            Some(Place::Task(task)) => std::mem::replace(task, by),
-            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
-        }
+        (self.tasks.replace(at, task), payload, QueueIndex(at))
     }
 }

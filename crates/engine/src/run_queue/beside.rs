@@ -16,7 +16,6 @@ use crate::attr::Cookie;
 use crate::core::{Core, Decision, Offer, core_latency};
 use crate::cpu::CpuId;
 use crate::ensure::ensure;
-use crate::fair::entity::Now;
 use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::run_queue::cookies::{Beside, Call, CookieIndex, Shelf};
@@ -52,14 +51,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.beside.is_some()
     }
 
-    /// Returns the cookie of a task that is here or comes here: its own, or that of its group.
-    #[must_use]
-    pub fn cookie_of(&self, task: &Task<P>) -> Option<Cookie> {
-        self.groups.cookie_of(&task.attr)
-    }
-
     fn cookie_at(&self, at: Index) -> Option<Cookie> {
-        self.cookie_of(self.task(at))
+        self.site.cookie_of(self.tasks.task(at))
     }
 
     /// Returns whether the core keeps this queue's own choice off the CPU.
@@ -74,9 +67,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.advance(now);
         let kept_off = self.beside.as_ref().and_then(|beside| beside.kept_off);
         let out_of_budget =
-            |at| self.is_set_aside(at) || self.is_out_of_budget(self.task(at).class());
-        let best = match (self.curr, kept_off.filter(|&at| !out_of_budget(at))) {
-            _ if !self.online => None,
+            |at| self.is_set_aside(at) || self.is_out_of_budget(self.tasks.task(at).class());
+        let best = match (self.tasks.running(), kept_off.filter(|&at| !out_of_budget(at))) {
+            _ if !self.site.is_online() => None,
             (Some(_), Some(best)) => Some(best),
             (Some(curr), None) => Some(curr),
             (None, _) => self.peek_class(&mut Before::default()),
@@ -95,7 +88,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         prev: Prev<P>,
         decision: &mut Decision,
     ) -> Switch<P> {
-        if matches!(prev, Prev::Idle) && self.curr.is_none() && !self.resched {
+        if matches!(prev, Prev::Idle) && self.tasks.running().is_none() && !self.resched {
             return Switch { next: None, released: None };
         }
         std::mem::swap(&mut self.beside_mut().decision, decision);
@@ -111,8 +104,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.end_idle_of_server();
         if self.idle_since.is_none() {
             // No task is charged for the time in which the CPU was forced idle.
-            self.metered.was_idle(self.clock.since(self.charged));
-            self.charged = self.clock;
+            self.metered.was_idle(self.site.clock().since(self.charged));
+            self.charged = self.site.clock();
         }
         self.index_prev(before);
         let mut decision = std::mem::take(&mut self.beside_mut().decision);
@@ -123,16 +116,16 @@ impl<P, G: Pools> RunQueue<P, G> {
         (beside.forced, beside.decision) = (forced, decision);
         self.begin(next, forced.is_some());
         if let Some(at) = next.filter(|&at| before.ran != Some(at)) {
-            self.beside_mut().ran_before = self.task(at).runtime;
+            self.beside_mut().ran_before = self.tasks.task(at).runtime;
         }
         next
     }
 
     /// Indexes the task that ran, if it is fair and stays: it waits from now on.
     fn index_prev(&mut self, before: Before) {
-        let is_task = |&at: &Index| matches!(self.places.get(at), Some(Place::Task(_)));
+        let is_task = |&at: &Index| matches!(self.tasks.places().get(at), Some(Place::Task(_)));
         if let Some(at) = before.ran.filter(is_task)
-            && self.task(at).class().is_fair()
+            && self.tasks.task(at).class().is_fair()
         {
             self.reindex_fair(at);
         }
@@ -145,10 +138,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.limits.dismiss_payers();
         loop {
             // The tasks that wait on a CPU that is offline are about to be evicted.
-            let best = if self.online { self.peek_class(&mut before) } else { None };
+            let best = if self.site.is_online() { self.peek_class(&mut before) } else { None };
             self.tell(best, &decision.core, &mut decision.own);
             if called.is_none() {
-                decision.decide(&self.config);
+                decision.decide(self.site.config());
             }
             let runs = decision.core.runs();
             self.beside_mut().runs = runs;
@@ -182,21 +175,23 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn heed(&mut self, core: &Core, decided: bool) -> Heeded {
         let runs = core.runs();
         let fits = |at: Index| runs == Some(self.cookie_at(at));
-        let stays = self.curr.is_some_and(fits);
-        let can = stays || self.online && runs.is_some_and(|it| self.best_of(it).is_some());
-        let waits = self.online && (self.curr.is_some() || self.anybody_waits());
+        let stays = self.tasks.running().is_some_and(fits);
+        let can =
+            stays || self.site.is_online() && runs.is_some_and(|it| self.best_of(it).is_some());
+        let waits =
+            self.site.is_online() && (self.tasks.running().is_some() || self.anybody_waits());
         let forced = waits && !can;
         if !decided {
             return Heeded { forced, news: None };
         }
-        let leaves = self.curr.is_some() && !stays;
+        let leaves = self.tasks.running().is_some() && !stays;
         // If this CPU has no task, that thread knows the result of a switch that is due here. If it
         // has a task, that thread does not. In both cases it does not know of events since it
         // asked.
         let due = self.resched;
         let beside = self.beside.as_mut().expect("this CPU indexes its tasks by cookie");
         beside.runs = runs;
-        let called = match self.curr {
+        let called = match self.tasks.running() {
             Some(_) => leaves && (beside.called.is_some() || !due),
             None => can || due,
         };
@@ -217,8 +212,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// none is any more. While one is, a task that runs alone here has its ticks.
     pub fn note_episode(&mut self, now: Time, lasts: bool) {
         self.beside_mut().ticks = lasts;
-        if lasts && self.curr.is_some() {
-            self.tick_at = Some(self.config.next_tick(self.cpu, now));
+        if lasts && self.tasks.running().is_some() {
+            self.tick_at = Some(self.site.config().next_tick(self.site.cpu(), now));
         }
     }
 
@@ -226,7 +221,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// task has, because [a tick may end its turn](RunQueue::tick_beside).
     #[inline]
     pub(super) fn ticks_for_core(&self) -> bool {
-        let runs_fair = || self.curr_fair().is_some();
+        let runs_fair = || self.tasks.running_fair().is_some();
         self.beside.as_ref().is_some_and(|beside| beside.ticks && runs_fair())
     }
 
@@ -249,9 +244,9 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// At a tick: preempts a task that runs alone here after half of its slice, while a thread of
     /// its core is forced idle (`task_tick_core`).
     pub fn tick_beside(&mut self) {
-        let Some(curr) = self.curr_fair() else { return };
-        let ran = self.task(curr).runtime.saturating_sub(self.beside_mut().ran_before);
-        let now = Now { clock: self.clock, config: &self.config };
+        let Some(curr) = self.tasks.running_fair() else { return };
+        let ran = self.tasks.task(curr).runtime.saturating_sub(self.beside_mut().ran_before);
+        let now = self.site.now();
         let long = 2 * ran.0 > self.fair.slice_of(now, curr);
         self.resched_if(self.fair.root().nr == 1 && long);
     }
@@ -269,7 +264,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         let beside = self.beside_mut();
         let told = beside.called == Some(Call { runs: true }) && beside.runs == Some(cookie);
         let picked = told.then(|| self.best_of(cookie)).flatten();
-        let may_go = |at: &Index| Some(*at) != picked && self.task(*at).attr.affinity.contains(to);
+        let may_go =
+            |at: &Index| Some(*at) != picked && self.tasks.task(*at).attr.affinity.contains(to);
         let first = self.first_fair_of(cookie).filter(may_go);
         let at = first.or_else(|| self.any_fair_of(cookie, may_go))?;
         self.dequeue_fair(at, false);
@@ -281,7 +277,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let beside = self.beside_mut();
         (beside.offered, beside.told) = (best, true);
         let Some(at) = best else { return };
-        let class = self.task(at).class();
+        let class = self.tasks.task(at).class();
         offer.cookie = self.cookie_at(at);
         offer.rank = Some(self.rank(class));
         if class.is_fair()
@@ -322,14 +318,14 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Returns whether any task waits here that could run if cookies did not matter.
     fn anybody_waits(&self) -> bool {
-        self.nr_running() > u32::from(self.curr.is_some())
+        self.nr_running() > u32::from(self.tasks.running().is_some())
     }
 
     /// Notes that a task left. If the core decided by that task, or it was this queue's own choice,
     /// a new decision is due. A CPU that is forced idle and has no more tasks also needs a switch.
     #[cold]
     pub(super) fn note_loss(&mut self, at: Index) {
-        let idles = self.curr.is_none();
+        let idles = self.tasks.running().is_none();
         let beside = self.beside_mut();
         let was_kept_off = beside.kept_off == Some(at);
         if was_kept_off {
@@ -359,7 +355,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[cold]
     pub(super) fn note_arrival(&mut self, at: Index) {
         // A task with an inherited priority may prevent the throttling of the others.
-        let (cookie, due) = (self.cookie_at(at), self.resched || self.task(at).boost.is_some());
+        let (cookie, due) =
+            (self.cookie_at(at), self.resched || self.tasks.task(at).boost.is_some());
         let beside = self.beside_mut();
         let fits = beside.forced.is_some() && beside.runs == Some(cookie);
         let follows = fits && (beside.called.is_some() || !due);
@@ -408,8 +405,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// further to the front.
     pub(super) fn key_of(&self, at: Index) -> VTime {
         let entity = self.fair.tree.entity(at);
-        let offset = match core_latency(&self.config) {
-            true => self.config.latency_offset(entity.latency_nice),
+        let offset = match core_latency(self.site.config()) {
+            true => self.site.config().latency_offset(entity.latency_nice),
             false => 0,
         };
         entity.vruntime.after(offset.cast_unsigned())
@@ -445,8 +442,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Rebuilds the index after the offsets of latency nice changed.
     pub(super) fn reindex_all(&mut self) {
         if self.beside.is_some() {
-            let fair = |at: &Index| self.task(*at).class().is_fair();
-            let all: Vec<_> = self.tasks().map(|(at, _)| at.0).filter(fair).collect();
+            let fair = |at: &Index| self.tasks.task(*at).class().is_fair();
+            let all: Vec<_> = self.tasks.iter().map(|(at, _)| at.0).filter(fair).collect();
             all.into_iter().for_each(|at| self.reindex_fair(at));
         }
     }
@@ -462,16 +459,20 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub(super) fn check_beside(&self) {
         let Some(beside) = &self.beside else { return };
         let mut tasks = 0;
-        for (at, task) in self.tasks().map(|(at, task)| (at.0, task)) {
+        for (at, task) in self.tasks.iter().map(|(at, task)| (at.0, task)) {
             let place = beside.index.place(at);
-            let cookie = self.cookie_of(task);
+            let cookie = self.site.cookie_of(task);
             let expected = self.shelf(at).map(|(shelf, key)| (cookie, shelf, key));
             ensure!(self, place == expected, "{} is indexed by its cookie, {place:?}", task.id);
             tasks += usize::from(place.is_some());
         }
         ensure!(self, beside.index.check() == tasks, "{tasks} tasks are indexed by their cookies");
         let forced = beside.forced.is_some();
-        ensure!(self, !forced || self.curr.is_none(), "a CPU that is forced idle runs nothing");
+        ensure!(
+            self,
+            !forced || self.tasks.running().is_none(),
+            "a CPU that is forced idle runs nothing"
+        );
         let waits = !forced || self.resched || self.anybody_waits();
         ensure!(self, waits, "a task waits on a CPU that is forced idle");
         let settled = self.resched || !forced;
@@ -481,7 +482,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             settled || !fits,
             "no task that waits on a CPU that is forced idle may run there"
         );
-        let kept_off = beside.kept_off.is_none_or(|at| self.curr != Some(at));
+        let kept_off = beside.kept_off.is_none_or(|at| self.tasks.running() != Some(at));
         ensure!(self, kept_off, "the task that is kept off does not run");
     }
 }

@@ -32,8 +32,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn change(&mut self, now: Time, at: QueueIndex, change: Change) -> Changed<P> {
         self.advance(now);
         let at = at.0;
-        let running = self.curr == Some(at);
-        let before = self.task(at).class();
+        let running = self.tasks.running() == Some(at);
+        let before = self.tasks.task(at).class();
         let requeue = change.moves_in_queue();
         let regroups = change.group.is_some() || change.inherited_group.is_asked();
         let recookies = change.group.is_some() || change.cookie.is_asked();
@@ -41,7 +41,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.requeue(at, change);
         } else {
             let reorders = change.reorders();
-            self.task_mut(at).apply(change);
+            self.tasks.task_mut(at).apply(change);
             if reorders {
                 self.reask(at);
             }
@@ -49,8 +49,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.beside.is_some() {
             self.note_change(at, recookies);
         }
-        let task = self.task(at);
-        let allowed = task.attr.affinity.contains(self.cpu);
+        let task = self.tasks.task(at);
+        let allowed = task.attr.affinity.contains(self.site.cpu());
         let after = task.class();
         self.set_affinity(at);
         if running && regroups {
@@ -75,8 +75,8 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Applies a change that moves a task to another queue or another place in it.
     fn requeue(&mut self, at: Index, change: Change) {
-        let running = self.curr == Some(at);
-        let task = self.task(at);
+        let running = self.tasks.running() == Some(at);
+        let task = self.tasks.task(at);
         let before = task.class();
         let policy = change.policy.unwrap_or(task.attr.policy);
         let after = policy.class().boosted(change.boost.applied_to(task.boost));
@@ -94,7 +94,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.put_back(at);
         }
         self.dequeue(at, false);
-        self.task_mut(at).apply(change);
+        self.tasks.task_mut(at).apply(change);
         self.enqueue(at, if after < before { End::Head } else { End::Tail });
         if running {
             self.take(at, false, &mut Before::default());

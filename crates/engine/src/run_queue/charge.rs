@@ -27,16 +27,16 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Brings the clock of the queue and the account of the running task up to `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: Time) {
-        self.clock = self.clock.max(now);
-        let Some(curr) = self.curr else { return };
-        let passed = self.clock.since(self.charged);
-        self.charged = self.clock;
+        self.site.advance(now);
+        let Some(curr) = self.tasks.running() else { return };
+        let passed = self.site.clock().since(self.charged);
+        self.charged = self.site.clock();
         if passed == Nanos::ZERO {
             return;
         }
-        let clock = self.clock;
-        let span = self.metered.had_of(passed, self.cpu, clock);
-        let task = self.task_mut(curr);
+        let clock = self.site.clock();
+        let span = self.metered.had_of(passed, self.site.cpu(), clock);
+        let task = self.tasks.task_mut(curr);
         task.runtime += span;
         task.ran_until = clock;
         let class = task.class();

@@ -54,7 +54,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             return first;
         }
         if walk != Walk::Busy
-            && self.has(Feature::GreedyTimers)
+            && self.site.has(Feature::GreedyTimers)
             && let Some(open) = self.timers.take_open(now)
         {
             return Some(Expired::Timer(open));
@@ -104,8 +104,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline]
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
-        let alone = self.config.tickless && self.nr_running() <= 1 && !self.ticks_for_core();
-        match self.config.topology.cpus() {
+        let alone = self.site.config().tickless && self.nr_running() <= 1 && !self.ticks_for_core();
+        match self.site.config().topology.cpus() {
             _ if !alone => Some(at),
             1 => None,
             _ => Some(Time(at.0.next_multiple_of(SOLO_BALANCE_INTERVAL.0))),
@@ -130,8 +130,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn tick(&mut self) {
-        let curr = self.curr.expect("an idle CPU has no tick");
-        self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
+        let curr = self.tasks.running().expect("an idle CPU has no tick");
+        self.tick_at = Some(self.site.next_tick());
         self.tick_class(curr);
         self.reap();
     }

@@ -52,9 +52,10 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// only the running task can go elsewhere. `elsewhere` returns whether a task could start on
     /// another CPU.
     pub fn make_way(&mut self, at: QueueIndex, elsewhere: impl Fn(&Task<P>) -> bool) -> Resched {
-        let (Some(curr), woken) = (self.curr, at.0) else { return Resched::No };
-        let equals = self.task(curr).class() == self.task(woken).class();
-        let movable = |at: Index| self.task(at).is_migratory() && elsewhere(self.task(at));
+        let (Some(curr), woken) = (self.tasks.running(), at.0) else { return Resched::No };
+        let equals = self.tasks.task(curr).class() == self.tasks.task(woken).class();
+        let movable =
+            |at: Index| self.tasks.task(at).is_migratory() && elsewhere(self.tasks.task(at));
         if self.resched || !equals || !movable(curr) || movable(woken) || self.is_set_aside(woken) {
             return Resched::No;
         }
@@ -71,14 +72,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         floor: Option<RtPrio>,
         mut choose: impl FnMut(&Task<P>) -> Option<CpuId>,
     ) -> Option<(Box<Task<P>>, CpuId)> {
-        let running = self.curr.map(|at| self.task(at).class());
-        let walk = if self.has(Feature::RtPushPastStuck) { usize::MAX } else { 1 };
+        let running = self.tasks.running().map(|at| self.tasks.task(at).class());
+        let walk = if self.site.has(Feature::RtPushPastStuck) { usize::MAX } else { 1 };
         let head = self.rt.pushable().next()?;
         // The core keeps such a task off by its decision, and would do so on another thread, too.
         if self.rt.is_throttled() || self.is_serving() || self.is_kept_off() {
             return None;
         }
-        if running.is_none_or(|curr| self.task(head).class() > curr) {
+        if running.is_none_or(|curr| self.tasks.task(head).class() > curr) {
             // The task is about to run here.
             self.resched = true;
             return None;
@@ -87,15 +88,15 @@ impl<P, G: Pools> RunQueue<P, G> {
             .rt
             .pushable()
             .take(walk)
-            .take_while(|&at| self.task(at).class().push_prio() > floor)
-            .find_map(|at| Some((at, choose(self.task(at))?)))?;
+            .take_while(|&at| self.tasks.task(at).class().push_prio() > floor)
+            .find_map(|at| Some((at, choose(self.tasks.task(at))?)))?;
         Some((self.let_go(at), to))
     }
 
     /// Takes out the most important waiting real-time task that may run on `to` and is more
     /// important than `above`, unless it is about to preempt here.
     pub fn take_pullable(&mut self, to: CpuId, above: Option<RtPrio>) -> Option<Box<Task<P>>> {
-        let running = self.curr.and_then(|at| self.task(at).class().push_prio());
+        let running = self.tasks.running().and_then(|at| self.tasks.task(at).class().push_prio());
         self.take_rt(to, above, |prio| prio <= running)
     }
 
@@ -114,7 +115,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.rt.is_throttled() {
             return None;
         }
-        let waiting = || self.rt.pushable().map(|at| (at, self.task(at)));
+        let waiting = || self.rt.pushable().map(|at| (at, self.tasks.task(at)));
         let (at, _) = waiting().take_while(|(_, task)| task.class().push_prio() > above).find(
             |(_, task)| task.attr.affinity.contains(to) && may_go(task.class().push_prio()),
         )?;
@@ -161,7 +162,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Hands over a task that ran and waits now, if the other CPU may still have it.
     pub(super) fn give(&mut self, at: Index, to: CpuId) -> Option<(Box<Task<P>>, Released)> {
-        let task = self.task(at);
+        let task = self.tasks.task(at);
         let goes = task.class().is_fair() && task.attr.affinity.contains(to);
         goes.then(|| (self.release(at, false), Released::MoveTo(to)))
     }
@@ -171,10 +172,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         let mut stays = NotPulled::Nobody;
         for _ in 0..self.fair.root().nr_tasks.min(MAX_LOOKED_AT) {
             let at = self.fair.look_at_next();
-            if self.curr == Some(at) || !self.is_counted(at, pull.measure) {
+            if self.tasks.running() == Some(at) || !self.is_counted(at, pull.measure) {
                 continue;
             }
-            if !self.task(at).attr.affinity.contains(pull.to) {
+            if !self.tasks.task(at).attr.affinity.contains(pull.to) {
                 stays = if stays == NotPulled::Nobody { NotPulled::Pinned } else { stays };
                 continue;
             }
@@ -192,7 +193,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         // The running task could go: it may be taken after failures (`LBF_ALL_PINNED` of
         // `can_migrate_task`).
         let runs = || self.may_give_curr(pull.to, pull.measure).is_ok();
-        let may_later = stays == NotPulled::Pinned && self.has(Feature::BalanceByRoom) && runs();
+        let may_later =
+            stays == NotPulled::Pinned && self.site.has(Feature::BalanceByRoom) && runs();
         Err(if may_later { NotPulled::NotNow } else { stays })
     }
 
@@ -207,10 +209,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.advance(now);
         for _ in 0..self.fair.root().nr_tasks.min(MAX_LOOKED_AT) {
             let at = self.fair.look_at_next();
-            if self.curr == Some(at) || !self.task(at).is_migratory() {
+            if self.tasks.running() == Some(at) || !self.tasks.task(at).is_migratory() {
                 continue;
             }
-            if let Some(to) = find(self.task(at), self.fair.is_idle_class(at)) {
+            if let Some(to) = find(self.tasks.task(at), self.fair.is_idle_class(at)) {
                 self.dequeue_fair(at, false);
                 return Some((self.remove_task(at), to));
             }
@@ -220,9 +222,10 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Returns whether the running task could be given away at the next switch.
     fn may_give_curr(&self, to: CpuId, measure: Measure) -> Result<(), NotPulled> {
-        let fair = |at: &Index| self.task(*at).class().is_fair() && self.is_counted(*at, measure);
-        let at = self.curr.filter(fair).ok_or(NotPulled::Nobody)?;
-        if !self.task(at).attr.affinity.contains(to) {
+        let fair =
+            |at: &Index| self.tasks.task(*at).class().is_fair() && self.is_counted(*at, measure);
+        let at = self.tasks.running().filter(fair).ok_or(NotPulled::Nobody)?;
+        if !self.tasks.task(at).attr.affinity.contains(to) {
             return Err(NotPulled::Pinned);
         }
         if self.given.is_some() { Err(NotPulled::NotNow) } else { Ok(()) }
@@ -240,12 +243,14 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// of the core that would take it (`task_hot`). An idle CPU costs more than a cold cache of a
     /// SCHED_IDLE task (2.6.37).
     fn is_hot(&self, at: Index, runs: Option<Option<Cookie>>) -> bool {
-        if runs.is_some_and(|cookie| cookie != self.cookie_of(self.task(at))) {
+        if runs.is_some_and(|cookie| cookie != self.site.cookie_of(self.tasks.task(at))) {
             return true;
         }
-        let lately = |until: Time| self.clock.since(until) < self.config.migration_cost;
-        let cheap = self.has(Feature::IdleLoadBalance) || self.has(Feature::BalanceByRoom);
+        let lately =
+            |until: Time| self.site.clock().since(until) < self.site.config().migration_cost;
+        let cheap =
+            self.site.has(Feature::IdleLoadBalance) || self.site.has(Feature::BalanceByRoom);
         let never = cheap && self.fair.is_idle_class(at);
-        !never && self.task(at).ran_until().is_some_and(lately)
+        !never && self.tasks.task(at).ran_until().is_some_and(lately)
     }
 }

@@ -56,7 +56,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[must_use]
     pub fn load(&self) -> CpuLoad {
         let throttled = self.rt.is_throttled();
-        let closed = !self.online || throttled;
+        let closed = !self.site.is_online() || throttled;
         let importance = match self.rt.highest() {
             _ if closed => Importance::Closed,
             Some(prio) => Importance::Rt(prio),
@@ -86,7 +86,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[must_use]
     pub fn still_has(&self, last: &CpuLoad) -> bool {
         let was_normal = last.importance == Importance::Normal;
-        let is_normal = self.online && self.rt.is_empty() && !self.rt.is_throttled();
+        let is_normal = self.site.is_online() && self.rt.is_empty() && !self.rt.is_throttled();
         let root = self.fair.root();
         let still = was_normal
             && is_normal

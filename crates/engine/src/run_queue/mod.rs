@@ -30,6 +30,9 @@ mod reap;
 mod room;
 mod serve;
 mod server;
+mod site;
+mod switch;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -46,6 +49,9 @@ pub use expire::{Expired, NextExpiries};
 pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
 pub use load::{CpuLoad, Importance};
 pub use meter::Meter;
+pub use site::Site;
+pub use switch::{Enqueue, Prev, Released, Resched, Switch};
+pub use tasks::Tasks;
 
 pub use crate::fair::averages::{LoadAverages, LoadSums, Signal, TaskAverages};
 
@@ -54,7 +60,6 @@ use crate::attr::GroupId;
 use crate::balance::power::Taken;
 use crate::config::Config;
 use crate::cpu::CpuId;
-use crate::event::Left;
 use crate::fair::Fair;
 use crate::fair::entity::QueueId;
 use crate::fair::order::Before;
@@ -65,100 +70,15 @@ use crate::rt::Rt;
 use crate::run_queue::cookies::Beside;
 use crate::run_queue::meter::Metered;
 use crate::run_queue::server::Server;
+use crate::run_queue::tasks::Place;
 use crate::run_queue::used::Used;
 use crate::store::heap::Index;
 use crate::store::list::End;
-use crate::store::slots::Slots;
 use crate::task::{QueueIndex, Task, TaskId};
 use crate::time::{Nanos, Time};
 use crate::timer::TimerQueue;
 use crate::wakees::Wakees;
 use std::sync::Arc;
-
-/// Whether the CPU must call [`RunQueue::schedule`].
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resched {
-    /// The CPU may continue its task.
-    No,
-    /// The CPU must call it as soon as it can.
-    Yes,
-}
-
-/// The reason why a task enters a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Enqueue {
-    /// The task was blocked, or is new.
-    Woken,
-    /// The task waited on another CPU and was chosen for this one, where it is important enough to
-    /// run at once. It is refused if that is no longer true.
-    Pushed,
-    /// The task waited on another CPU.
-    Moved,
-}
-
-/// The state of the task that had the CPU.
-#[derive(Debug)]
-pub enum Prev<P> {
-    /// The task is runnable.
-    Preempted(P),
-    /// The task is runnable, but other tasks may run first.
-    Yielded(P),
-    /// The task waits for an event; the host gets it back.
-    Blocked(P),
-    /// The task has ended; the host gets it back without its payload.
-    Exited,
-    /// No task had the CPU.
-    Idle,
-}
-
-impl<P> Prev<P> {
-    /// Returns the same as an event for reports; `None` if there was no task.
-    #[must_use]
-    pub fn left(&self) -> Option<Left> {
-        match self {
-            Prev::Preempted(_) => Some(Left::Preempted),
-            Prev::Yielded(_) => Some(Left::Yielded),
-            Prev::Blocked(_) => Some(Left::Blocked),
-            Prev::Exited => Some(Left::Exited),
-            Prev::Idle => None,
-        }
-    }
-}
-
-/// The reason why a task left its queue at a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
-    /// The task waits for an event.
-    Blocked,
-    /// The task has ended.
-    Exited,
-    /// The task may not stay on this CPU and must be offered to another.
-    Evicted,
-    /// That CPU asked for the task; the host must offer it there.
-    MoveTo(CpuId),
-}
-
-/// The result of a switch. The host runs `next` and owns `released`. A `Switch` that is dropped
-/// loses a task, so it must be used.
-#[must_use]
-#[derive(Debug)]
-pub struct Switch<P> {
-    /// The task that has the CPU now; `None` if the CPU idles.
-    pub next: Option<(TaskId, P)>,
-    /// The task that left this queue.
-    pub released: Option<(Box<Task<P>>, Released)>,
-}
-
-/// An item that has an index in a run queue.
-#[derive(Debug)]
-enum Place<P> {
-    Task(Box<Task<P>>),
-    /// The entity of a group; its state is in the fair class.
-    Group,
-    /// The entity that a sleeping task left behind ([`crate::fair`]).
-    Ghost(TaskId),
-}
 
 /// The queues of one CPU. See the documentation of the module.
 ///
@@ -197,14 +117,8 @@ enum Place<P> {
 /// ```
 #[derive(Debug)]
 pub struct RunQueue<P, G> {
-    cpu: CpuId,
-    config: Arc<Config>,
-    groups: Arc<G>,
-    online: bool,
-    clock: Time,
-    places: Slots<Place<P>>,
-    /// The running task. It stays in the queue of its class.
-    curr: Option<Index>,
+    site: Site<G>,
+    tasks: Tasks<P>,
     /// The time up to which `curr`, or the task that ran last, was charged.
     charged: Time,
     metered: Metered,
@@ -250,12 +164,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[must_use]
     pub fn new(cpu: CpuId, config: Arc<Config>, groups: Arc<G>) -> RunQueue<P, G> {
         let mut rq = RunQueue {
-            cpu,
-            groups,
-            online: true,
-            clock: Time::ZERO,
-            places: Slots::new(),
-            curr: None,
+            tasks: Tasks::new(),
             charged: Time::ZERO,
             metered: Metered::default(),
             used: Used::new(),
@@ -274,22 +183,22 @@ impl<P, G: Pools> RunQueue<P, G> {
             limits: Limits::new(),
             timers: TimerQueue::default(),
             beside: (config.cookies && config.topology.threads() > 1).then(Box::default),
-            config,
+            site: Site::new(cpu, config, groups),
         };
-        rq.fair.keep_ghosts(rq.has(Feature::DelayDequeue));
-        rq.fair.keep_averages(rq.has(Feature::Pelt));
+        rq.fair.keep_ghosts(rq.site.has(Feature::DelayDequeue));
+        rq.fair.keep_averages(rq.site.has(Feature::Pelt));
         rq.reserve(0);
         rq
     }
 
     /// Makes room for `len` tasks and group queues. Beyond that room, an enqueue allocates.
     pub fn reserve(&mut self, len: usize) {
-        let groups = len.min(self.groups.count());
-        self.places.grow(len);
+        let groups = len.min(self.site.groups().count());
+        self.tasks.grow(len);
         self.rt.grow(len);
         self.fair.grow(len, groups);
-        self.limits.grow(self.fair.tree.nr_queues(), self.groups.count());
-        self.used.grow(self.groups.count());
+        self.limits.grow(self.fair.tree.nr_queues(), self.site.groups().count());
+        self.used.grow(self.site.groups().count());
         self.reserve_beside(len);
     }
 
@@ -310,31 +219,18 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.resched { Resched::Yes } else { Resched::No }
     }
 
-    /// Returns the configuration of this queue.
+    /// Returns the CPU of this queue, with its clock and its configuration.
+    #[inline]
     #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.config
+    pub fn site(&self) -> &Site<G> {
+        &self.site
     }
 
-    /// Returns whether the CPU takes tasks.
+    /// Returns the tasks in the queue.
+    #[inline]
     #[must_use]
-    pub fn is_online(&self) -> bool {
-        self.online
-    }
-
-    /// Returns the CPU of this queue.
-    #[must_use]
-    pub fn cpu(&self) -> CpuId {
-        self.cpu
-    }
-
-    /// Returns the task at `at`.
-    #[must_use]
-    pub fn get(&self, at: QueueIndex) -> Option<&Task<P>> {
-        match self.places.get(at.0)? {
-            Place::Task(task) => Some(task),
-            Place::Group | Place::Ghost(_) => None,
-        }
+    pub fn tasks(&self) -> &Tasks<P> {
+        &self.tasks
     }
 
     /// Returns the contribution of this CPU to the load of each group that has a queue here.
@@ -349,20 +245,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         queue.map_or(0, |queue| self.fair.tree.queue(queue).contribution)
     }
 
-    /// Returns the running task.
-    #[must_use]
-    pub fn curr(&self) -> Option<&Task<P>> {
-        self.curr.map(|at| self.task(at))
-    }
-
-    /// Returns the tasks in the queue, the running one included, in no particular order.
-    pub fn tasks(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
-        self.places.iter().filter_map(|(at, place)| match place {
-            Place::Task(task) => Some((QueueIndex(at), &**task)),
-            Place::Group | Place::Ghost(_) => None,
-        })
-    }
-
     /// Enqueues a task or refuses it. A CPU refuses each task while it is offline, and each task
     /// whose affinity excludes it. It also refuses a pushed task that could no longer run at once.
     ///
@@ -375,22 +257,27 @@ impl<P, G: Pools> RunQueue<P, G> {
         why: Enqueue,
     ) -> Result<(QueueIndex, Resched), Box<Task<P>>> {
         let late = why == Enqueue::Pushed && self.is_pushed_in_vain(task.class());
-        if !self.online || !task.attr.affinity.contains(self.cpu) || late {
+        if !self.site.takes(&task) || late {
             return Err(task);
         }
-        let ghost = self.ghost_of(&task);
+        let ghost = self.tasks.ghost_of(&task, &self.site);
         ghost.into_iter().for_each(|at| self.fair.place_ghost(at));
         // The task may have waited with the host until now: the clock did not pass it until then.
         let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
         self.advance(now);
         let _ = self.fair.set_outside(outside);
         self.migrate(now, &mut task);
-        task.cpu = self.cpu;
-        if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
-            self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
+        task.cpu = self.site.cpu();
+        if self.site.config().tickless && self.nr_running() == 1 && self.tasks.running().is_some() {
+            self.tick_at = Some(self.site.next_tick());
         }
         let at = match ghost {
-            Some(at) => self.rejoin(at, task),
+            Some(at) => {
+                self.tasks.rejoin(at, task);
+                self.fair.rejoin(self.site.now(), at);
+                self.reindex(at);
+                at
+            }
             None => {
                 let at = self.add_place(Place::Task(task));
                 self.enqueue(at, End::Tail);
@@ -406,8 +293,8 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Takes a waiting task out. Returns `None` if no task is at `at`, or if that task runs.
     pub fn detach(&mut self, now: Time, at: QueueIndex) -> Option<Box<Task<P>>> {
-        let waits = matches!(self.places.get(at.0), Some(Place::Task(_)));
-        if !waits || self.curr == Some(at.0) {
+        let waits = matches!(self.tasks.places().get(at.0), Some(Place::Task(_)));
+        if !waits || self.tasks.running() == Some(at.0) {
             return None;
         }
         self.advance(now);
@@ -450,12 +337,15 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.advance(now);
         let given = self.given.take();
         let mut before = Before::default();
-        let released = match (prev, self.curr) {
+        let released = match (prev, self.tasks.running()) {
             (Prev::Idle, None) => None,
             (Prev::Preempted(payload), Some(at)) => {
                 if !self.resched {
                     self.note_rt_throttling();
-                    return Switch { next: Some((self.task(at).id, payload)), released: None };
+                    return Switch {
+                        next: Some((self.tasks.task(at).id, payload)),
+                        released: None,
+                    };
                 }
                 let gone = self.stop(at, payload).or_else(|| self.give(at, given?));
                 before.ran = gone.is_none().then_some(at);
@@ -469,7 +359,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 evicted
             }
             (Prev::Blocked(payload), Some(at)) => {
-                self.task_mut(at).payload = Some(payload);
+                self.tasks.task_mut(at).payload = Some(payload);
                 before.ran = self.group_left(at);
                 Some((self.release(at, true), Released::Blocked))
             }
@@ -479,11 +369,13 @@ impl<P, G: Pools> RunQueue<P, G> {
                 self.ended += task.runtime;
                 Some((task, Released::Exited))
             }
-            (_, curr) => panic!("CPU {} does not run the task that left it: {curr:?}", self.cpu),
+            (_, curr) => {
+                panic!("CPU {} does not run the task that left it: {curr:?}", self.site.cpu())
+            }
         };
         self.resched = false;
         let next = self.pick(before).map(|at| {
-            let task = self.task_mut(at);
+            let task = self.tasks.task_mut(at);
             (task.id, task.payload.take().expect("a waiting task has its payload"))
         });
         self.note_rt_throttling();
@@ -494,15 +386,17 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// one by one with [`RunQueue::evict`]; the running task leaves at the next switch.
     pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
         self.advance(now);
-        self.online = online;
+        self.site.set_online(online);
         self.decide_anew();
-        self.fair.keep_ghosts(online && self.has(Feature::DelayDequeue));
+        self.fair.keep_ghosts(online && self.site.has(Feature::DelayDequeue));
         if !online {
-            self.drop_ghosts();
+            self.tasks.drop_ghosts(&self.site, &mut self.fair);
             self.stop_server();
         }
         self.start_server();
-        self.resched_if(!online && (self.curr.is_some() || self.forced_idle().is_some()));
+        self.resched_if(
+            !online && (self.tasks.running().is_some() || self.forced_idle().is_some()),
+        );
         self.resched()
     }
 
@@ -511,16 +405,16 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// features stay.
     pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
         self.advance(now);
-        self.config = config;
+        self.site.set_config(config);
         self.renew();
         self.reindex_all();
     }
 
     /// Takes any waiting task out of a CPU that is offline.
     pub fn evict(&mut self, now: Time) -> Option<Box<Task<P>>> {
-        assert!(!self.online, "an online CPU keeps its tasks");
-        let curr = self.curr;
-        let at = self.tasks().map(|(at, _)| at).find(|at| Some(at.0) != curr)?;
+        assert!(!self.site.is_online(), "an online CPU keeps its tasks");
+        let curr = self.tasks.running();
+        let at = self.tasks.iter().map(|(at, _)| at).find(|at| Some(at.0) != curr)?;
         self.detach(now, at)
     }
 
@@ -533,7 +427,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.is_set_aside(at) {
             return;
         }
-        let Some(curr) = self.curr else {
+        let Some(curr) = self.tasks.running() else {
             self.resched = true;
             return;
         };
@@ -544,19 +438,18 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Asks for a switch, if due, after a task left or lost its boost: that task may have prevented
     /// the throttling of the others.
     fn preempt_for_loss(&mut self) {
-        let due = self.curr.is_some_and(|curr| self.makes_way(curr));
+        let due = self.tasks.running().is_some_and(|curr| self.makes_way(curr));
         self.resched_if(due);
     }
 
     /// Makes the running task a waiting one, or takes it out if it may not wait here.
     fn stop(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
-        let cpu = self.cpu;
-        let task = self.task_mut(at);
+        let task = self.tasks.task_mut(at);
         task.payload = Some(payload);
-        if !task.attr.affinity.contains(cpu) || !self.online {
+        if !self.site.takes(task) {
             return Some((self.release(at, false), Released::Evicted));
         }
-        self.curr = None;
+        self.tasks.set_running(None);
         self.put_prev(at);
         None
     }
@@ -566,15 +459,15 @@ impl<P, G: Pools> RunQueue<P, G> {
             return task;
         }
         self.dequeue(at, asleep);
-        self.curr = None;
+        self.tasks.set_running(None);
         self.remove_task(at)
     }
 
     /// Notes that the running task, or a timer that interrupts this CPU, wakes another task.
     /// Returns how often the woken task differed from the one before, recently (`record_wakee`).
     pub fn note_wakee(&mut self, now: Time, wakee: TaskId) -> u32 {
-        let wakees = match self.curr {
-            Some(curr) => self.task_mut(curr).kept.wakees_mut(),
+        let wakees = match self.tasks.running() {
+            Some(curr) => self.tasks.task_mut(curr).kept.wakees_mut(),
             None => &mut self.idle_wakees,
         };
         wakees.note(now, wakee.0);
@@ -587,35 +480,35 @@ impl<P, G: Pools> RunQueue<P, G> {
             return id;
         }
         self.reap();
-        let parent = self.group_queue(self.groups.parent(group));
+        let parent = self.group_queue(self.site.groups().parent(group));
         let at = self.add_place(Place::Group);
         let (fair, now, groups) = self.fair_here();
         let id = fair.add_queue(now, groups, (group, parent), at);
         self.limits.grow(self.fair.tree.nr_queues(), 0);
-        self.limits.set(id, self.groups.has_limit(group));
+        self.limits.set(id, self.site.groups().has_limit(group));
         id
     }
 
     fn remove_queue(&mut self, id: QueueId) {
         let (fair, now, groups) = self.fair_here();
         let at = fair.remove_queue(now, groups, id);
-        self.places.remove(at);
+        self.tasks.free(at);
     }
 
     fn add_place(&mut self, place: Place<P>) -> Index {
-        if self.places.is_at_end() {
+        if self.tasks.is_at_end() {
             self.open_places();
         }
-        self.places.insert(place)
+        self.tasks.insert(place)
     }
 
     /// Opens more indices for use.
     #[cold]
     fn open_places(&mut self) {
-        if self.places.is_full() {
-            self.reserve((self.places.capacity() * 2).max(8));
+        if self.tasks.places().is_full() {
+            self.reserve((self.tasks.places().capacity() * 2).max(8));
         }
-        let len = self.places.open();
+        let len = self.tasks.open();
         self.fair.open(len);
     }
 
@@ -624,10 +517,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.beside.is_some() {
             self.note_loss(at);
         }
-        match self.places.remove(at) {
-            Place::Task(task) => task,
-            Place::Group | Place::Ghost(_) => unreachable!("no task is at {at}"),
-        }
+        self.tasks.remove(at)
     }
 
     /// Notes for the host that the throttling of real-time tasks began or ended. The note covers
@@ -636,24 +526,6 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn note_rt_throttling(&mut self) {
         if let Some(begins) = self.rt.take_throttling() {
             self.limits.note_rt(begins);
-        }
-    }
-
-    fn has(&self, feature: Feature) -> bool {
-        self.config.features.has(feature)
-    }
-
-    fn task(&self, at: Index) -> &Task<P> {
-        match self.places.get(at) {
-            Some(Place::Task(task)) => task,
-            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
-        }
-    }
-
-    fn task_mut(&mut self, at: Index) -> &mut Task<P> {
-        match self.places.get_mut(at) {
-            Some(Place::Task(task)) => task,
-            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
         }
     }
 }

@@ -2,9 +2,9 @@
 //! keeps its CPU while its slice is protected, or until the next tick. These queries explain why a
 //! task was late; they change nothing, and no decision uses them.
 
-use crate::fair::entity::Now;
 use crate::limits::Pools;
-use crate::run_queue::{Place, RunQueue};
+use crate::run_queue::RunQueue;
+use crate::run_queue::tasks::Place;
 use crate::store::heap::Index;
 use crate::task::{QueueIndex, TaskId};
 
@@ -14,7 +14,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// was charged.
     #[must_use]
     pub fn is_passed_over(&self, at: QueueIndex) -> bool {
-        match self.curr.filter(|_| !self.resched) {
+        match self.tasks.running().filter(|_| !self.resched) {
             Some(curr) => self.goes_before(curr, at.0),
             None => false,
         }
@@ -24,19 +24,19 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// compete for the CPU.
     pub fn passed_over(&self, of_first: usize) -> impl Iterator<Item = TaskId> {
         let waits = !self.resched && self.nr_running() > 1;
-        let curr = self.curr_fair().filter(|_| waits);
+        let curr = self.tasks.running_fair().filter(|_| waits);
         let first = curr.into_iter().flat_map(move |_| self.fair.competing().take(of_first));
         let before = move |&at: &Index| curr.is_some_and(|curr| self.goes_before(curr, at));
-        first.filter(before).map(|at| self.task(at).id)
+        first.filter(before).map(|at| self.tasks.task(at).id)
     }
 
     fn goes_before(&self, curr: Index, at: Index) -> bool {
-        let fair = |at: Index| match self.places.get(at) {
+        let fair = |at: Index| match self.tasks.places().get(at) {
             Some(Place::Task(task)) => task.class().is_fair(),
             _ => false,
         };
         let compete = curr != at && fair(curr) && fair(at) && self.fair.is_attached(at);
-        let now = Now { clock: self.clock, config: &self.config };
+        let now = self.site.now();
         compete && self.fair.goes_before(now, curr, at)
     }
 }

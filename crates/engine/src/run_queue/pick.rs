@@ -14,7 +14,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         self.end_idle_of_server();
         // The tasks that wait on a CPU that is offline are about to be evicted.
-        let next = match self.online {
+        let next = match self.site.is_online() {
             true => self.pick_with_budget(before),
             false => {
                 self.limits.dismiss_payers();
@@ -29,23 +29,23 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline(always)]
     pub(super) fn begin(&mut self, next: Option<Index>, forced: bool) -> Option<Index> {
         self.return_grants();
-        self.curr = next;
+        self.tasks.set_running(next);
         let Some(at) = next else {
             self.tick_at = None;
             match forced {
                 true => {
-                    self.charged = self.clock;
+                    self.charged = self.site.clock();
                     self.end_idle();
                 }
-                false => self.idle_since = self.idle_since.or(Some(self.clock)),
+                false => self.idle_since = self.idle_since.or(Some(self.site.clock())),
             }
             return None;
         };
-        self.charged = self.clock;
+        self.charged = self.site.clock();
         self.end_idle();
         self.set_next(at);
         if self.tick_at.is_none() {
-            self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
+            self.tick_at = Some(self.site.next_tick());
         }
         next
     }
@@ -53,7 +53,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline(always)]
     fn end_idle(&mut self) {
         if let Some(since) = self.idle_since.take() {
-            let idle = self.clock.since(since);
+            let idle = self.site.clock().since(since);
             self.note_idle(idle);
             self.metered.was_idle(idle);
         }
@@ -74,7 +74,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Updates a moving average with weight 1/8, with samples capped at twice `migration_cost`
     /// (`update_avg`).
     fn note_idle(&mut self, span: Nanos) {
-        let (old, most) = (self.avg_idle.0, 2 * self.config.migration_cost.0);
+        let (old, most) = (self.avg_idle.0, 2 * self.site.config().migration_cost.0);
         self.avg_idle = Nanos(old - old / 8 + span.0.min(most) / 8);
     }
 }

@@ -4,7 +4,6 @@
 //! and with it the state of its entity. A queue can be removed once its entity would be placed the
 //! same if it were made anew. Each call examines the next queue in turn.
 
-use crate::fair::entity::Now;
 use crate::limits::Pools;
 use crate::run_queue::RunQueue;
 
@@ -30,8 +29,8 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Removes the group queue whose turn it is, if it can be removed.
     fn reap_one(&mut self) {
-        let now = Now { clock: self.clock, config: &self.config };
-        let rests = |id| self.limits.is_at_rest(self.clock, id);
+        let now = self.site.now();
+        let rests = |id| self.limits.is_at_rest(self.site.clock(), id);
         if let Some(id) = self.fair.next_to_reap(now, rests) {
             self.remove_queue(id);
         }

@@ -1,8 +1,9 @@
 //! Room for more tasks, in memory that the caller allocates before it takes the lock of the run
 //! queue.
 
+use super::RunQueue;
 use super::cookies::CookieIndex;
-use super::{Place, RunQueue};
+use super::tasks::Place;
 use crate::cpu::CpuId;
 use crate::fair::Fair;
 use crate::limits::Pools;
@@ -41,7 +42,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Like [`RunQueue::reserve`], with the memory of `room`; the old memory is left there.
     /// Allocates and frees nothing. There is room for all groups already.
     pub fn reserve_in(&mut self, room: &mut Room<P>) {
-        self.places.grow_into(&mut room.places);
+        self.tasks.grow_into(&mut room.places);
         self.rt.grow_into(&mut room.rt);
         self.fair.grow_into(&mut room.fair);
         self.reserve_beside_in(room.cookies.as_mut());

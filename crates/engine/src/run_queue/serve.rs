@@ -28,8 +28,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline(never)]
     fn due_of(&self, server: &Server) -> Option<Time> {
         let due = server.due()?;
-        let keeps_off = match self.curr {
-            Some(curr) => !self.task(curr).class().is_fair(),
+        let keeps_off = match self.tasks.running() {
+            Some(curr) => !self.tasks.task(curr).class().is_fair(),
             // A switch that is due handles this.
             None => self.forced_idle().is_some() && !self.resched,
         };
@@ -39,17 +39,17 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Starts the server, if the first fair task may have come.
     pub(super) fn start_server(&mut self) {
         let Some(server) = &mut self.server else { return };
-        if self.fair.root().nr == 0 || !self.online {
+        if self.fair.root().nr == 0 || !self.site.is_online() {
             return;
         }
         if let Some(since) = self.idle_since {
-            server.idle(self.clock, since, false, &self.config);
+            server.idle(self.site.clock(), since, false, self.site.config());
         }
         if server.is_off() {
-            server.start(self.clock, &self.config);
+            server.start(self.site.clock(), self.site.config());
             // This also applies to an idle CPU: the task may leave again before it is picked. The
             // pick then stops the server.
-            let runs_fair = self.curr_fair().is_some();
+            let runs_fair = self.tasks.running_fair().is_some();
             self.resched_anew(self.is_serving() && !runs_fair);
         }
     }
@@ -64,7 +64,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline]
     pub(super) fn charge_server(&mut self, span: Nanos) {
         if let Some(server) = &mut self.server {
-            let spent = server.charge(self.clock, span, &self.config);
+            let spent = server.charge(self.site.clock(), span, self.site.config());
             self.resched_anew(spent);
         }
     }
@@ -77,7 +77,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         if let Some(since) = self.idle_since.filter(|_| waits || self.rt.nr() > 0)
             && let Some(server) = &mut self.server
         {
-            server.idle(self.clock, since, waits, &self.config);
+            server.idle(self.site.clock(), since, waits, self.site.config());
         }
     }
 
@@ -86,19 +86,19 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub(super) fn expire_server(&mut self) {
         let waits = self.fair.root().nr > 0;
         if let Some(server) = &mut self.server {
-            let begins = server.expire(self.clock, waits, &self.config);
+            let begins = server.expire(self.site.clock(), waits, self.site.config());
             self.resched_anew(begins);
         }
     }
 
     pub(super) fn check_server(&self) {
         let Some(server) = &self.server else { return };
-        let fair_runs = self.curr_fair().is_some();
+        let fair_runs = self.tasks.running_fair().is_some();
         let serves = fair_runs || self.resched || !self.is_serving() || self.is_kept_off();
         ensure!(self, serves, "a fair task runs while the server does");
-        let watches = !server.is_off() || self.fair.root().nr == 0 || !self.online;
+        let watches = !server.is_off() || self.fair.root().nr == 0 || !self.site.is_online();
         ensure!(self, watches, "the server is not off while fair tasks are here");
-        let within = server.is_within_budget(&self.config);
+        let within = server.is_within_budget(self.site.config());
         ensure!(self, within, "the server has at most its budget: {server:?}");
     }
 }

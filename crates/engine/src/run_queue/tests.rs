@@ -125,7 +125,7 @@ impl Lone {
     }
 
     fn at(&self, id: u64) -> Index {
-        let mut tasks = self.rq.tasks();
+        let mut tasks = self.rq.tasks().iter();
         tasks.find(|(_, task)| task.id == TaskId(id)).expect("the task is here").0.0
     }
 
@@ -141,8 +141,8 @@ impl Lone {
     }
 
     fn reweight(&mut self, at: Index, weight: u32) {
-        let RunQueue { fair, config, .. } = &mut self.rq;
-        let now = Now { clock: self.now, config };
+        let RunQueue { fair, site, .. } = &mut self.rq;
+        let now = Now { clock: self.now, config: site.config() };
         match &mut fair.order {
             Order::Eevdf(order) => order.reweight(&mut fair.tree, now, at, weight),
             Order::Cfs(_) => panic!("the order is EEVDF"),
@@ -169,18 +169,18 @@ impl Lone {
             let (Entity { weight, vruntime, .. }, turn) = self.entity(at);
             Some(Seen { id, asleep, weight: weight.into(), vruntime, turn })
         };
-        self.rq.places.iter().filter_map(seen).collect()
+        self.rq.tasks.places().iter().filter_map(seen).collect()
     }
 
     /// Returns the tasks of which the rule allows one to be next, computed from all members. The
     /// task that ran may have blocked.
     fn may_be_next(&self, blocked: bool) -> Vec<TaskId> {
         let mut all = self.all();
-        let curr = self.rq.curr().map(|task| task.id);
+        let curr = self.rq.tasks().curr().map(|task| task.id);
         let is_curr = |it: &Seen| Some(it.id) == curr && !it.asleep;
         if let Some(nth) = all.iter().position(is_curr).filter(|_| blocked) {
             let owes = !all[nth].is_eligible(&all);
-            match owes && self.rq.has(Feature::DelayDequeue) {
+            match owes && self.rq.site.has(Feature::DelayDequeue) {
                 true => all[nth].asleep = true,
                 false => drop(all.remove(nth)),
             }
@@ -191,7 +191,7 @@ impl Lone {
 
     fn switch(&mut self, how: fn(u64) -> Prev<u64>) -> Switch<u64> {
         self.rq.advance(self.now);
-        let prev = self.rq.curr().map_or(Prev::Idle, |task| how(task.id.0));
+        let prev = self.rq.tasks().curr().map_or(Prev::Idle, |task| how(task.id.0));
         let blocks = matches!(prev, Prev::Blocked(_));
         let told = blocks || matches!(prev, Prev::Preempted(_) | Prev::Idle);
         let may = told.then(|| self.may_be_next(blocks));
@@ -219,7 +219,8 @@ impl Lone {
     }
 
     fn runtimes(&self) -> Vec<u64> {
-        let mut all: Vec<_> = self.rq.tasks().map(|(_, it)| (it.id, it.runtime().0)).collect();
+        let mut all: Vec<_> =
+            self.rq.tasks().iter().map(|(_, it)| (it.id, it.runtime().0)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, runtime)| runtime).collect()
     }
@@ -255,8 +256,8 @@ proptest! {
     ) {
         let mut lone = Lone::by(rules, &tasks);
         let asked = tasks.iter().map(|&(_, slice)| slice * 1_000).max().unwrap();
-        let longest = if rules.takes_slices { asked } else { lone.rq.config.base_slice.0 };
-        let most = (longest + tasks.len() as u64 * lone.rq.config.tick.0).cast_signed();
+        let longest = if rules.takes_slices { asked } else { lone.rq.site.config().base_slice.0 };
+        let most = (longest + tasks.len() as u64 * lone.rq.site.config().tick.0).cast_signed();
         lone.run(Nanos::from_secs(2), |lone| {
             for id in 0..tasks.len() as u64 {
                 let lag = lone.lag(id);
@@ -342,7 +343,7 @@ proptest! {
     ) {
         let mut lone = Lone::with(&tasks);
         lone.run(Nanos::from_micros(span), |_| {});
-        let id = (0..).map(TaskId).find(|&id| lone.rq.curr().unwrap().id != id).unwrap().0;
+        let id = (0..).map(TaskId).find(|&id| lone.rq.tasks().curr().unwrap().id != id).unwrap().0;
         let before = lone.lag(id);
         let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(id))).expect("the task waits");
         lone.offer(moved);
@@ -350,7 +351,7 @@ proptest! {
         let unit = 100_000 / 1_024 * 4;
         assert!(lost(lone.lag(id)) <= unit, "{before} became {}", lone.lag(id));
 
-        let runs = lone.rq.curr().unwrap().id.0;
+        let runs = lone.rq.tasks().curr().unwrap().id.0;
         let before = lone.lag(runs);
         let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
         lone.run(Nanos::from_micros(slept), |_| {});
@@ -364,7 +365,7 @@ proptest! {
 impl Lone {
     /// Returns the place of some task.
     fn at_any(&self, any: u64) -> Index {
-        let places: Vec<_> = self.rq.tasks().map(|(at, _)| at.0).collect();
+        let places: Vec<_> = self.rq.tasks().iter().map(|(at, _)| at.0).collect();
         places[any as usize % places.len()]
     }
 }
@@ -398,14 +399,15 @@ fn at_a_turn_by(rules: FairRules) -> (Lone, TaskId) {
 
 fn at_a_turn_with(rules: FairRules, features: Features) -> (Lone, TaskId) {
     let mut lone = Lone::by(rules, &[(0, 20_000), (0, 20_000)]);
-    let config = Config { features: features.with(Feature::Eevdf), ..lone.rq.config().clone() };
+    let config =
+        Config { features: features.with(Feature::Eevdf), ..lone.rq.site().config().clone() };
     lone.rq.set_config(lone.now, Arc::new(config));
     lone.run(Nanos::from_millis(5), |_| {});
-    let first = lone.rq.curr().unwrap().id;
-    while lone.rq.curr().unwrap().id == first {
+    let first = lone.rq.tasks().curr().unwrap().id;
+    while lone.rq.tasks().curr().unwrap().id == first {
         lone.run(Nanos::from_millis(1), |_| {});
     }
-    let next = lone.rq.curr().unwrap().id;
+    let next = lone.rq.tasks().curr().unwrap().id;
     (lone, next)
 }
 
@@ -428,7 +430,7 @@ fn yielding_saves_up_no_turn() {
     }
     lone.offer(task(1, 0, 20_000));
     let before = lone.runtimes()[0];
-    while lone.rq.curr().unwrap().id == TaskId(0) {
+    while lone.rq.tasks().curr().unwrap().id == TaskId(0) {
         lone.run(Nanos::from_millis(1), |_| {});
     }
     let ran = lone.runtimes()[0] - before;
@@ -516,7 +518,7 @@ fn a_lag_is_bounded_by_its_own_slice_or_by_the_longest() {
         let _ = lone.switch(Prev::Preempted);
         // The task with the shorter slice ran; now the other one runs for long.
         lone.run(Nanos::from_millis(7), |_| {});
-        while lone.rq.curr().unwrap().id != TaskId(0) {
+        while lone.rq.tasks().curr().unwrap().id != TaskId(0) {
             lone.run(Nanos::from_millis(1), |_| {});
         }
         lone.now = lone.now + Nanos::from_millis(500);
@@ -596,7 +598,8 @@ fn without_its_feature_a_rule_of_eevdf_does_not_hold() {
     let turn = |features| {
         let (lone, runs) = at_a_turn_with(FairRules::V6_18, features);
         let (entity, turn) = lone.entity(lone.at(runs.0));
-        turn.ends.diff(entity.vruntime) + lone.rq.clock.since(lone.rq.charged).0.cast_signed()
+        turn.ends.diff(entity.vruntime)
+            + lone.rq.site.clock().since(lone.rq.charged).0.cast_signed()
     };
     let (on, off) =
         (turn(Features::default()), turn(Features::default().without(Feature::RunToParity)));

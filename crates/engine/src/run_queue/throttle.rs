@@ -53,7 +53,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[must_use]
     pub fn has_claim(&self, group: GroupId) -> bool {
         let above = |id: GroupId| {
-            let parent = |&id: &GroupId| (id != GroupId::ROOT).then(|| self.groups.parent(id));
+            let parent =
+                |&id: &GroupId| (id != GroupId::ROOT).then(|| self.site.groups().parent(id));
             std::iter::successors(Some(id), parent)
         };
         let free = self.fair.queue_of(group).is_some_and(|id| self.limits.is_without_grant(id));
@@ -83,7 +84,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Returns the tasks that compete: [`RunQueue::tasks`] without those below throttled groups.
     pub fn competing(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
-        self.tasks().filter(|(at, _)| !self.is_set_aside(at.0))
+        self.tasks.iter().filter(|(at, _)| !self.is_set_aside(at.0))
     }
 
     /// Notes that there is budget for a group that may be throttled here. `told` is the number of
@@ -94,12 +95,12 @@ impl<P, G: Pools> RunQueue<P, G> {
         let waited = self.fair.queue_of(group).filter(|&id| self.fair.tree.queue(id).throttled);
         match waited {
             Some(id) => self.unthrottle(id),
-            None => self.here().forget(group),
+            None => self.site.here().forget(group),
         }
         if waited.is_some() || self.resched {
             self.limits.notice_refill(group);
         }
-        if self.resched { None } else { Here { now, ..self.here() }.waiting(group, told) }
+        if self.resched { None } else { Here { now, ..self.site.here() }.waiting(group, told) }
     }
 
     /// Charges a group, and those above it, for CPU time of its tasks after they lost the CPU: they
@@ -109,7 +110,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let mut exhausted = false;
         let mut next = group;
         while next != GroupId::ROOT {
-            let charged = self.groups.with_pool(next, self.cpu, |pool| {
+            let charged = self.site.groups().with_pool(next, self.site.cpu(), |pool| {
                 pool.charge(now, span);
                 pool.next_refill(now).is_some()
             });
@@ -117,7 +118,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 self.limits.note_unpicked(next, span);
                 exhausted |= nothing_left;
             }
-            next = self.groups.parent(next);
+            next = self.site.groups().parent(next);
         }
         exhausted
     }
@@ -126,8 +127,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn forgive(&mut self, now: Time, group: GroupId) {
         let mut next = group;
         while next != GroupId::ROOT {
-            self.groups.with_pool(next, self.cpu, |pool| pool.forgive(now));
-            next = self.groups.parent(next);
+            self.site.groups().with_pool(next, self.site.cpu(), |pool| pool.forgive(now));
+            next = self.site.groups().parent(next);
         }
     }
 
@@ -146,7 +147,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 let (limits, tree, here) = self.limits_here();
                 limits.return_grant(&here, tree, id);
             }
-            self.limits.set(id, self.groups.has_limit(group));
+            self.limits.set(id, self.site.groups().has_limit(group));
         }
         self.renew_payers();
         self.resched()
@@ -172,7 +173,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             if self.fair.tree.queue(id).throttled {
                 self.unthrottle(id);
             }
-            self.drop_ghosts_of(id);
+            self.tasks.drop_ghosts_of(id, &self.site, &mut self.fair);
             self.remove_queue(id);
         }
         self.limits.forget(group);
@@ -182,7 +183,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Determines the payers of the running task anew.
     pub(super) fn renew_payers(&mut self) {
         self.limits.dismiss_payers();
-        let stopped = self.curr.is_some_and(|curr| self.charge_to_groups(curr, false).is_err());
+        let stopped =
+            self.tasks.running().is_some_and(|curr| self.charge_to_groups(curr, false).is_err());
         self.resched_if(stopped);
         self.return_grants();
     }
@@ -195,17 +197,17 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// The outermost group that has no budget left.
     #[inline]
     pub(super) fn charge_to_groups(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
-        let own = self.task(picked).attr.group;
+        let own = self.tasks.task(picked).attr.group;
         if own != self.used.group() {
             self.settle_usage(own);
         }
-        let limited = own != GroupId::ROOT && self.groups.is_limited(own);
+        let limited = own != GroupId::ROOT && self.site.groups().is_limited(own);
         if limited { self.charge_to_limited(picked, waits) } else { Ok(()) }
     }
 
     #[inline(never)]
     fn charge_to_limited(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
-        let task = self.task(picked);
+        let task = self.tasks.task(picked);
         let (own, group) = (task.attr.group, task.queue_group());
         let own = self.group_queue(own);
         let competes = self.fair.queue_of(group);
@@ -230,7 +232,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Throttles a group that has no budget left, until its pool has some. No task runs.
     #[inline(never)]
     pub(super) fn throttle(&mut self, id: QueueId) {
-        debug_assert_eq!(self.curr, None, "the running task is put back first");
+        debug_assert_eq!(self.tasks.running(), None, "the running task is put back first");
         let (limits, tree, here) = self.limits_here();
         limits.return_grant(&here, tree, id);
         let group = tree.queue(id).group;
@@ -250,7 +252,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.bring_rt_back();
         // If there are only ghosts, a pick drops them.
         let anybody = self.nr_running() > 0 || self.fair.root().nr > 0;
-        let wanted = self.curr.map_or(anybody, |curr| self.makes_way(curr));
+        let wanted = self.tasks.running().map_or(anybody, |curr| self.makes_way(curr));
         self.resched_anew(wanted);
     }
 
@@ -282,7 +284,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Returns whether a task is below a throttled group.
     #[inline]
     pub(super) fn is_set_aside(&self, at: Index) -> bool {
-        self.fair.is_any_throttled() && self.is_group_set_aside(self.task(at).queue_group())
+        self.fair.is_any_throttled() && self.is_group_set_aside(self.tasks.task(at).queue_group())
     }
 
     /// Returns whether a group is throttled or below a throttled one.
@@ -294,7 +296,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             if let Some(id) = self.fair.queue_of(group) {
                 return self.fair.is_below_throttled(id);
             }
-            group = self.groups.parent(group);
+            group = self.site.groups().parent(group);
         }
         false
     }
@@ -312,11 +314,6 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Returns the limits with the arguments that their methods need.
     fn limits_here(&mut self) -> (&mut Limits, &mut Tree, Here<'_, G>) {
-        let here = Here { now: self.clock, cpu: self.cpu, pools: &*self.groups };
-        (&mut self.limits, &mut self.fair.tree, here)
-    }
-
-    fn here(&self) -> Here<'_, G> {
-        Here { now: self.clock, cpu: self.cpu, pools: &*self.groups }
+        (&mut self.limits, &mut self.fair.tree, self.site.here())
     }
 }

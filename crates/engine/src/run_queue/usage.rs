@@ -26,7 +26,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// CPU until `now`, in the life of the group.
     pub fn used_in(&mut self, now: Time, group: GroupId) -> Nanos {
         self.charge_until(now);
-        let below = self.used_by_groups().filter(|&(id, _)| self.is_within(id, group));
+        let below = self.used_by_groups().filter(|&(id, _)| self.site.is_within(id, group));
         below.fold(Nanos::ZERO, |sum, (_, used)| sum + used)
     }
 
@@ -39,7 +39,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Returns the task at `at` and the CPU time that it was charged in its life until `now`.
     pub fn used_by(&mut self, now: Time, at: QueueIndex) -> Option<(TaskId, Nanos)> {
         self.advance(now);
-        self.get(at).map(|task| (task.id, task.runtime))
+        self.tasks.get(at).map(|task| (task.id, task.runtime))
     }
 
     /// Charges the running task until `now`, so that the usage in the queue is up to date.
@@ -64,7 +64,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Hands the usage of a removed group to its parent.
     pub(super) fn pass_on_usage(&mut self, group: GroupId) {
         self.settle_usage(self.used.group());
-        self.used.pass_on(group, self.groups.parent(group));
+        self.used.pass_on(group, self.site.groups().parent(group));
     }
 
     pub(super) fn check_usage(&self) {
@@ -79,7 +79,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let all = self.used_by_groups().fold(Nanos::ZERO, |sum, (_, used)| sum + used);
         let known = self.used.in_all();
         ensure!(self, all == known, "groups used {all:?} of {known:?}");
-        let group = self.curr.map(|curr| self.task(curr).attr.group);
+        let group = self.tasks.running().map(|curr| self.tasks.task(curr).attr.group);
         let has_time = group.is_none_or(|group| group == self.used.group());
         ensure!(
             self,
@@ -87,13 +87,5 @@ impl<P, G: Pools> RunQueue<P, G> {
             "the CPU time is that of {:?}, not of {group:?}",
             self.used.group()
         );
-    }
-
-    /// Returns whether `group` is `other` or below it.
-    fn is_within(&self, mut group: GroupId, other: GroupId) -> bool {
-        while group != other && group != GroupId::ROOT {
-            group = self.groups.parent(group);
-        }
-        group == other
     }
 }

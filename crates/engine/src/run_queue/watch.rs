@@ -4,7 +4,7 @@ use crate::account::{Account, Cause};
 use crate::limits::Pools;
 use crate::run_queue::{Prev, Released, RunQueue, Switch};
 use crate::store::heap::Index;
-use crate::task::{QueueIndex, Task};
+use crate::task::Task;
 use crate::time::{Nanos, Time};
 
 impl<P, G: Pools> RunQueue<P, G> {
@@ -22,24 +22,18 @@ impl<P, G: Pools> RunQueue<P, G> {
         Account { run: self.ended, ..counted.unwrap_or_default() }
     }
 
-    /// Returns whether the task at `at` is the running one.
-    #[must_use]
-    pub fn runs(&self, at: QueueIndex) -> bool {
-        self.curr == Some(at.0)
-    }
-
     /// Like [`RunQueue::switch`], and counts the switch if another task than before has the CPU, or
     /// none.
     #[inline(never)]
     pub(super) fn switch_counted(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
-        let was = self.curr;
+        let was = self.tasks.running();
         let loser = was.filter(|_| matches!(prev, Prev::Preempted(_)));
         let mut switch = self.switch(now, prev);
         let mut counted = self.counted.take().expect("counters are on");
         if let Some((task, Released::Exited)) = &switch.released {
             counted.ended.add(&task.kept.account(Nanos::ZERO));
         }
-        if self.curr != was {
+        if self.tasks.running() != was {
             let left = switch.released.as_mut().map(|(task, _)| &mut **task);
             self.note_switch(loser, left, &mut counted.here);
         }
@@ -58,25 +52,25 @@ impl<P, G: Pools> RunQueue<P, G> {
         match (loser, left) {
             (Some(_), Some(task)) => task.kept.loses(Cause::Moved, here),
             (Some(at), None) => {
-                let cause = self.cause(at, self.curr);
-                self.task_mut(at).kept.loses(cause, here);
+                let cause = self.cause(at, self.tasks.running());
+                self.tasks.task_mut(at).kept.loses(cause, here);
             }
             (None, _) => {}
         }
-        if let Some(next) = self.curr {
-            let (now, cpu) = (self.clock, self.cpu);
-            let task = self.task_mut(next);
+        if let Some(next) = self.tasks.running() {
+            let (now, cpu) = (self.site.clock(), self.site.cpu());
+            let task = self.tasks.task_mut(next);
             let waited = now.since(task.waits_since());
             task.kept.comes((now, waited), cpu, here);
         }
     }
 
     fn cause(&self, at: Index, next: Option<Index>) -> Cause {
-        let class = self.task(at).class();
+        let class = self.tasks.task(at).class();
         let gives_way = self.is_serving() && !class.is_fair();
         let limited = gives_way || self.is_out_of_budget(class) || self.is_set_aside(at);
         let Some(next) = next.filter(|_| !limited) else { return Cause::Limit };
-        let by = self.task(next).class();
+        let by = self.tasks.task(next).class();
         let [idle, by_idle] =
             [(at, class), (next, by)].map(|(at, it)| it.is_fair() && self.fair.is_idle_class(at));
         match by > class || by == class && idle && !by_idle {

@@ -86,7 +86,7 @@ fn run(world: &mut World, span: Nanos) -> Vec<Nanos> {
         let next = world.rq.next_expiry().unwrap_or(end).min(end);
         world.sleep(next.since(world.now));
     }
-    let mut runtimes: Vec<_> = world.rq.tasks().map(|(_, t)| (t.id, t.runtime())).collect();
+    let mut runtimes: Vec<_> = world.rq.tasks().iter().map(|(_, t)| (t.id, t.runtime())).collect();
     runtimes.sort_unstable();
     runtimes.into_iter().map(|(_, runtime)| runtime).collect()
 }
@@ -114,13 +114,14 @@ fn a_group_used_what_its_tasks_were_charged() {
     world.act(&Action::New { policy: fifo(3), cpus: 3, group: 1 });
     run(&mut world, Nanos::from_millis(10));
     let used = [1, 2, 3].map(|group| world.rq.used_in(world.now, GroupId(group)));
-    let mut charged: Vec<_> = world.rq.tasks().map(|(_, it)| (it.id, it.runtime())).collect();
+    let mut charged: Vec<_> =
+        world.rq.tasks().iter().map(|(_, it)| (it.id, it.runtime())).collect();
     charged.sort_unstable();
     let charged: Vec<_> = charged.into_iter().map(|(_, charged)| charged).collect();
     assert!(charged[2..].iter().all(|&charged| charged > Nanos::ZERO), "{charged:?}");
     let first = charged[1] + charged[2] + charged[4];
     assert_eq!(used, [first, charged[3], charged[2]]);
-    let at = world.rq.curr().map(|task| task.id).expect("the real-time task runs");
+    let at = world.rq.tasks().curr().map(|task| task.id).expect("the real-time task runs");
     assert_eq!(at, TaskId(4));
     let later = world.now + Nanos::from_millis(3);
     let used = world.rq.used_in(later, GroupId(1));
@@ -244,7 +245,7 @@ fn short_sleeps_do_not_pay_for_a_lone_member_of_a_group() {
             world.act(&Action::Wake(0));
         }
     }
-    let runtime = |id| world.rq.tasks().find(|(_, t)| t.id == id).unwrap().1.runtime().0;
+    let runtime = |id| world.rq.tasks().iter().find(|(_, t)| t.id == id).unwrap().1.runtime().0;
     let (hog, napper) = (runtime(TaskId(0)), runtime(TaskId(1)));
     assert!(napper <= hog + 12_000_000, "hog {hog}, napper {napper}");
 }

@@ -59,7 +59,7 @@ impl Cpu {
     }
 
     fn curr(&self) -> Option<u64> {
-        self.rq.curr().map(|task| task.id.0)
+        self.rq.tasks().curr().map(|task| task.id.0)
     }
 
     fn switch(&mut self, how: fn(u64) -> Prev<u64>) {
@@ -83,7 +83,7 @@ impl Cpu {
     }
 
     fn charged(&self) -> Nanos {
-        self.rq.tasks().fold(Nanos::ZERO, |sum, (_, task)| sum + task.runtime())
+        self.rq.tasks().iter().fold(Nanos::ZERO, |sum, (_, task)| sum + task.runtime())
     }
 }
 
@@ -193,7 +193,8 @@ fn a_fair_task_keeps_its_turn_over_a_stop() {
                 "the CPU does not return to {stopped:?}"
             );
         }
-        let ran = |cpu: &Cpu| cpu.rq.tasks().map(|(_, task)| task.runtime().0).collect::<Vec<_>>();
+        let ran =
+            |cpu: &Cpu| cpu.rq.tasks().iter().map(|(_, task)| task.runtime().0).collect::<Vec<_>>();
         for _ in 0..100 {
             cpu.passes(Nanos::from_millis(1), false);
         }

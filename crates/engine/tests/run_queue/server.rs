@@ -31,7 +31,8 @@ fn beside_a_hog(config: Config, fair: &[Policy]) -> World {
 }
 
 fn fair_time(world: &World) -> Nanos {
-    let tasks = world.rq.tasks().map(|(_, task)| task).chain(world.away.iter().map(|it| &**it));
+    let tasks =
+        world.rq.tasks().iter().map(|(_, task)| task).chain(world.away.iter().map(|it| &**it));
     let fair = tasks.filter(|task| task.class().is_fair());
     fair.map(Task::runtime).fold(Nanos::ZERO, |sum, span| sum + span)
 }
@@ -44,7 +45,7 @@ fn fair_stretches(world: &mut World, span: Nanos) -> Vec<(Time, Time)> {
     while world.now < end {
         let from = world.now;
         run(world, Nanos::from_micros(100));
-        if world.rq.curr().is_some_and(|task| task.class().is_fair()) {
+        if world.rq.tasks().curr().is_some_and(|task| task.class().is_fair()) {
             match stretches.last_mut().filter(|(_, to)| *to == from) {
                 Some(last) => last.1 = world.now,
                 None => stretches.push((from, world.now)),
@@ -201,7 +202,7 @@ fn short(runtime: u64, period: u64) -> Config {
 fn comes_or_goes(world: &mut World, wakes: bool, sleeps: impl Fn(&Task<TaskId>) -> bool) {
     if wakes {
         world.act(&Action::Wake(0));
-    } else if world.rq.curr().is_some_and(sleeps) {
+    } else if world.rq.tasks().curr().is_some_and(sleeps) {
         world.schedule(1);
     }
     world.check();

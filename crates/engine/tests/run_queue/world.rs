@@ -297,14 +297,14 @@ impl World {
     }
 
     pub fn nth(&self, nth: u32) -> Option<QueueIndex> {
-        let slots: Vec<_> = self.rq.tasks().map(|(slot, _)| slot).collect();
+        let slots: Vec<_> = self.rq.tasks().iter().map(|(slot, _)| slot).collect();
         (!slots.is_empty()).then(|| slots[nth as usize % slots.len()])
     }
 
     pub fn offer(&mut self, task: Box<Task<TaskId>>) {
         // Budget that is used up by now is a cause of its own.
         self.rq.update_curr(self.now);
-        let verdict = self.rq.curr().and_then(|curr| self.idle_verdict(curr, &task));
+        let verdict = self.rq.tasks().curr().and_then(|curr| self.idle_verdict(curr, &task));
         let verdict = verdict.filter(|_| self.rq.resched() == Resched::No);
         match self.rq.offer(self.now, task, Enqueue::Woken) {
             Ok((_, resched)) => {
@@ -430,7 +430,7 @@ impl World {
     /// A task that counts and may run on CPU 1 goes, unless it is too heavy.
     pub fn pull(&mut self, measure: Measure, max_load: u64) {
         let waiting =
-            self.rq.tasks().map(|(_, task)| task).filter(|it| Some(it.id) != self.running);
+            self.rq.tasks().iter().map(|(_, task)| task).filter(|it| Some(it.id) != self.running);
         let counted: Vec<_> = waiting.filter(|task| self.counts(task, measure)).collect();
         let may: Vec<_> = counted
             .iter()
@@ -438,10 +438,10 @@ impl World {
             .map(|it| it.id)
             .collect();
         let none = counted.is_empty();
-        let runs = self.rq.curr().is_some_and(|curr| {
+        let runs = self.rq.tasks().curr().is_some_and(|curr| {
             self.counts(curr, measure) && curr.attr().affinity.contains(CpuId(1))
         });
-        let may_later = runs && self.rq.config().features.has(Feature::BalanceByRoom);
+        let may_later = runs && self.rq.site().config().features.has(Feature::BalanceByRoom);
         let pull =
             FairPull { to: CpuId(1), measure, max_load, hot: true, eligible: false, runs: None };
         match self.rq.detach_fair(self.now, pull) {
@@ -456,7 +456,7 @@ impl World {
     }
 
     pub fn ask_for_curr(&mut self, measure: Measure) {
-        let curr = self.rq.curr();
+        let curr = self.rq.tasks().curr();
         let goes = curr.is_some_and(|task| {
             self.counts(task, measure) && task.attr().affinity.contains(CpuId(1))
         });
@@ -475,9 +475,9 @@ impl World {
     /// task waits.
     pub fn check_choice(&self) {
         let load = self.rq.load();
-        let best = self.rq.tasks().map(|(_, task)| task.class()).max();
-        let running = self.rq.curr().map(Task::class);
-        assert_eq!(self.rq.curr().map(|task| task.id), self.running);
+        let best = self.rq.tasks().iter().map(|(_, task)| task.class()).max();
+        let running = self.rq.tasks().curr().map(Task::class);
+        assert_eq!(self.rq.tasks().curr().map(|task| task.id), self.running);
         assert!(running.is_some() || load.nr_fair == 0, "never idle while a fair task waits");
         let throttled = best.is_some_and(|best| !best.is_fair()) && running != best;
         assert!(!throttled || load.pushable.is_none(), "only throttling hides the best task");
@@ -485,9 +485,9 @@ impl World {
 
     pub fn check(&self) {
         self.rq.check();
-        let here = self.rq.tasks().count();
+        let here = self.rq.tasks().iter().count();
         assert_eq!(here + self.away.len() + self.exited, self.made as usize, "no task is lost");
-        let idle = self.rq.tasks().filter(|(_, task)| self.is_idle_class(task)).count();
+        let idle = self.rq.tasks().iter().filter(|(_, task)| self.is_idle_class(task)).count();
         assert_eq!(self.rq.load().nr_idle as usize, idle, "idle-class tasks\n{}", self.rq);
     }
 

@@ -86,7 +86,7 @@ impl Queueing {
         let mut places = BTreeMap::new();
         for cpu in (0..machine.config().topology.cpus()).map(CpuId::at) {
             machine.inspect(cpu, |rq| {
-                let curr = rq.curr();
+                let curr = rq.tasks().curr();
                 for (_, task) in rq.competing() {
                     if let Some(prio) = task.class().push_prio() {
                         let moved = moved.contains(&task.id);

@@ -22,14 +22,14 @@ impl World {
         for cpu in self.all() {
             let known = &self.cpus[cpu.index()];
             self.machine.inspect(cpu, |rq| {
-                held += rq.tasks().count();
+                held += rq.tasks().iter().count();
                 let running = known.running.as_ref().map(|&(id, _)| id);
-                let curr = rq.curr().map(|task| task.id);
+                let curr = rq.tasks().curr().map(|task| task.id);
                 assert_eq!(curr, running, "CPU {cpu} runs one task, after {after:?}\n{rq}");
                 let owed = rq.resched() == Resched::No || known.kicked;
                 assert!(owed, "CPU {cpu} was not kicked to switch, after {after:?}\n{rq}");
-                assert_eq!(rq.is_online(), known.online);
-                let waiting = rq.tasks().filter(|(_, task)| Some(task.id) != curr).count();
+                assert_eq!(rq.site().is_online(), known.online);
+                let waiting = rq.tasks().iter().filter(|(_, task)| Some(task.id) != curr).count();
                 assert!(
                     known.online || waiting == 0,
                     "CPU {cpu} is offline, after {after:?}\n{rq}"
@@ -55,7 +55,7 @@ impl World {
         for cpu in self.all() {
             self.machine.inspect(cpu, |rq| {
                 by_cpus.add(&rq.account());
-                rq.tasks().for_each(|(_, task)| add(task));
+                rq.tasks().iter().for_each(|(_, task)| add(task));
             });
         }
         self.moving.iter().for_each(|moving| add(moving.task()));
@@ -90,11 +90,11 @@ impl World {
     fn check_cpu(&self, cpu: CpuId) {
         self.machine.inspect(cpu, |rq| {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
-            let throttled = rq.is_online() && rq.load().importance == Importance::Closed;
-            let idle = rq.curr().is_none() && rq.competing().count() > 0;
+            let throttled = rq.site().is_online() && rq.load().importance == Importance::Closed;
+            let idle = rq.tasks().curr().is_none() && rq.competing().count() > 0;
             let excused = throttled || rq.forced_idle().is_some();
             assert!(!idle || excused, "CPU {cpu} idles\n{rq}");
-            for (_, task) in rq.tasks() {
+            for (_, task) in rq.tasks().iter() {
                 let known = &self.tasks[task.id.index()];
                 let (attr, asked) = (task.attr(), &known.asked);
                 assert!(attr.affinity.contains(cpu), "{} may not be here\n{rq}", task.id);

@@ -388,11 +388,18 @@ impl Bench {
             held.extend(&cpu.exited);
             machine.inspect(cpu.id, |rq| {
                 assert_eq!(rq.resched(), Resched::No, "every switch was asked for\n{rq}");
-                assert_eq!(rq.curr().map(|task| task.id), cpu.running(), "one task runs");
-                assert!(rq.is_online() || rq.tasks().count() == 0, "all have left\n{rq}");
-                for (_, task) in rq.tasks() {
+                assert_eq!(rq.tasks().curr().map(|task| task.id), cpu.running(), "one task runs");
+                assert!(
+                    rq.site().is_online() || rq.tasks().iter().count() == 0,
+                    "all have left\n{rq}"
+                );
+                for (_, task) in rq.tasks().iter() {
                     held.push(task.id);
-                    assert!(task.attr().affinity.contains(rq.cpu()), "{} may be here", task.id);
+                    assert!(
+                        task.attr().affinity.contains(rq.site().cpu()),
+                        "{} may be here",
+                        task.id
+                    );
                 }
             });
         }
@@ -413,7 +420,7 @@ impl Bench {
         for cpu in cpus {
             machine.inspect(cpu.id, |rq| {
                 let waits = |id| cpu.running() != Some(id);
-                for (_, task) in rq.tasks().filter(|(_, task)| waits(task.id)) {
+                for (_, task) in rq.tasks().iter().filter(|(_, task)| waits(task.id)) {
                     let Some(prio) = task.class().push_prio() else { continue };
                     let better = |on: &CpuId| levels[on.index()] < Importance::Rt(prio);
                     let wasted = task.attr().affinity.iter().find(better);
@@ -466,7 +473,7 @@ impl Bench {
         let (_, cpus) = self.cpus.split_last().expect("there is the device");
         cpus.iter().find_map(|cpu| {
             self.machine().inspect(cpu.id, |rq| {
-                let (_, found) = rq.tasks().find(|(_, other)| other.id == task.id)?;
+                let (_, found) = rq.tasks().iter().find(|(_, other)| other.id == task.id)?;
                 Some((cpu.id.0, found.attr().policy))
             })
         })

@@ -140,7 +140,7 @@ impl Stage {
     }
 
     fn runs(&self, cpu: u16) -> Option<TaskId> {
-        self.world.machine.inspect(CpuId(cpu), |rq| rq.curr().map(|task| task.id))
+        self.world.machine.inspect(CpuId(cpu), |rq| rq.tasks().curr().map(|task| task.id))
     }
 
     /// Calls a function with a task that is in a run queue and with that run queue.
@@ -151,7 +151,7 @@ impl Stage {
     ) -> Option<(u16, T)> {
         self.world.machine.all().iter().find_map(|cpu| {
             self.world.machine.inspect(cpu, |rq| {
-                let (_, found) = rq.tasks().find(|(_, other)| other.id == task)?;
+                let (_, found) = rq.tasks().iter().find(|(_, other)| other.id == task)?;
                 Some((cpu.0, look(found)))
             })
         })
@@ -315,7 +315,7 @@ fn what_latency_nice_asks_for_follows_the_cpus_that_are_online() {
             stage
                 .world
                 .machine
-                .inspect(CpuId(cpu), |rq| rq.config().latency_offset(LatencyNice::MIN))
+                .inspect(CpuId(cpu), |rq| rq.site().config().latency_offset(LatencyNice::MIN))
         };
         (0..8).map(of).collect::<Vec<_>>()
     };

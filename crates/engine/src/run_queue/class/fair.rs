@@ -7,40 +7,38 @@ use crate::fair::order::{Before, Wakeup};
 use crate::fair::tree::Member;
 use crate::features::Feature;
 use crate::limits::Pools;
-use crate::run_queue::{Place, RunQueue};
+use crate::run_queue::RunQueue;
 use crate::store::heap::Index;
 use crate::task::Task;
 use crate::time::{Nanos, Time};
 
 impl<P, G: Pools> RunQueue<P, G> {
     pub(super) fn enqueue_fair(&mut self, at: Index) {
-        let queue = self.group_queue(self.task(at).queue_group());
-        let now = Now { clock: self.clock, config: &self.config };
-        if let Some(Place::Task(task)) = self.places.get_mut(at) {
-            if self.config.features.has(Feature::Pelt) {
-                let (member, weight) = (Member { queue, at }, task.ask().weight);
-                self.fair.bring(now, &*self.groups, (member, weight), task.kept.average_mut());
-            }
-            let comes = (task.ask(), &task.standing);
-            self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
+        let queue = self.group_queue(self.tasks.task(at).queue_group());
+        let now = self.site.now();
+        let task = self.tasks.task_mut(at);
+        if self.site.has(Feature::Pelt) {
+            let (member, weight) = (Member { queue, at }, task.ask().weight);
+            self.fair.bring(now, self.site.groups(), (member, weight), task.kept.average_mut());
         }
+        let comes = (task.ask(), &task.standing);
+        self.fair.enqueue(now, self.site.groups(), Member { queue, at }, comes);
         self.start_server();
         self.reindex(at);
     }
 
     pub(in crate::run_queue) fn dequeue_fair(&mut self, at: Index, asleep: bool) {
-        let now = Now { clock: self.clock, config: &self.config };
-        if let Some(Place::Task(task)) = self.places.get_mut(at) {
-            if self.config.features.has(Feature::Pelt) {
-                self.fair.part_with(now, at, asleep, task.kept.average_mut());
-            }
-            task.standing = self.fair.dequeue(now, &*self.groups, at, asleep);
+        let now = self.site.now();
+        let task = self.tasks.task_mut(at);
+        if self.site.has(Feature::Pelt) {
+            self.fair.part_with(now, at, asleep, task.kept.average_mut());
         }
+        task.standing = self.fair.dequeue(now, self.site.groups(), at, asleep);
         self.unindex(at);
     }
 
     pub(super) fn pick_fair(&mut self, before: &mut Before) -> Option<Index> {
-        self.drop_due_ghosts(before);
+        self.tasks.drop_due_ghosts(&self.site, &mut self.fair, before);
         let (fair, now, _) = self.fair_here();
         let next = fair.pick(now, *before)?;
         before.yielded = None;
@@ -49,7 +47,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     pub(super) fn peek_fair(&mut self, before: &mut Before) -> Option<Index> {
         let yielded = before.yielded;
-        self.drop_due_ghosts(before);
+        self.tasks.drop_due_ghosts(&self.site, &mut self.fair, before);
         let (fair, now, _) = self.fair_here();
         let next = fair.peek(now, before);
         // The task that yielded may have moved in its queue.
@@ -85,7 +83,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline]
     pub(super) fn charge_fair(&mut self, curr: Index, span: Nanos) {
         if !self.fair.is_idle_class(curr) {
-            self.taken.by_normal.add(self.clock, span);
+            self.taken.by_normal.add(self.site.clock(), span);
         }
         let (fair, now, _) = self.fair_here();
         let makes_way = fair.charge(now, curr, span);
@@ -108,20 +106,20 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Then, for a SCHED_OTHER task and under `WAKEUP_PREEMPTION`, it compares the entities that
     /// compete in one queue. Since 6.6 it compares only the entities, for any task.
     pub(super) fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
-        let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
-        let tasks_first = self.config.rules.idle_tasks_first;
+        let [running, arrival] = [curr, woken].map(|at| self.tasks.task(at).attr.policy);
+        let tasks_first = self.site.config().rules.idle_tasks_first;
         if tasks_first && running == Policy::Idle && arrival != Policy::Idle {
             self.fair.end_turns(curr);
             return true;
         }
         let may = !matches!(arrival, Policy::Batch(_) | Policy::Idle);
-        if tasks_first && !may || !self.has(Feature::WakeupPreemption) {
+        if tasks_first && !may || !self.site.has(Feature::WakeupPreemption) {
             return false;
         }
-        let forked = matches!(self.task(woken).standing.lag, Lag::New { .. });
+        let forked = matches!(self.tasks.task(woken).standing.lag, Lag::New { .. });
         let wakeup = Wakeup { curr, woken, forked };
-        if may && self.config.rules.wakeup_drops {
-            self.drop_ghosts_before(wakeup);
+        if may && self.site.config().rules.wakeup_drops {
+            self.tasks.drop_ghosts_before(&self.site, &mut self.fair, wakeup);
         }
         let (fair, now, _) = self.fair_here();
         fair.preempts(now, wakeup, may)
@@ -130,23 +128,17 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Sets the start of a task that the running one forks (`task_fork`). A latency-sensitive child
     /// may inherit a part of its parent's lead.
     pub fn fork(&self, now: Time, child: &mut Task<P>) {
-        let Some(at) = self.curr_fair() else { return };
-        if self.task(at).queue_group() == child.queue_group() {
-            let here = Now { clock: self.clock, config: &self.config };
+        let Some(at) = self.tasks.running_fair() else { return };
+        if self.tasks.task(at).queue_group() == child.queue_group() {
+            let here = self.site.now();
             let uncharged = self.metered.estimate(now.since(self.charged));
             child.standing = self.fair.forked(here, at, uncharged);
         }
     }
 
-    /// Returns the running task, if it is fair.
-    #[inline]
-    pub(in crate::run_queue) fn curr_fair(&self) -> Option<Index> {
-        self.curr.filter(|&curr| self.task(curr).class().is_fair())
-    }
-
     /// Returns the fair class with the arguments that its methods need.
     pub(in crate::run_queue) fn fair_here(&mut self) -> (&mut Fair, Now<'_>, &G) {
-        let now = Now { clock: self.clock, config: &self.config };
-        (&mut self.fair, now, &*self.groups)
+        let now = self.site.now();
+        (&mut self.fair, now, self.site.groups())
     }
 }

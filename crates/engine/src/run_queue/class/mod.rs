@@ -14,12 +14,12 @@ mod rt;
 use crate::attr::Cookie;
 use crate::class::Class;
 use crate::core::Rank;
-use crate::fair::entity::Now;
 use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::rt::RtTask;
+use crate::run_queue::RunQueue;
 use crate::run_queue::cookies::{Shelf, rt_key};
-use crate::run_queue::{Place, RunQueue};
+use crate::run_queue::tasks::Place;
 use crate::store::heap::Index;
 use crate::store::list::End;
 use crate::task::{Change, Task};
@@ -29,7 +29,7 @@ use crate::time::{Nanos, Time, VTime};
 impl<P, G: Pools> RunQueue<P, G> {
     /// A task enters the queues of its class (`enqueue_task`).
     pub(super) fn enqueue(&mut self, at: Index, end: End) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => self.enqueue_fair(at),
             Class::Rt(_) => self.enqueue_rt(at, end),
         }
@@ -37,7 +37,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// A task leaves the queues of its class (`dequeue_task`).
     pub(super) fn dequeue(&mut self, at: Index, asleep: bool) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => self.dequeue_fair(at, asleep),
             Class::Rt(_) => self.dequeue_rt(at),
         }
@@ -46,8 +46,12 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// The running task blocks: returns it if something of it stays in its queue, or `None` if it is
     /// dequeued.
     pub(super) fn block(&mut self, at: Index) -> Option<Box<Task<P>>> {
-        match self.task(at).class() {
-            Class::Fair => self.leave_ghost(at),
+        match self.tasks.task(at).class() {
+            Class::Fair => {
+                let task = self.tasks.delay(at, &self.site, &mut self.fair)?;
+                self.pass_on();
+                Some(task)
+            }
             Class::Rt(_) => None,
         }
     }
@@ -124,7 +128,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// A waiting task is taken out of the order of its class, to run. It is the `first` there, or
     /// any.
     pub(super) fn take(&mut self, at: Index, first: bool, before: &mut Before) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => self.take_to_run(at, first, before),
             Class::Rt(_) => {}
         }
@@ -133,7 +137,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// The opposite of [`RunQueue::take`]: a task that was picked goes back without having run, or
     /// the running task is about to move to another place.
     pub(super) fn put_back(&mut self, at: Index) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => self.put_back_fair(at),
             Class::Rt(_) => {}
         }
@@ -142,16 +146,18 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// A task that was picked has the CPU (`set_next_task`).
     #[inline]
     pub(super) fn set_next(&mut self, at: Index) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => {}
-            Class::Rt(_) => self.rt.set_curr(self.rt_task(at), self.clock, &self.config),
+            Class::Rt(_) => {
+                self.rt.set_curr(self.rt_task(at), self.site.clock(), self.site.config())
+            }
         }
     }
 
     /// The running task becomes a waiting one (`put_prev_task`).
     #[inline]
     pub(super) fn put_prev(&mut self, at: Index) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => self.put_prev_fair(at),
             Class::Rt(_) => self.rt.put_prev(self.rt_task(at)),
         }
@@ -160,7 +166,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// The running task lets others go first (`yield_task`). Returns whether the next pick must pass
     /// over it.
     pub(super) fn yield_task(&mut self, at: Index) -> bool {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => true,
             Class::Rt(_) => {
                 self.requeue_rt(at, End::Tail);
@@ -172,7 +178,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Returns the group that the running task leaves, if its class picks by groups.
     #[inline]
     pub(super) fn group_left(&self, at: Index) -> Option<Index> {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => self.fair.tree.above(at),
             Class::Rt(_) => None,
         }
@@ -192,7 +198,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// A tick comes while a task runs (`task_tick`).
     pub(super) fn tick_class(&mut self, curr: Index) {
-        match self.task(curr).class() {
+        match self.tasks.task(curr).class() {
             Class::Fair => self.tick_fair(curr),
             Class::Rt(prio) => self.tick_rt(curr, prio),
         }
@@ -201,7 +207,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Returns whether the task that arrived at `at` should run instead of `curr`
     /// (`wakeup_preempt`).
     pub(super) fn preempts(&mut self, curr: Index, at: Index) -> bool {
-        match (self.task(at).class(), self.task(curr).class()) {
+        match (self.tasks.task(at).class(), self.tasks.task(curr).class()) {
             (Class::Rt(_), Class::Rt(_) | Class::Fair) => self.makes_way(curr),
             (Class::Fair, Class::Rt(_)) => false,
             (Class::Fair, Class::Fair) => self.preempts_on_wakeup(curr, at),
@@ -211,7 +217,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Returns whether `curr` must make way for a task of a more important class, or for a better
     /// one of its own; or whether it is throttled, or keeps off fair tasks that go first.
     pub(super) fn makes_way(&self, curr: Index) -> bool {
-        match self.task(curr).class() {
+        match self.tasks.task(curr).class() {
             Class::Fair => !self.is_serving() && self.rt.best().is_some(),
             Class::Rt(prio) => {
                 self.is_serving() || self.rt.is_throttled() || self.rt.best() > Some(prio)
@@ -239,7 +245,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         after: Class,
         change: Change,
     ) -> Option<Change> {
-        let before = self.task(at).class();
+        let before = self.tasks.task(at).class();
         match before {
             Class::Rt(_) if before == after => self.change_in_place_rt(at, change),
             Class::Rt(_) | Class::Fair => return Some(change),
@@ -249,9 +255,9 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// A queued task asks for another slice or latency nice (`reweight_task`).
     pub(super) fn reask(&mut self, at: Index) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => {
-                let ask = self.task(at).ask();
+                let ask = self.tasks.task(at).ask();
                 let (fair, now, _) = self.fair_here();
                 fair.reask(now, at, ask);
             }
@@ -261,7 +267,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// The affinity of a queued task may have changed (`set_cpus_allowed`).
     pub(super) fn set_affinity(&mut self, at: Index) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => {}
             Class::Rt(_) => {
                 if !self.is_set_aside(at) {
@@ -273,7 +279,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// The cookie of a queued task may have changed, if `recookies`.
     pub(super) fn set_cookie(&mut self, at: Index, recookies: bool) {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => self.reindex(at),
             Class::Rt(_) => {
                 if recookies && self.index().place(at).is_some() {
@@ -285,8 +291,8 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// The parameters of the classes changed.
     pub(super) fn renew(&mut self) {
-        let now = Now { clock: self.clock, config: &self.config };
-        for (at, place) in self.places.iter() {
+        let now = self.site.now();
+        for (at, place) in self.tasks.places().iter() {
             match place {
                 Place::Group => self.fair.renew(now, at, None),
                 Place::Task(task) => match task.class() {
@@ -326,19 +332,19 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Returns the fields of a task that the real-time class needs.
     #[inline(always)]
     pub(super) fn rt_task(&self, at: Index) -> RtTask {
-        let task = self.task(at);
+        let task = self.tasks.task(at);
         let prio = match task.class() {
             Class::Rt(prio) => prio,
             Class::Fair => unreachable!("the task is real-time"),
         };
         let (boosted, migratory) = (task.boost.is_some(), task.is_migratory());
-        RtTask { at, prio, boosted, migratory, running: self.curr == Some(at) }
+        RtTask { at, prio, boosted, migratory, running: self.tasks.running() == Some(at) }
     }
 
     /// For checks: returns whether a task is in the lists of its class, and in no other.
     pub(super) fn is_in_its_lists(&self, at: Index) -> bool {
         let lists = (self.fair.is_listed(at), self.rt.contains(at));
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Fair => lists == (true, false),
             Class::Rt(_) => lists == (false, true),
         }
@@ -346,10 +352,10 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// For checks: returns where a task should be in the index by cookies, if it should be there.
     pub(super) fn shelf(&self, at: Index) -> Option<(Shelf, VTime)> {
-        match self.task(at).class() {
+        match self.tasks.task(at).class() {
             Class::Rt(_) if self.is_set_aside(at) => None,
             Class::Rt(prio) => Some((Shelf::RT, rt_key(prio))),
-            Class::Fair if self.curr == Some(at) => None,
+            Class::Fair if self.tasks.running() == Some(at) => None,
             Class::Fair => Some((Shelf::of(self.fair.tree.entity(at).parent), self.key_of(at))),
         }
     }

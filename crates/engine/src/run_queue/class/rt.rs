@@ -48,29 +48,29 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Applies a change that leaves the task its priority, though perhaps for another reason.
     pub(super) fn change_in_place_rt(&mut self, at: Index, change: Change) {
-        let was_boosted = self.task(at).boost.is_some();
-        self.task_mut(at).apply(change);
-        self.rt.reboost(was_boosted, self.task(at).boost.is_some());
+        let was_boosted = self.tasks.task(at).boost.is_some();
+        self.tasks.task_mut(at).apply(change);
+        self.rt.reboost(was_boosted, self.tasks.task(at).boost.is_some());
     }
 
     #[inline]
     pub(super) fn charge_rt(&mut self, curr: Index, span: Nanos) {
-        let clock = self.clock;
-        let task = self.task_mut(curr);
+        let clock = self.site.clock();
+        let task = self.tasks.task_mut(curr);
         if task.attr.policy.is_round_robin() {
             task.rr_used += span;
         }
         self.taken.by_rt.add(clock, span);
         self.taken.by_normal.add(clock, span);
-        let throttles = self.rt.charge(span, &self.config);
+        let throttles = self.rt.charge(span, self.site.config());
         self.resched_anew(throttles);
         self.expire_server();
     }
 
     /// Moves a SCHED_RR task whose slice is over to the tail, if another task has its priority.
     pub(super) fn tick_rt(&mut self, curr: Index, prio: RtPrio) {
-        let slice = self.config.rr_slice;
-        let task = self.task_mut(curr);
+        let slice = self.site.config().rr_slice;
+        let task = self.tasks.task_mut(curr);
         if !task.attr.policy.is_round_robin() || task.rr_used < slice {
             return;
         }
@@ -115,8 +115,9 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Ends a period of the real-time budget, or several.
     #[inline(never)]
     pub(in crate::run_queue) fn end_rt_period(&mut self, now: Time) {
-        let running = self.curr.is_some_and(|curr| self.task(curr).class().has_rt_budget());
-        let back = self.rt.end_period(now, running, &self.config);
+        let running =
+            self.tasks.running().is_some_and(|curr| self.tasks.task(curr).class().has_rt_budget());
+        let back = self.rt.end_period(now, running, self.site.config());
         self.resched_anew(back);
     }
 
@@ -124,13 +125,13 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// does.
     pub(in crate::run_queue) fn check_class_order(&self) {
         // An idle CPU is no more important than one with a fair task.
-        let running = self.curr.map_or(Class::Fair, |at| self.task(at).class());
+        let running = self.tasks.running().map_or(Class::Fair, |at| self.tasks.task(at).class());
         let best = self.rt.best().map_or(Class::Fair, Class::Rt);
         let may_run = !self.is_out_of_budget(running);
         ensure!(self, self.resched || may_run, "{running:?} runs without a budget");
         let first = self.resched || running >= best || self.is_serving() || self.is_kept_off();
         ensure!(self, first, "{best:?} waits while {running:?} runs");
-        let budget = self.config.rt_runtime.is_some();
+        let budget = self.site.config().rt_runtime.is_some();
         let period = self.rt.period_end().is_some();
         let active = running.has_rt_budget() || self.rt.is_budget_used();
         ensure!(self, period || !budget || !active, "a period runs while the budget is used");

@@ -65,15 +65,15 @@ impl World {
     }
 
     fn payload(&self) -> Option<u32> {
-        self.rq.curr().map(|task| task.id.0 as u32)
+        self.rq.tasks().curr().map(|task| task.id.0 as u32)
     }
 
     /// Lets time pass, and adds to the sums by the state of each task.
     fn pass(&mut self, span: u64) {
         let (since, now) = (self.now, Time(self.now.0 + span));
         for (id, known) in &mut self.tasks {
-            let queued = self.rq.tasks().any(|(_, task)| task.id == *id);
-            let runs = self.rq.curr().is_some_and(|task| task.id == *id);
+            let queued = self.rq.tasks().iter().any(|(_, task)| task.id == *id);
+            let runs = self.rq.tasks().curr().is_some_and(|task| task.id == *id);
             age(&mut known.load, (since, now), queued.into());
             age(&mut known.runnable, (since, now), queued.into());
             age(&mut known.util, (since, now), runs.into());
@@ -138,7 +138,8 @@ impl World {
         let weight = f64::from(policy.weight().get());
         self.offer(Task::new(id, attr, nth as u32));
         // Another test covers the average of a new task.
-        let (at, _) = self.rq.tasks().find(|(_, task)| task.id == id).expect("the task was taken");
+        let (at, _) =
+            self.rq.tasks().iter().find(|(_, task)| task.id == id).expect("the task was taken");
         let util = f64::from(self.rq.fair.util_sum(at.0));
         let (load, runnable) = (full(self.now), util);
         let known = Known { group, weight, load, runnable, util, asleep: None, away: None };
@@ -182,10 +183,10 @@ impl World {
                 self.tasks.get_mut(&id).unwrap().away = Some(task);
             }
             9 => {
-                let waiting = self
-                    .rq
-                    .tasks()
-                    .filter(|(_, task)| Some(task.id) != self.rq.curr().map(|it| it.id));
+                let waiting =
+                    self.rq.tasks().iter().filter(|(_, task)| {
+                        Some(task.id) != self.rq.tasks().curr().map(|it| it.id)
+                    });
                 let Some((at, _)) = waiting.take(1 + pick % 3).last() else { return };
                 let task = self.rq.detach(self.now, at).unwrap();
                 self.shift(task.id, -1.0);
@@ -225,7 +226,7 @@ impl World {
                 );
             }
         }
-        for (at, task) in self.rq.tasks() {
+        for (at, task) in self.rq.tasks().iter() {
             let known = &self.tasks[&task.id];
             let averages = self.rq.task_averages(self.now, at).unwrap();
             near(averages.util, known.util / full(self.now) * 1_024.0, &task.id);
@@ -287,7 +288,7 @@ fn new_tasks_have_half_of_what_is_left() {
     }
     // A task with little weight compared with the others gets little utilization.
     world.spawn(9, 0, 19);
-    let at = world.rq.tasks().find(|(_, task)| task.id == TaskId(9)).unwrap().0;
+    let at = world.rq.tasks().iter().find(|(_, task)| task.id == TaskId(9)).unwrap().0;
     let averages = world.rq.task_averages(world.now, at).unwrap();
     assert_eq!(averages.load, 15);
     assert!((3..=4).contains(&averages.util), "896 x 15 / 3073: {averages:?}");
