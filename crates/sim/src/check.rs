@@ -133,7 +133,8 @@ impl Sim<'_> {
     /// Returns the kind of tasks that a CPU should pull.
     pub(crate) fn takes(&self, cpu: CpuId) -> Takes {
         let own = &self.cpus[cpu.index()];
-        let (online, load) = self.machine.inspect(cpu, |rq| (rq.site().is_online(), rq.load()));
+        let (online, load) =
+            self.machine.inspect(cpu, |rq| (rq.site().is_online(), rq.classes().load()));
         // Pending kicks do not matter here: a kick without effect repeats again and again.
         if !online || own.inbound > 0 || own.silent {
             return Takes::Nobody;
@@ -151,12 +152,12 @@ impl Sim<'_> {
     pub(crate) fn waiting_on(&self, cpu: CpuId, waiting: &mut Vec<Waiter>) {
         self.machine.inspect(cpu, |rq| {
             let curr = rq.tasks().curr().map(|task| task.id);
-            let tasks = || rq.competing().map(|(_, task)| task);
+            let tasks = || rq.queues().competing().map(|(_, task)| task);
             let idle_class =
                 |it: &Task<_>| it.class().is_fair() && self.machine.counts_as_idle(it.attr());
             // A task that waits for the turn of a light SCHED_IDLE task would wait on any CPU.
             let others = tasks().filter(|&it| !idle_class(it)).count();
-            let pressed = others > 1 || rq.load().idle_is_heavy;
+            let pressed = others > 1 || rq.classes().load().idle_is_heavy;
             let fair = tasks().filter(|it| Some(it.id) != curr && it.class().is_fair());
             waiting.extend(fair.map(|it| Waiter {
                 task: it.id,
@@ -189,7 +190,7 @@ impl Sim<'_> {
     pub(crate) fn check_current(&mut self, on: CpuId) {
         let cpu = &self.cpus[on.index()];
         let (curr, first, closed) = self.machine.inspect(on, |rq| {
-            let closed = rq.load().importance == Importance::Closed;
+            let closed = rq.classes().load().importance == Importance::Closed;
             (rq.tasks().curr().map(|task| task.id), rq.first_timer(), closed)
         });
         assert_eq!(cpu.task(), curr, "CPU {on} runs the task of its queue");
@@ -200,7 +201,7 @@ impl Sim<'_> {
         assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");
         let forced = self.machine.forced_idle(on).is_some();
         if cpu.doing == Doing::Idle && cpu.is_settled() && !closed && !forced {
-            let queued = self.machine.inspect(on, |rq| rq.competing().count());
+            let queued = self.machine.inspect(on, |rq| rq.queues().competing().count());
             if queued > 0 {
                 let what = format!("CPU {on} idles while {queued} tasks wait there");
                 self.violate("work-conservation", what);
@@ -233,11 +234,11 @@ impl Sim<'_> {
             return None;
         }
         self.machine.inspect(cpu, |rq| {
-            if rq.load().importance == Importance::Closed || rq.is_serving() {
+            if rq.classes().load().importance == Importance::Closed || rq.classes().is_serving() {
                 return None;
             }
             let curr = rq.tasks().curr().map(|task| task.id);
-            let waiting = rq.competing().filter(|(_, task)| Some(task.id) != curr);
+            let waiting = rq.queues().competing().filter(|(_, task)| Some(task.id) != curr);
             let beaten = waiting.filter_map(|(_, task)| {
                 let on = find(Importance::Rt(task.class().push_prio()?), &task.attr().affinity)?;
                 Some(Beaten { task: task.id, waits: cpu, on })
@@ -258,9 +259,9 @@ impl Sim<'_> {
     /// Returns the importance of the running task of a CPU. `None` if the CPU is unsettled, takes no real-time task, or
     /// serves fair tasks first.
     pub(crate) fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
-        let open = self
-            .machine
-            .inspect(cpu, |rq| rq.load().importance != Importance::Closed && !rq.is_serving());
+        let open = self.machine.inspect(cpu, |rq| {
+            rq.classes().load().importance != Importance::Closed && !rq.classes().is_serving()
+        });
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
             let prio = self

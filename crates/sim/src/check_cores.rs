@@ -112,9 +112,13 @@ impl Sim<'_> {
         let prio = |task: &Task<_>| task.class().push_prio();
         let inspect = |cpu| {
             self.machine.inspect(cpu, |rq| {
-                let closed = rq.load().importance == Importance::Closed;
-                let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
-                (rq.tasks().curr().and_then(prio), best.filter(|_| !closed), rq.is_serving())
+                let closed = rq.classes().load().importance == Importance::Closed;
+                let best = rq.queues().competing().filter_map(|(_, task)| prio(task)).max();
+                (
+                    rq.tasks().curr().and_then(prio),
+                    best.filter(|_| !closed),
+                    rq.classes().is_serving(),
+                )
             })
         };
         let seen: Vec<_> = all.iter().map(|&cpu| inspect(cpu)).collect();

@@ -30,7 +30,7 @@ use runyard_engine::balance::{
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Enqueue;
-use runyard_engine::run_queue::{FairPull, LoadAverages, MAX_LOOKED_AT, NotPulled, RunQueue};
+use runyard_engine::run_queue::{FairPull, LoadAverages, MAX_LOOKED_AT, NotPulled};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Level;
@@ -174,7 +174,7 @@ impl<W: Controlled> Machine<W> {
     fn balance_newly_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
         // A short average idle time means that the CPU is busy again soon. A pulled task would then only lose its warm
         // cache. Under the later rule, the search itself must also fit into the idle time (`max_newidle_lb_cost`).
-        let avg_idle = self.inspect(cpu, RunQueue::avg_idle);
+        let avg_idle = self.inspect(cpu, |rq| rq.classes().idle().average());
         let by_room = self.has(Feature::BalanceByRoom);
         if !by_room && avg_idle < self.config.migration_cost {
             return false;
@@ -246,7 +246,7 @@ impl<W: Controlled> Machine<W> {
         let level = (0..waiting.div_ceil(MAX_LOOKED_AT).min(MAX_GIVE_AWAY_ROUNDS)).find_map(|_| {
             let mut level = None;
             let (given, resched) = self.detach(cpu, fx, |rq| {
-                let given = rq.give_fair(now, |task, idle_class| {
+                let given = rq.at(now).give_fair(|task, idle_class| {
                     let (to, near) = self.find_room(now, cpu, task, idle_class)?;
                     level = Some(near);
                     Some(to)
@@ -476,7 +476,7 @@ impl<W: Controlled> Machine<W> {
     /// Preempts the running task of `from` and sends it to the balancing CPU (`active_load_balance_cpu_stop`).
     fn active_balance(&self, site: Site, from: CpuId, measure: Measure, fx: &mut impl Effects<W>) {
         let Site { now, cpu, level, pass, .. } = site;
-        let (given, _) = self.detach(from, fx, |rq| rq.give_curr(now, cpu, measure));
+        let (given, _) = self.detach(from, fx, |rq| rq.at(now).give_curr(cpu, measure));
         match given {
             Ok(resched) => {
                 kick_if(resched, from, fx);
@@ -622,8 +622,9 @@ impl<W: Controlled> Machine<W> {
         pull: FairPull,
         fx: &mut impl Effects<W>,
     ) -> Result<u64, NotPulled> {
-        let (taken, resched) = self
-            .detach(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
+        let (taken, resched) = self.detach(from, fx, |rq| {
+            rq.at(now).detach_fair(pull).inspect(|(task, _)| mark_away(task))
+        });
         kick_if(resched, from, fx);
         let (task, load) = taken?;
         self.migrate(now, Moving::new(task, from, pull.to, Enqueue::Moved), fx);

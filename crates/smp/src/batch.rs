@@ -29,7 +29,7 @@ impl<W: Controlled> Loan<'_, W> {
     /// Lends the tasks and returns their number.
     fn lend(self, rq: &mut Queue<W>, terms: &Terms) -> u32 {
         let mut lent = 0;
-        rq.lend(terms, self.most, self.fits, |task| {
+        rq.classes_mut().lend(terms, self.most, self.fits, |task| {
             mark_away(&task);
             lent += 1;
             (self.take)(task);
@@ -54,16 +54,16 @@ impl<W: Controlled> Machine<W> {
     ) -> Begun<W> {
         let (begun, delta) = self.with(cpu, fx, |rq| {
             let yields = matches!(prev, Prev::Yielded(_));
-            if !rq.could_go_on(now, yields, loan.fits) {
+            if !rq.at(now).could_go_on(yields, loan.fits) {
                 return Begun::Refused(prev, stand_in);
             }
-            let begun = rq.begin_batch(now, prev, stand_in);
+            let begun = rq.at(now).begin_batch(prev, stand_in);
             if let Begun::Open(task, terms) = &begun {
                 if let Some(tag) = tag(task) {
                     tag.set_home(Home::Away);
                 }
                 let (lent, yielder) = (loan.lend(rq, terms), u32::from(yields));
-                rq.set_company(now, (lent + yielder).saturating_sub(1));
+                rq.at(now).set_company((lent + yielder).saturating_sub(1));
             }
             begun
         });
@@ -80,9 +80,9 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) {
         let ((), delta) = self.with(cpu, fx, |rq| {
-            rq.set_company(now, 0);
+            rq.at(now).set_company(0);
             let lent = loan.lend(rq, terms);
-            rq.set_company(now, lent.saturating_sub(1));
+            rq.at(now).set_company(lent.saturating_sub(1));
         });
         self.react(now, cpu, delta, fx);
     }
@@ -99,7 +99,7 @@ impl<W: Controlled> Machine<W> {
     ) -> TaskOf<W> {
         let id = task.id;
         let (stand_in, delta) = self.with(cpu, fx, |rq| {
-            let (stand_in, _, at) = rq.end_batch(now, task, first);
+            let (stand_in, _, at) = rq.at(now).end_batch(task, first);
             cell.tag().enter(id, Home::At(cpu, at));
             if cell.tag().was_asked_meanwhile()
                 && let Some(change) = take(cell)
@@ -145,7 +145,7 @@ impl<W: Controlled> Machine<W> {
 
     /// Charges the task that runs on `cpu` until `now`, so that the published clock is up to date.
     pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let ((), delta) = self.with(cpu, fx, |rq| rq.update_curr(now));
+        let ((), delta) = self.with(cpu, fx, |rq| rq.charge_until(now));
         self.react(now, cpu, delta, fx);
     }
 

@@ -13,7 +13,7 @@
 
 use crate::cores::Word;
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away, mark_released};
-use crate::machine::{Delta, Machine, Queue};
+use crate::machine::{Delta, Machine};
 use crate::sync::lock;
 use runyard_engine::attr::Cookie;
 use runyard_engine::cpu::CpuId;
@@ -52,7 +52,7 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn forced_idle(&self, cpu: CpuId) -> Option<Option<Cookie>> {
         self.cores.as_ref()?;
-        self.inspect(cpu, Queue::forced_idle)
+        self.inspect(cpu, |rq| rq.classes().forced_idle())
     }
 
     /// Switches the run queue of `cpu`, a thread of a core with core scheduling.
@@ -72,19 +72,19 @@ impl<W: Controlled> Machine<W> {
         let decision = &mut *locked;
         for (sibling, offer) in cores.siblings(cpu).zip(&mut decision.others) {
             let core = &decision.core;
-            let (_, delta) = self.with(sibling, fx, |rq| rq.offer_beside(now, core, offer));
+            let (_, delta) = self.with(sibling, fx, |rq| rq.at(now).offer_beside(core, offer));
             errands.push(sibling, delta);
         }
         let decisions = decision.core.decisions();
         let ((switch, mut forced), delta) = self.with(cpu, fx, |rq| {
             let switch = rq.schedule_beside(now, prev, decision);
             mark_released(&switch);
-            (switch, rq.forced_idle().is_some())
+            (switch, rq.classes().forced_idle().is_some())
         });
         let core = &mut decision.core;
         let decided = core.decisions() > decisions;
         for sibling in cores.siblings(cpu) {
-            let (heeded, delta) = self.with(sibling, fx, |rq| rq.heed(core, decided));
+            let (heeded, delta) = self.with(sibling, fx, |rq| rq.classes_mut().heed(core, decided));
             forced |= heeded.forced;
             if let Some(by) = heeded.news {
                 fx.forced_idle(sibling, by);
@@ -130,7 +130,7 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> bool {
         let (taken, resched) =
-            self.detach(from, fx, |rq| rq.take_beside(now, to, cookie).inspect(mark_away));
+            self.detach(from, fx, |rq| rq.at(now).take_beside(to, cookie).inspect(mark_away));
         kick_if(resched, from, fx);
         let Some(task) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);

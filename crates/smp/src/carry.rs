@@ -113,7 +113,7 @@ impl<W: Controlled> Machine<W> {
     /// else changes on that CPU, so no reaction is needed.
     fn withdraw(&self, now: Time, task: &mut Task<W>, left: CpuId, fx: &mut impl Effects<W>) {
         let mut locked = lock(&self.cpus[left.index()].queue);
-        locked.rq.withdraw(now, task);
+        locked.rq.classes_mut().queues_mut().withdraw(now, task);
         self.hints.publish_averages(left, &locked.rq);
         drop(locked);
         fx.touched(left);
@@ -145,7 +145,7 @@ impl<W: Controlled> Machine<W> {
         let prio = rq.tasks().get(slot).and_then(|task| task.class().push_prio());
         if prio.is_some() && why == Enqueue::Woken && self.has(Feature::RtPush) {
             let cpu = rq.site().cpu();
-            let _ = rq.make_way(slot, |task| {
+            let _ = rq.classes_mut().make_way(slot, |task| {
                 task.class()
                     .push_prio()
                     .is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())

@@ -64,10 +64,10 @@ impl<W: Controlled> Machine<W> {
         for cpu in self.config.topology.iter() {
             self.check_queue(cpu);
             self.inspect(cpu, |rq| {
-                for (group, load) in rq.group_loads() {
+                for (group, load) in rq.queues().group_loads() {
                     loads[group.index()] += load;
                 }
-                for (group, part) in rq.blocked_loads() {
+                for (group, part) in rq.queues().blocked_loads() {
                     blocked[group.index()].push(part);
                 }
             });
@@ -105,7 +105,7 @@ impl<W: Controlled> Machine<W> {
     fn count(&self, cpu: CpuId, sums: &mut Sums) {
         let old = std::mem::take(&mut sums.parts[cpu.index()]);
         let groups = self.inspect(cpu, |rq| {
-            let there = rq.group_loads().map(|(group, _)| group);
+            let there = rq.queues().group_loads().map(|(group, _)| group);
             // The accounts of a limit remain after the group's queue is gone.
             let mut groups: Vec<_> = there.chain(old.iter().map(|&(group, _)| group)).collect();
             groups.sort_unstable();
@@ -128,12 +128,12 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn part(&self, rq: &Queue<W>, group: GroupId) -> Part {
-        let load = rq.group_load(group);
+        let load = rq.queues().group_load(group);
         if !self.groups.has_limit(group) {
             return Part { load, ..Part::default() };
         }
-        let charged = rq.usage(Time::ZERO, group).unwrap_or_default().used;
-        Part { load, held: rq.held(group), used: charged - rq.in_use(group) }
+        let charged = rq.queues().usage(Time::ZERO, group).unwrap_or_default().used;
+        Part { load, held: rq.queues().held(group), used: charged - rq.queues().in_use(group) }
     }
 
     fn check_queue(&self, cpu: CpuId) {
@@ -156,7 +156,11 @@ impl<W: Controlled> Machine<W> {
     /// period, and the error left in the sum decays. The remaining error is at most that of 47 periods.
     fn check_blocked(&self, group: GroupId, parts: &[Blocked]) {
         // A part that decays to nothing disappears without an update of the sum, so the sum may be old.
-        let newest = self.config.topology.iter().map(|cpu| self.inspect(cpu, Queue::load_period));
+        let newest = self
+            .config
+            .topology
+            .iter()
+            .map(|cpu| self.inspect(cpu, |rq| rq.queues().load_period()));
         let all = self.groups.blocked(group).at(newest.max().unwrap_or(0));
         let sum: u64 = parts.iter().map(|part| part.at(all.period()).get()).sum();
         let rounded = 47 * self.cpus.len() as u64;

@@ -19,7 +19,7 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> Option<Expired> {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
-        locked.rq.set_outside(fx.first_outside(cpu));
+        locked.rq.classes_mut().set_outside(fx.first_outside(cpu));
         let Some(expired) = locked.rq.expire(now, walk) else {
             tell_throttlings(cpu, &mut locked.rq, fx);
             return None;
@@ -37,7 +37,7 @@ impl<W: Controlled> Machine<W> {
             self.hints.publish_times(cpu, &locked.rq);
             balances = locked.balance.is_due(now);
             if self.cores.as_ref().is_some_and(|cores| cores.is_in_episode(cpu)) {
-                locked.rq.tick_beside();
+                locked.rq.classes_mut().tick_beside();
             }
         }
         let delta = self.publish_after(cpu, &mut locked, fx);

@@ -11,7 +11,7 @@ impl<W: Controlled> Machine<W> {
     /// must keep another CPU online.
     pub fn offline(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         self.hints.online.set(cpu, false);
-        let (resched, _) = self.with(cpu, fx, |rq| rq.set_online(now, false));
+        let (resched, _) = self.with(cpu, fx, |rq| rq.at(now).set_online(false));
         kick_if(resched, cpu, fx);
         self.rescale(now, fx);
         loop {
@@ -23,7 +23,7 @@ impl<W: Controlled> Machine<W> {
 
     /// Takes `cpu` into service again.
     pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let (_, delta) = self.with(cpu, fx, |rq| rq.set_online(now, true));
+        let (_, delta) = self.with(cpu, fx, |rq| rq.at(now).set_online(true));
         // The mask follows the run queue. In the other order, a CPU that reads the mask and is still refused would
         // retry for ever.
         self.hints.online.set(cpu, true);
@@ -43,7 +43,7 @@ impl<W: Controlled> Machine<W> {
         }
         let config = Arc::new(config);
         for cpu in self.config.topology.iter() {
-            let (_, delta) = self.with(cpu, fx, |rq| rq.set_config(now, Arc::clone(&config)));
+            let (_, delta) = self.with(cpu, fx, |rq| rq.at(now).set_config(Arc::clone(&config)));
             kick_if(delta.resched, cpu, fx);
         }
     }

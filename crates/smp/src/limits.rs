@@ -14,7 +14,6 @@ use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;
 use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
-use runyard_engine::run_queue::RunQueue;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::{Nanos, Time};
 
@@ -45,7 +44,7 @@ impl<W: Controlled> Machine<W> {
         self.groups.set_limit(now, group, limit, || self.nr_online());
         for cpu in self.config.topology.iter() {
             let before = self.next_expiry(cpu);
-            let (_, delta) = self.with(cpu, fx, |rq| rq.renew_limit(now, group));
+            let (_, delta) = self.with(cpu, fx, |rq| rq.at(now).renew_limit(group));
             let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
             if at(self.next_expiry(cpu)) < at(before) {
                 // The CPU must set its timer again.
@@ -65,7 +64,7 @@ impl<W: Controlled> Machine<W> {
         assert_ne!(group, GroupId::ROOT, "the root has no siblings");
         self.groups.set_weight(group, weight);
         for cpu in self.config.topology.iter() {
-            let (_, delta) = self.with(cpu, fx, |rq| rq.renew_weight(now, group));
+            let (_, delta) = self.with(cpu, fx, |rq| rq.at(now).renew_weight(group));
             kick_if(delta.resched, cpu, fx);
             self.react(now, cpu, delta, fx);
         }
@@ -104,9 +103,9 @@ impl<W: Controlled> Machine<W> {
     /// Reduces the debts of a group and of those above it, each to the budget of one period: for CPU time that the host
     /// could not keep the group from using. A group that was removed has none.
     pub fn forgive(&self, now: Time, cpu: CpuId, group: GroupId) {
-        let mut queue = lock(&self.cpus[cpu.index()].queue);
+        let queue = lock(&self.cpus[cpu.index()].queue);
         if self.groups.is_there(group) {
-            queue.rq.forgive(now, group);
+            queue.rq.queues().forgive(now, group);
         }
     }
 
@@ -153,7 +152,7 @@ impl<W: Controlled> Machine<W> {
     /// never had a task on that CPU.
     #[must_use]
     pub fn usage_on(&self, now: Time, group: GroupId, cpu: CpuId) -> Option<UsageOnCpu> {
-        self.inspect(cpu, |rq| rq.usage(now, group))
+        self.inspect(cpu, |rq| rq.queues().usage(now, group))
     }
 
     /// Returns a CPU that waits for budget of a group although the pool has budget that no CPU is about to draw. For
@@ -161,18 +160,21 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
         let cpus = || self.config.topology.iter();
-        let has_claim = |&cpu: &CpuId| self.inspect(cpu, |rq| rq.has_claim(group));
+        let has_claim = |&cpu: &CpuId| self.inspect(cpu, |rq| rq.queues().has_claim(group));
         self.groups.waits_in_vain(now, group, || cpus().filter(has_claim).count() as u32)
     }
 
     /// Passes the budget that `cpu` gave back to the CPUs that wait for it.
     #[inline(never)]
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        while let (Some((waiting, group)), _) = self.with(cpu, fx, RunQueue::take_refilled) {
+        while let (Some((waiting, group)), _) =
+            self.with(cpu, fx, |rq| rq.news_mut().take_refilled())
+        {
             let (mut next, mut told) = (Some(waiting), 0);
             while let Some(waiting) = next {
                 told += 1;
-                let (then, delta) = self.with(waiting, fx, |rq| rq.refill(now, group, told));
+                let (then, delta) =
+                    self.with(waiting, fx, |rq| rq.at(now).refill(now, group, told));
                 kick_if(delta.resched, waiting, fx);
                 self.react(now, waiting, delta, fx);
                 next = then;
@@ -186,9 +188,9 @@ impl<W: Controlled> Machine<W> {
             let (mut held, mut used) = (Vec::new(), Nanos::ZERO);
             for cpu in self.config.topology.iter() {
                 self.inspect(cpu, |rq| {
-                    held.push(rq.held(group));
-                    let charged = rq.usage(Time::ZERO, group).unwrap_or_default().used;
-                    used += charged - rq.in_use(group);
+                    held.push(rq.queues().held(group));
+                    let charged = rq.queues().usage(Time::ZERO, group).unwrap_or_default().used;
+                    used += charged - rq.queues().in_use(group);
                 });
             }
             self.groups.check(group, &held);

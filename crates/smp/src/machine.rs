@@ -107,7 +107,7 @@ impl Delta {
     /// tasks.
     #[inline]
     fn nothing_new<W>(rq: &Queue<W>, importance: Importance) -> Delta {
-        let (resched, refilled) = (rq.resched(), rq.has_news());
+        let (resched, refilled) = (rq.resched(), rq.queues().news().is_any());
         let (held_back, lowered, pushable) = (false, false, false);
         Delta { resched, importance, held_back, lowered, pushable, refilled }
     }
@@ -161,7 +161,7 @@ impl<W: Controlled> Machine<W> {
         let domain = |level| (level, Domain::of(level, topology, features));
         let domains = topology.levels().map(domain).collect();
         let starts = match features.has(Feature::BatchDispatch) {
-            true => cpus.iter().filter_map(|cpu| lock(&cpu.queue).rq.start()).collect(),
+            true => cpus.iter().filter_map(|cpu| lock(&cpu.queue).rq.queues().start()).collect(),
             false => Box::default(),
         };
         let cores = config.cookies.then(|| Cores::new(topology)).flatten();
@@ -269,7 +269,7 @@ impl<W: Controlled> Machine<W> {
         f: impl FnOnce(&mut Queue<W>) -> R,
     ) -> (R, Delta) {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
-        locked.rq.set_outside(fx.first_outside(cpu));
+        locked.rq.classes_mut().set_outside(fx.first_outside(cpu));
         let result = f(&mut locked.rq);
         (result, self.publish_after(cpu, &mut locked, fx))
     }
@@ -293,7 +293,7 @@ impl<W: Controlled> Machine<W> {
     #[inline(never)]
     fn hold_back(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(cpu, locked);
-        let importance = locked.rq.load().importance;
+        let importance = locked.rq.classes().load().importance;
         locked.held_back = locked.held_back.max(Some(importance));
         Delta { held_back: true, ..Delta::nothing_new(&locked.rq, importance) }
     }
@@ -314,7 +314,7 @@ impl<W: Controlled> Machine<W> {
     pub(crate) fn publish(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(cpu, locked);
         if !self.starts.is_empty() {
-            self.hints.publish_clock(cpu, locked.rq.clock());
+            self.hints.publish_clock(cpu, locked.rq.queues().clock());
         }
         if let Some(bounds) = locked.rq.batch_bounds() {
             self.hints.publish_bound(cpu, bounds.vruntime);
@@ -358,7 +358,7 @@ pub(crate) fn tell_throttlings<W: Controlled>(
     rq: &mut Queue<W>,
     fx: &mut impl Effects<W>,
 ) {
-    if rq.has_news() {
-        rq.drain_throttlings(|throttling| fx.throttling(cpu, throttling));
+    if rq.queues().news().is_any() {
+        rq.news_mut().drain_throttlings(|throttling| fx.throttling(cpu, throttling));
     }
 }

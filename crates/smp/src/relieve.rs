@@ -38,8 +38,8 @@ impl<W: Controlled> Machine<W> {
             Importance::Rt(prio) => Some(prio),
             Importance::Closed => return false,
         };
-        let (taken, resched) =
-            self.detach(from, fx, |rq| rq.take_waiting_rt(to, above).inspect(mark_away));
+        let (taken, resched) = self
+            .detach(from, fx, |rq| rq.classes_mut().take_waiting_rt(to, above).inspect(mark_away));
         kick_if(resched, from, fx);
         let Some(task) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Pushed), fx);
@@ -54,8 +54,9 @@ impl<W: Controlled> Machine<W> {
         let measure = if self.sleeps_deep(now, to) { Measure::Normal } else { Measure::All };
         let (max_load, runs) = (u64::MAX, self.core_runs(to));
         let pull = FairPull { to, measure, max_load, hot: true, eligible: false, runs };
-        let (taken, resched) = self
-            .detach(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
+        let (taken, resched) = self.detach(from, fx, |rq| {
+            rq.at(now).detach_fair(pull).inspect(|(task, _)| mark_away(task))
+        });
         kick_if(resched, from, fx);
         let Ok((task, _)) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);

@@ -56,11 +56,12 @@ impl<W: Controlled> Machine<W> {
                 Importance::Closed => return,
             };
             let (pushed, resched) = self.detach(cpu, fx, |rq| {
-                rq.take_pushable(floor, |task| {
-                    let prio = task.class().push_prio().expect("only such tasks are pushable");
-                    self.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
-                })
-                .inspect(|(task, _)| mark_away(task))
+                rq.classes_mut()
+                    .take_pushable(floor, |task| {
+                        let prio = task.class().push_prio().expect("only such tasks are pushable");
+                        self.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
+                    })
+                    .inspect(|(task, _)| mark_away(task))
             });
             let Some((task, to)) = pushed else {
                 kick_if(resched, cpu, fx);
@@ -90,8 +91,9 @@ impl<W: Controlled> Machine<W> {
             if from == cpu || self.hints.pushable(from) <= best {
                 continue;
             }
-            let (pulled, resched) =
-                self.detach(from, fx, |rq| rq.take_pullable(cpu, best).inspect(mark_away));
+            let (pulled, resched) = self.detach(from, fx, |rq| {
+                rq.classes_mut().take_pullable(cpu, best).inspect(mark_away)
+            });
             kick_if(resched, from, fx);
             if let Some(task) = pulled {
                 best = task.class().push_prio();

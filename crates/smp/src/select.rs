@@ -247,7 +247,7 @@ impl<W: Controlled> Machine<W> {
         if !self.config.rules.wake_wide {
             return false;
         }
-        let flips = lock(&self.cpus[waker.index()].queue).rq.note_wakee(now, task.id);
+        let flips = lock(&self.cpus[waker.index()].queue).rq.classes_mut().note_wakee(now, task.id);
         let size = self.config.topology.span(waker, Level::Node).len() as u64;
         let both = [flips, task.wakee_flips()].map(u64::from);
         let (fewer, more) = (both[0].min(both[1]), both[0].max(both[1]));

@@ -31,6 +31,6 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn passed_over_on(&self, cell: &(impl Controlled + ?Sized)) -> Option<CpuId> {
         let Home::At(cpu, slot) = cell.tag().home() else { return None };
-        lock(&self.cpus[cpu.index()].queue).rq.is_passed_over(slot).then_some(cpu)
+        lock(&self.cpus[cpu.index()].queue).rq.classes().is_passed_over(slot).then_some(cpu)
     }
 }

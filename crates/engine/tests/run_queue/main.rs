@@ -150,7 +150,7 @@ fn who_counts_as_idle_is_counted_anew_with_each_change() {
             world.schedule(7);
         }
     }
-    assert_eq!((world.running, world.rq.load().nr_idle), (Some(TaskId(0)), 4));
+    assert_eq!((world.running, world.rq.classes().load().nr_idle), (Some(TaskId(0)), 4));
     let change = |policy, group, boost| Action::Change { nth: 0, policy, cpus: None, group, boost };
     let steps = [
         (change(None, Some(2), None), 5, "into an idle group, running"),
@@ -162,7 +162,7 @@ fn who_counts_as_idle_is_counted_anew_with_each_change() {
     for (step, idle, why) in steps {
         world.act(&step);
         world.check();
-        assert_eq!(world.rq.load().nr_idle, idle, "{why}");
+        assert_eq!(world.rq.classes().load().nr_idle, idle, "{why}");
         world.schedule(7);
         world.check();
     }
@@ -226,7 +226,7 @@ fn equal_priority_makes_way_only_for_one_that_cannot_move() {
         world.made += 1;
         let (slot, resched) = world.rq.offer(world.now, task, Enqueue::Woken).unwrap();
         assert_eq!(resched, Resched::No);
-        let _ = world.rq.make_way(slot, |_| elsewhere);
+        let _ = world.rq.classes_mut().make_way(slot, |_| elsewhere);
         world.schedule(7);
         assert_eq!(world.running == Some(TaskId(1)), switched);
     }
@@ -268,8 +268,8 @@ fn a_task_that_ran_a_moment_ago_stays_unless_it_is_sched_idle() {
             eligible: false,
             runs: None,
         };
-        assert_eq!(world.rq.detach_fair(world.now, pull(false)).is_ok(), goes, "{policy}");
-        let taken = goes || world.rq.detach_fair(world.now, pull(true)).is_ok();
+        assert_eq!(world.rq.at(world.now).detach_fair(pull(false)).is_ok(), goes, "{policy}");
+        let taken = goes || world.rq.at(world.now).detach_fair(pull(true)).is_ok();
         assert!(taken, "{policy} goes if it must");
     }
 }

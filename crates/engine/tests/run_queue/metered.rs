@@ -79,7 +79,11 @@ impl Cpu {
             self.switch(Prev::Preempted);
         }
         self.rq.check();
-        assert_eq!(self.rq.account().run, self.charged(), "the CPU counts the time of its tasks");
+        assert_eq!(
+            self.rq.time().account().run,
+            self.charged(),
+            "the CPU counts the time of its tasks"
+        );
     }
 
     fn charged(&self) -> Nanos {
@@ -143,9 +147,9 @@ proptest! {
                     cpu.passes(Nanos(span), true);
                 }
                 Step::Yields => cpu.switch(Prev::Yielded),
-                Step::Updates => cpu.rq.set_config(cpu.now, Arc::new(config(eevdf))),
+                Step::Updates => cpu.rq.at(cpu.now).set_config(Arc::new(config(eevdf))),
             }
-            cpu.rq.set_config(cpu.now, Arc::new(config(eevdf)));
+            cpu.rq.at(cpu.now).set_config(Arc::new(config(eevdf)));
             let (charged, ran) = (cpu.charged().0, cpu.own.at(cpu.now));
             prop_assert!(charged >= ran && charged <= cpu.now.0, "{charged} of {ran}");
             prop_assert!(charged <= ran + gaps * SLACK.0, "{charged} of {ran}, {gaps} gaps");

@@ -268,7 +268,7 @@ impl World {
             }
             Action::Offline(blocks) => self.go_offline(blocks),
             Action::Online(cpus) => {
-                self.rq.set_config(self.now, Arc::new(self.config.with_online(cpus)));
+                self.rq.at(self.now).set_config(Arc::new(self.config.with_online(cpus)));
             }
             Action::Pull { measure, max_load, running } => {
                 let measure = [Measure::All, Measure::Normal, Measure::Idle][usize::from(measure)];
@@ -285,6 +285,7 @@ impl World {
     fn push(&mut self, floor: Option<RtPrio>) {
         let pushed = self
             .rq
+            .classes_mut()
             .take_pushable(floor, |task| task.attr().affinity.iter().find(|&cpu| cpu == CpuId(1)));
         self.away.extend(pushed.map(|(task, _)| task));
     }
@@ -303,7 +304,7 @@ impl World {
 
     pub fn offer(&mut self, task: Box<Task<TaskId>>) {
         // Budget that is used up by now is a cause of its own.
-        self.rq.update_curr(self.now);
+        self.rq.charge_until(self.now);
         let verdict = self.rq.tasks().curr().and_then(|curr| self.idle_verdict(curr, &task));
         let verdict = verdict.filter(|_| self.rq.resched() == Resched::No);
         match self.rq.offer(self.now, task, Enqueue::Woken) {
@@ -365,7 +366,7 @@ impl World {
 
     pub fn schedule(&mut self, how: u8) {
         // Brings the accounts up to date: throttling is a cause, too.
-        let due = self.rq.set_online(self.now, true) == Resched::Yes;
+        let due = self.rq.at(self.now).set_online(true) == Resched::Yes;
         let prev = match (self.running, how % 8) {
             (None, _) => Prev::Idle,
             (Some(id), 0) => Prev::Yielded(id),
@@ -401,7 +402,7 @@ impl World {
 
     /// Takes all tasks from the CPU.
     fn go_offline(&mut self, blocks: bool) {
-        let _ = self.rq.set_online(self.now, false);
+        let _ = self.rq.at(self.now).set_online(false);
         self.check();
         while let Some(task) = self.rq.evict(self.now) {
             self.away.push(task);
@@ -414,7 +415,7 @@ impl World {
         }
         self.asked_for = None;
         self.check();
-        let _ = self.rq.set_online(self.now, true);
+        let _ = self.rq.at(self.now).set_online(true);
     }
 
     pub fn counts(&self, task: &Task<TaskId>, measure: Measure) -> bool {
@@ -444,7 +445,7 @@ impl World {
         let may_later = runs && self.rq.site().config().features.has(Feature::BalanceByRoom);
         let pull =
             FairPull { to: CpuId(1), measure, max_load, hot: true, eligible: false, runs: None };
-        match self.rq.detach_fair(self.now, pull) {
+        match self.rq.at(self.now).detach_fair(pull) {
             Ok((task, load)) => {
                 assert!(may.contains(&task.id) && load / 2 <= max_load, "{task:?} fits");
                 self.away.push(task);
@@ -460,7 +461,7 @@ impl World {
         let goes = curr.is_some_and(|task| {
             self.counts(task, measure) && task.attr().affinity.contains(CpuId(1))
         });
-        match self.rq.give_curr(self.now, CpuId(1), measure) {
+        match self.rq.at(self.now).give_curr(CpuId(1), measure) {
             Ok(resched) => assert!(goes && resched == Resched::Yes),
             Err(stays) => {
                 assert!(!goes || stays == NotPulled::NotNow && self.asked_for == self.running);
@@ -474,7 +475,7 @@ impl World {
     /// The running task is as important as any other here; while a fair task runs, no real-time
     /// task waits.
     pub fn check_choice(&self) {
-        let load = self.rq.load();
+        let load = self.rq.classes().load();
         let best = self.rq.tasks().iter().map(|(_, task)| task.class()).max();
         let running = self.rq.tasks().curr().map(Task::class);
         assert_eq!(self.rq.tasks().curr().map(|task| task.id), self.running);
@@ -488,7 +489,12 @@ impl World {
         let here = self.rq.tasks().iter().count();
         assert_eq!(here + self.away.len() + self.exited, self.made as usize, "no task is lost");
         let idle = self.rq.tasks().iter().filter(|(_, task)| self.is_idle_class(task)).count();
-        assert_eq!(self.rq.load().nr_idle as usize, idle, "idle-class tasks\n{}", self.rq);
+        assert_eq!(
+            self.rq.classes().load().nr_idle as usize,
+            idle,
+            "idle-class tasks\n{}",
+            self.rq
+        );
     }
 
     pub fn is_idle_class(&self, task: &Task<TaskId>) -> bool {

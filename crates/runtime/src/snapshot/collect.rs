@@ -201,16 +201,16 @@ impl Shared {
             let now = os::thread::now();
             let looked = without_preemption(|| {
                 self.machine.watch(now, cpu, &mut KickNow(self), |rq| {
-                    let (tasks, groups) = (rq.tasks().iter().count(), rq.used_by_groups().count());
+                    let (tasks, groups) = (rq.tasks().iter().count(), rq.time().by_group().count());
                     if list.capacity() - list.len() < tasks || used.capacity() < groups {
                         return Err((tasks, groups));
                     }
-                    used.extend(rq.used_by_groups().map(|(group, used)| (nearest(group), used)));
+                    used.extend(rq.time().by_group().map(|(group, used)| (nearest(group), used)));
                     let tasks_here = rq.tasks().iter().filter(|(_, task)| task.id != STAND_IN);
                     tasks_here.for_each(|(_, task)| list.push(Seen::in_queue(task, now)));
                     let running = rq.tasks().curr().map(|task| task.id);
                     let waiting = tasks - running.iter().len();
-                    let (account, ended) = (rq.account(), rq.ended());
+                    let (account, ended) = (rq.time().account(), rq.time().ended());
                     Ok((running, waiting, account, ended))
                 })
             });

@@ -31,11 +31,11 @@ fn check_order<W: Controlled>(machine: &Machine<W>, threads: impl Iterator<Item 
     for cpu in threads {
         machine.inspect(cpu, |rq| {
             let running = rq.tasks().curr().and_then(prio);
-            let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
-            let closed = rq.load().importance == Importance::Closed;
+            let best = rq.queues().competing().filter_map(|(_, task)| prio(task)).max();
+            let closed = rq.classes().load().importance == Importance::Closed;
             runs = running.max(runs);
             waits = best.filter(|_| !closed).max(waits);
-            serves |= rq.is_serving();
+            serves |= rq.classes().is_serving();
         });
     }
     assert!(serves || runs >= waits, "{waits:?} waits while {runs:?} runs");

@@ -54,14 +54,14 @@ impl World {
         let mut add = |task: &Task<Payload>| by_tasks.add(&task.account());
         for cpu in self.all() {
             self.machine.inspect(cpu, |rq| {
-                by_cpus.add(&rq.account());
+                by_cpus.add(&rq.time().account());
                 rq.tasks().iter().for_each(|(_, task)| add(task));
             });
         }
         self.moving.iter().for_each(|moving| add(moving.task()));
         self.tasks.iter().filter_map(|task| task.parked.as_deref()).for_each(&mut add);
         for cpu in self.all() {
-            self.machine.inspect(cpu, |rq| by_tasks.add(&rq.ended()));
+            self.machine.inspect(cpu, |rq| by_tasks.add(&rq.time().ended()));
         }
         assert_eq!(by_cpus, by_tasks, "the accounts are conserved, after {after:?}");
     }
@@ -90,9 +90,10 @@ impl World {
     fn check_cpu(&self, cpu: CpuId) {
         self.machine.inspect(cpu, |rq| {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
-            let throttled = rq.site().is_online() && rq.load().importance == Importance::Closed;
-            let idle = rq.tasks().curr().is_none() && rq.competing().count() > 0;
-            let excused = throttled || rq.forced_idle().is_some();
+            let throttled =
+                rq.site().is_online() && rq.classes().load().importance == Importance::Closed;
+            let idle = rq.tasks().curr().is_none() && rq.queues().competing().count() > 0;
+            let excused = throttled || rq.classes().forced_idle().is_some();
             assert!(!idle || excused, "CPU {cpu} idles\n{rq}");
             for (_, task) in rq.tasks().iter() {
                 let known = &self.tasks[task.id.index()];
@@ -112,16 +113,18 @@ impl World {
     /// tasks first is exempt: its waiting real-time tasks are not entitled to another CPU.
     fn check_priorities(&self) {
         let importance = |cpu| {
-            self.machine.inspect(cpu, |rq| match rq.is_serving() {
+            self.machine.inspect(cpu, |rq| match rq.classes().is_serving() {
                 true => Importance::Closed,
-                false => rq.load().importance,
+                false => rq.classes().load().importance,
             })
         };
         let levels: Vec<_> = self.all().map(importance).collect();
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
             self.machine.inspect(cpu, |rq| {
-                for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != running) {
+                for (_, task) in
+                    rq.queues().competing().filter(|(_, task)| Some(task.id) != running)
+                {
                     let Some(prio) = task.class().push_prio() else { continue };
                     let less = |on: &CpuId| {
                         levels.get(on.index()).is_some_and(|&l| l < Importance::Rt(prio))

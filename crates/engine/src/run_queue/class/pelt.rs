@@ -6,12 +6,12 @@ use crate::fair::averages::{LoadSums, Signal, TaskAverages};
 use crate::fair::entity::Now;
 use crate::group::Blocked;
 use crate::limits::Pools;
-use crate::run_queue::RunQueue;
+use crate::run_queue::class::Queues;
 use crate::store::decay::period_of;
 use crate::task::{QueueIndex, Task};
 use crate::time::Time;
 
-impl<P, G: Pools> RunQueue<P, G> {
+impl<P, G: Pools> Queues<P, G> {
     /// Withdraws the part of a task from the averages of this CPU. The task is with its host and
     /// about to wake up on a CPU that cannot use that part. [`Task::left_on`] names the CPU to
     /// call. Nothing else changes.

@@ -79,11 +79,11 @@ impl World {
             age(&mut known.util, (since, now), runs.into());
         }
         for (&group, sums) in &mut self.queues {
-            let Some(id) = self.rq.fair.queue_of(group) else {
+            let Some(id) = self.rq.classes.queues.fair.queue_of(group) else {
                 *sums = [0.0; 3];
                 continue;
             };
-            let queue = self.rq.fair.tree.queue(id);
+            let queue = self.rq.classes.queues.fair.tree.queue(id);
             let runs = f64::from(u8::from(queue.curr.is_some()));
             let signals = [queue.load as f64, queue.nr_tasks.into(), runs];
             for (sum, signal) in sums.iter_mut().zip(signals) {
@@ -140,7 +140,7 @@ impl World {
         // Another test covers the average of a new task.
         let (at, _) =
             self.rq.tasks().iter().find(|(_, task)| task.id == id).expect("the task was taken");
-        let util = f64::from(self.rq.fair.util_sum(at.0));
+        let util = f64::from(self.rq.classes.queues.fair.util_sum(at.0));
         let (load, runnable) = (full(self.now), util);
         let known = Known { group, weight, load, runnable, util, asleep: None, away: None };
         self.tasks.insert(id, known);
@@ -177,7 +177,7 @@ impl World {
                 let Some(id) = sleeper else { return };
                 let mut task = self.tasks.get_mut(&id).unwrap().asleep.take().unwrap();
                 assert_eq!(task.left_on(), Some(CpuId(0)));
-                self.rq.withdraw(self.now, &mut task);
+                self.rq.classes_mut().queues_mut().withdraw(self.now, &mut task);
                 assert_eq!(task.left_on(), None);
                 self.shift(id, -1.0);
                 self.tasks.get_mut(&id).unwrap().away = Some(task);
@@ -206,14 +206,15 @@ impl World {
     fn check(&self) {
         self.rq.check();
         for (group, expected) in &self.queues {
-            let Some(id) = self.rq.fair.queue_of(*group) else { continue };
-            let LoadSums { load, runnable, util, .. } = self.rq.fair.sums(self.now, id);
+            let Some(id) = self.rq.classes.queues.fair.queue_of(*group) else { continue };
+            let LoadSums { load, runnable, util, .. } =
+                self.rq.classes.queues.fair.sums(self.now, id);
             let has_groups = self.tasks.values().any(|it| it.group != GroupId::ROOT);
             let sums = [load, runnable, util].into_iter().zip(expected).enumerate();
             for (nth, (sum, expected)) in sums {
                 if nth == 0
                     && *group == GroupId::ROOT
-                    && (has_groups || self.rq.fair.nr_group_queues() > 0)
+                    && (has_groups || self.rq.classes.queues.fair.nr_group_queues() > 0)
                 {
                     continue;
                 }
@@ -228,7 +229,7 @@ impl World {
         }
         for (at, task) in self.rq.tasks().iter() {
             let known = &self.tasks[&task.id];
-            let averages = self.rq.task_averages(self.now, at).unwrap();
+            let averages = self.rq.queues().task_averages(self.now, at).unwrap();
             near(averages.util, known.util / full(self.now) * 1_024.0, &task.id);
             if known.group == GroupId::ROOT {
                 near(averages.load, known.weight * known.load / full(self.now), &task.id);
@@ -270,7 +271,7 @@ fn a_task_is_busy_for_as_much_as_it_runs() {
         world.act(nth, (1, 0, 5_000_000));
         world.act(nth, (6, 0, 5_000_000));
     }
-    let averages = world.rq.load_sums().unwrap().0.averages();
+    let averages = world.rq.queues().load_sums().unwrap().0.averages();
     assert!((460..=560).contains(&averages.util), "{averages:?}");
     assert!((460..=560).contains(&averages.load), "{averages:?}");
 }
@@ -282,14 +283,14 @@ fn new_tasks_have_half_of_what_is_left() {
     let mut world = World::new("6.18");
     for (nth, expected) in [512, 768, 896].into_iter().enumerate() {
         world.spawn(nth, 0, 0);
-        let averages = world.rq.load_sums().unwrap().0.averages();
+        let averages = world.rq.queues().load_sums().unwrap().0.averages();
         let load = 1_024 * (nth as u64 + 1);
         assert_eq!((averages.load, averages.util.next_multiple_of(2)), (load, expected));
     }
     // A task with little weight compared with the others gets little utilization.
     world.spawn(9, 0, 19);
     let at = world.rq.tasks().iter().find(|(_, task)| task.id == TaskId(9)).unwrap().0;
-    let averages = world.rq.task_averages(world.now, at).unwrap();
+    let averages = world.rq.queues().task_averages(world.now, at).unwrap();
     assert_eq!(averages.load, 15);
     assert!((3..=4).contains(&averages.util), "896 x 15 / 3073: {averages:?}");
 }
