@@ -27,7 +27,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Returns the CPU on which the task with this control cell waits while a task that follows it in the order runs,
-    /// if there is one ([`RunQueue::is_passed_over`](runyard_engine::run_queue::RunQueue::is_passed_over)).
+    /// if there is one ([`Classes::is_passed_over`](runyard_engine::run_queue::Classes::is_passed_over)).
     #[must_use]
     pub fn passed_over_on(&self, cell: &(impl Controlled + ?Sized)) -> Option<CpuId> {
         let Home::At(cpu, slot) = cell.tag().home() else { return None };

@@ -8,7 +8,7 @@
 //!
 //! A throttled group returns when the pool has budget again: by a timer of this CPU, or because
 //! another CPU gave some back. The run queue does the throttling of the tasks
-//! (`run_queue/throttle.rs`).
+//! (`run_queue/class/limits.rs`).
 //!
 //! Invariants ([`Limits::check`]): only payers hold grants; a throttled group is in the heap of
 //! those that wait for a refill.

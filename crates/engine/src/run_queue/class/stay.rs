@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(in crate::run_queue) type Gone<P> = Option<(Box<Task<P>>, Released)>;
 
 /// What is known of a task that is about to come, before the clock is brought up to date.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(in crate::run_queue) struct Comes {
     /// Its ghost here.
     ghost: Option<Index>,
