@@ -93,7 +93,7 @@ struct World {
 impl World {
     /// Advances to the next expiry on the CPU and handles it.
     fn step(&mut self) {
-        let due = self.machine.next_expiry(HERE).expect("a limit has its timers");
+        let due = self.machine.sight().next_expiry(HERE).expect("a limit has its timers");
         self.clock.now = self.clock.now.max(due);
         let now = self.clock.now;
         while self.machine.expire(now, HERE, Walk::Busy, &mut Quiet).is_some() {}

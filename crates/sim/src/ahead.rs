@@ -76,7 +76,7 @@ impl Sim<'_> {
         for (cpu, due) in queues.iter() {
             let own = &self.cpus[cpu.index()];
             match due {
-                Due::Interrupt(_) if self.machine.next_timer(cpu) <= own.interrupt_at => {
+                Due::Interrupt(_) if self.machine.sight().next_timer(cpu) <= own.interrupt_at => {
                     timers.push(cpu);
                     expire.push(cpu);
                 }

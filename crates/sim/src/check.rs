@@ -152,8 +152,9 @@ impl Sim<'_> {
         self.machine.inspect(cpu, |rq| {
             let curr = rq.curr().map(|task| task.id);
             let tasks = || rq.competing().map(|(_, task)| task);
-            let idle_class =
-                |it: &Task<_>| it.class().is_fair() && self.machine.counts_as_idle(it.attr());
+            let idle_class = |it: &Task<_>| {
+                it.class().is_fair() && self.machine.sight().counts_as_idle(it.attr())
+            };
             // A task that waits for the turn of a light SCHED_IDLE task would wait on any CPU.
             let others = tasks().filter(|&it| !idle_class(it)).count();
             let pressed = others > 1 || rq.load().idle_is_heavy;
@@ -195,7 +196,7 @@ impl Sim<'_> {
         assert_eq!(cpu.task(), curr, "CPU {on} runs the task of its queue");
         let late = self.costs.longest_timer_latency();
         let overdue = |&expiry: &Time| expiry + late < self.now;
-        let overdue = self.machine.next_expiry(on).filter(overdue);
+        let overdue = self.machine.sight().next_expiry(on).filter(overdue);
         assert_eq!(overdue, None, "CPU {on} takes its interrupts in time at {}", self.now);
         assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");
         let forced = self.machine.forced_idle(on).is_some();

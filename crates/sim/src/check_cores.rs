@@ -78,7 +78,7 @@ impl Sim<'_> {
         let one = cookies.next();
         let mixed = cookies.any(|cookie| Some(cookie) != one);
         let was = cores.seen[nth];
-        let now = Seen { runs: self.machine.core_runs(first), mixed, since: was.since };
+        let now = Seen { runs: self.machine.sight().core_runs(first), mixed, since: was.since };
         let since = if now == was { was.since } else { self.now };
         if let Some(cores) = &mut self.cores {
             cores.seen[nth] = Seen { since, ..now };

@@ -7,10 +7,11 @@
 use crate::control::{Home, take};
 use crate::host::{Controlled, Effects, Moving, TaskOf, mark_away, tag};
 use crate::machine::{Machine, Queue};
+use crate::sight::Sight;
 use runyard_engine::attr::Weight;
 use runyard_engine::balance::Seen;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::run_queue::{Begun, Bounds, Enqueue, Prev, Terms};
+use runyard_engine::run_queue::{Begun, Enqueue, Prev, Terms};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time, VTime};
 
@@ -124,17 +125,23 @@ impl<W: Controlled> Machine<W> {
         self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
     }
 
-    /// Returns the bound up to which the tasks of the batch of `cpu` precede all others. It is a hint, read without the
-    /// lock.
-    #[must_use]
-    pub fn batch_bounds(&self, cpu: CpuId) -> Bounds {
-        Bounds { vruntime: self.hints.bound(cpu), until: None }
+    /// Charges the task that runs on `cpu` until `now`, so that the published clock is up to date.
+    pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let ((), delta) = self.with(cpu, fx, |rq| rq.update_curr(now));
+        self.react(now, cpu, delta, fx);
     }
+}
 
+impl Sight {
     /// Places a new task without any special attributes, which is to wait for `cpu` with the host. The place is its
-    /// [debit](Machine::debit) beyond the clock, but at most `most`. Returns the place, or `None` if the task must be
+    /// [debit](Sight::debit) beyond the clock, but at most `most`. Returns the place, or `None` if the task must be
     /// spawned.
-    pub fn place_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>, most: Nanos) -> Option<VTime> {
+    pub fn place_newcomer(
+        &self,
+        cpu: CpuId,
+        task: &mut TaskOf<impl Sized>,
+        most: Nanos,
+    ) -> Option<VTime> {
         let start = self.starts.get(cpu.index())?;
         let place = start.place(task, self.hints.clock(cpu), self.debit(cpu).min(most));
         if place.is_some() {
@@ -143,17 +150,11 @@ impl<W: Controlled> Machine<W> {
         place
     }
 
-    /// Charges the task that runs on `cpu` until `now`, so that the published clock is up to date.
-    pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let ((), delta) = self.with(cpu, fx, |rq| rq.update_curr(now));
-        self.react(now, cpu, delta, fx);
-    }
-
     /// Moves a newcomer that has its place at another CPU to `cpu`, and returns its place there.
     ///
     /// # Panics
     /// If newcomers are not placed on this machine.
-    pub fn move_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>) -> VTime {
+    pub fn move_newcomer(&self, cpu: CpuId, task: &mut TaskOf<impl Sized>) -> VTime {
         let place = self.starts[cpu.index()].move_here(task, self.hints.clock(cpu));
         task.set_cpu(cpu);
         place
@@ -171,25 +172,5 @@ impl<W: Controlled> Machine<W> {
         let period = config.latency.0.max((u64::from(nr_fair) + 1) * config.min_granularity.0);
         let slice = period * own / (self.hints.load(cpu) + own);
         Nanos(slice.max(config.min_granularity.0))
-    }
-
-    /// Returns whether the machine must place a new task that a host would otherwise keep waiting for `cpu`. This holds
-    /// if real-time tasks are on `cpu`, or if some CPU has only SCHED_IDLE tasks, which would give way.
-    #[must_use]
-    pub fn has_others_than_fair(&self, cpu: CpuId) -> bool {
-        !self.hints.sched_idle.is_empty() || self.hints.counts(cpu).nr_rt > 0
-    }
-
-    /// Returns whether `cpu` is idle, as a hint.
-    #[must_use]
-    pub fn is_idle(&self, cpu: CpuId) -> bool {
-        self.hints.idle.contains(cpu)
-    }
-
-    /// Returns the next idle CPU other than `cpu`, as a hint.
-    #[inline]
-    #[must_use]
-    pub fn idle_cpu_beside(&self, cpu: CpuId) -> Option<CpuId> {
-        self.hints.idle.next_beside(cpu)
     }
 }

@@ -17,11 +17,8 @@ use crate::machine::{Delta, Machine, Queue};
 use crate::sync::lock;
 use runyard_engine::attr::Cookie;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
 use runyard_engine::run_queue::{Enqueue, Prev, Switch};
-use runyard_engine::task::Task;
 use runyard_engine::time::Time;
-use runyard_engine::topology::Level;
 
 /// The work that visits to the threads of a core leave for after the release of the core's lock. Cores of up to eight
 /// threads need no allocation.
@@ -51,7 +48,7 @@ impl<W: Controlled> Machine<W> {
     /// core runs tasks with this cookie, or tasks without a cookie.
     #[must_use]
     pub fn forced_idle(&self, cpu: CpuId) -> Option<Option<Cookie>> {
-        self.cores.as_ref()?;
+        self.sight.cores.as_ref()?;
         self.inspect(cpu, Queue::forced_idle)
     }
 
@@ -65,7 +62,7 @@ impl<W: Controlled> Machine<W> {
         prev: Prev<W>,
         fx: &mut impl Effects<W>,
     ) -> (Switch<W>, Delta) {
-        let cores = self.cores.as_ref().expect("the threads of a core decide together");
+        let cores = self.sight.cores.as_ref().expect("the threads of a core decide together");
         let one = cores.of(cpu);
         let mut errands = Errands::default();
         let mut locked = lock(&one.decision);
@@ -93,7 +90,7 @@ impl<W: Controlled> Machine<W> {
         }
         let changes = core.is_in_episode() != forced;
         core.note_forced(forced);
-        if changes && self.config.tickless {
+        if changes && self.sight.config.tickless {
             for thread in cores.threads_beside(cpu) {
                 // Only the time of the thread's timer interrupt changes, so there is nothing to react to.
                 let _ = self.with(thread, fx, |rq| rq.note_episode(now, forced));
@@ -115,9 +112,9 @@ impl<W: Controlled> Machine<W> {
     #[inline(never)]
     pub(crate) fn steal(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
         let Some(cookie) = self.forced_idle(cpu) else { return false };
-        self.config.topology.levels().any(|level| {
-            let span = self.config.topology.span(cpu, level);
-            let mut waiting = self.hints.overloaded.ring(&self.all, span, cpu);
+        self.sight.config.topology.levels().any(|level| {
+            let span = self.sight.config.topology.span(cpu, level);
+            let mut waiting = self.sight.hints.overloaded.ring(&self.sight.all, span, cpu);
             waiting.any(|from| from != cpu && self.steal_from(now, (from, cpu), cookie, fx))
         })
     }
@@ -135,37 +132,5 @@ impl<W: Controlled> Machine<W> {
         let Some(task) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
         true
-    }
-
-    /// Returns the cookie of a task: its own, or that of its group.
-    pub(crate) fn cookie_of(&self, task: &Task<W>) -> Option<Cookie> {
-        self.cores.as_ref()?;
-        self.groups.cookie_of(task.attr())
-    }
-
-    /// Returns the cookie that the core of `cpu` runs, if core scheduling is on and some thread of the core is busy. It
-    /// is a hint, read without the core's lock.
-    #[must_use]
-    pub fn core_runs(&self, cpu: CpuId) -> Option<Option<Cookie>> {
-        let runs = self.cores.as_ref()?.word(cpu).runs?;
-        let is_idle = |thread| self.hints.idle.contains(CpuId::at(thread));
-        let idles = self.config.topology.span(cpu, Level::Smt).all(is_idle);
-        (!idles).then_some(runs)
-    }
-
-    /// Returns whether a task with this cookie could run beside the tasks of the core of `cpu`
-    /// (`sched_core_cookie_match`).
-    pub(crate) fn suits_core(&self, cpu: CpuId, cookie: Option<Cookie>) -> bool {
-        self.core_runs(cpu).is_none_or(|runs| runs == cookie)
-    }
-
-    /// Returns whether a task with this cookie that waits on `from` gains from a move to `to`, which is idle. It gains
-    /// if it would run at once or would wait among fewer tasks.
-    pub(crate) fn gains_at(&self, to: CpuId, from: CpuId, cookie: Option<Cookie>) -> bool {
-        let on_core = |cpu| {
-            let threads = self.config.topology.span(cpu, Level::Smt).map(CpuId::at);
-            threads.map(|thread| self.hints.counts(thread).nr_fair).sum::<u32>()
-        };
-        self.suits_core(to, cookie) || on_core(to) + 1 < on_core(from)
     }
 }

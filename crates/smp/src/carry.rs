@@ -5,6 +5,7 @@
 use crate::control::{Home, take};
 use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending, kick_if, mark_away};
 use crate::machine::{Delta, Machine, Queue};
+use crate::sight::Sight;
 use crate::sync::lock;
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
@@ -104,7 +105,7 @@ impl<W: Controlled> Machine<W> {
                     self.publish_held_back(now, to, fx);
                 }
                 let (refusals, pulled) = (refusals + 1, None);
-                Err(self.elsewhere(Moving { task, to, from, why, refusals, pulled }))
+                Err(self.sight.elsewhere(Moving { task, to, from, why, refusals, pulled }))
             }
         }
     }
@@ -114,7 +115,7 @@ impl<W: Controlled> Machine<W> {
     fn withdraw(&self, now: Time, task: &mut Task<W>, left: CpuId, fx: &mut impl Effects<W>) {
         let mut locked = lock(&self.cpus[left.index()].queue);
         locked.rq.withdraw(now, task);
-        self.hints.publish_averages(left, &locked.rq);
+        self.sight.hints.publish_averages(left, &locked.rq);
         drop(locked);
         fx.touched(left);
     }
@@ -143,20 +144,22 @@ impl<W: Controlled> Machine<W> {
             return Err(task);
         }
         let prio = rq.get(slot).and_then(|task| task.class().push_prio());
-        if prio.is_some() && why == Enqueue::Woken && self.has(Feature::RtPush) {
+        if prio.is_some() && why == Enqueue::Woken && self.sight.has(Feature::RtPush) {
             let cpu = rq.cpu();
             let _ = rq.make_way(slot, |task| {
                 task.class()
                     .push_prio()
-                    .is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())
+                    .is_some_and(|prio| self.sight.find_lowest(task, prio, cpu).is_some())
             });
         }
         Ok(prio)
     }
+}
 
+impl Sight {
     /// Chooses the next destination of a refused task. Up to the limit of refusals, that is a CPU whose running task
     /// has a lower priority. After that, it is the CPU where the task came from.
-    fn elsewhere(&self, mut moving: Moving<W>) -> Moving<W> {
+    fn elsewhere<W>(&self, mut moving: Moving<W>) -> Moving<W> {
         let task = &moving.task;
         let target =
             task.class().push_prio().and_then(|prio| self.find_lowest(task, prio, moving.from));
@@ -169,7 +172,7 @@ impl<W: Controlled> Machine<W> {
         moving.why = Enqueue::Moved;
         let affinity = &task.attr().affinity;
         let usable = |cpu| affinity.contains(cpu) && self.hints.online.contains(cpu);
-        let n = self.cpus.len();
+        let n = self.nr_cpus();
         let first = self.hints.online.ring(affinity, 0..n, CpuId(0)).next();
         match Some(moving.from).filter(|&from| usable(from) && from != moving.to).or(first) {
             Some(to) => moving.to = to,

@@ -59,9 +59,9 @@ impl<W: Controlled> Machine<W> {
     /// # Panics
     /// If an invariant does not hold. No other thread may use the machine during the call.
     pub fn check(&self) {
-        let mut loads = vec![0; self.groups.count()];
-        let mut blocked = vec![Vec::new(); self.groups.count()];
-        for cpu in self.config.topology.iter() {
+        let mut loads = vec![0; self.sight.groups.count()];
+        let mut blocked = vec![Vec::new(); self.sight.groups.count()];
+        for cpu in self.sight.config.topology.iter() {
             self.check_queue(cpu);
             self.inspect(cpu, |rq| {
                 for (group, load) in rq.group_loads() {
@@ -73,7 +73,7 @@ impl<W: Controlled> Machine<W> {
             });
         }
         self.check_limits();
-        for group in self.groups.ids().skip(1) {
+        for group in self.sight.groups.ids().skip(1) {
             self.check_load(group, loads[group.index()]);
             self.check_blocked(group, &blocked[group.index()]);
         }
@@ -85,8 +85,8 @@ impl<W: Controlled> Machine<W> {
     /// # Panics
     /// As [`Machine::check`].
     pub fn check_cpus(&self, changed: &[CpuId], sums: &mut Sums) {
-        sums.parts.resize_with(self.cpus.len(), Vec::new);
-        sums.all.resize(self.groups.count(), Part::default());
+        sums.parts.resize_with(self.sight.nr_cpus(), Vec::new);
+        sums.all.resize(self.sight.groups.count(), Part::default());
         sums.counted.clear();
         for &cpu in changed {
             self.check_queue(cpu);
@@ -95,9 +95,9 @@ impl<W: Controlled> Machine<W> {
         for &(cpu, group, part) in &sums.counted {
             let all = sums.all[group.index()];
             self.check_load(group, all.load);
-            if self.groups.has_limit(group) {
-                self.groups.check_part(group, cpu, part.held, all.held);
-                self.groups.check_used(group, all.used);
+            if self.sight.groups.has_limit(group) {
+                self.sight.groups.check_part(group, cpu, part.held, all.held);
+                self.sight.groups.check_used(group, all.used);
             }
         }
     }
@@ -129,7 +129,7 @@ impl<W: Controlled> Machine<W> {
 
     fn part(&self, rq: &Queue<W>, group: GroupId) -> Part {
         let load = rq.group_load(group);
-        if !self.groups.has_limit(group) {
+        if !self.sight.groups.has_limit(group) {
             return Part { load, ..Part::default() };
         }
         let charged = rq.usage(Time::ZERO, group).unwrap_or_default().used;
@@ -149,17 +149,18 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn check_load(&self, group: GroupId, sum: u64) {
-        assert_eq!(sum, self.groups.load(group), "the load of {group:?} is that of its CPUs");
+        assert_eq!(sum, self.sight.groups.load(group), "the load of {group:?} is that of its CPUs");
     }
 
     /// Removing a part rounds it down by less than a 64th of a weight. This happens at most once on each CPU in a
     /// period, and the error left in the sum decays. The remaining error is at most that of 47 periods.
     fn check_blocked(&self, group: GroupId, parts: &[Blocked]) {
         // A part that decays to nothing disappears without an update of the sum, so the sum may be old.
-        let newest = self.config.topology.iter().map(|cpu| self.inspect(cpu, Queue::load_period));
-        let all = self.groups.blocked(group).at(newest.max().unwrap_or(0));
+        let newest =
+            self.sight.config.topology.iter().map(|cpu| self.inspect(cpu, Queue::load_period));
+        let all = self.sight.groups.blocked(group).at(newest.max().unwrap_or(0));
         let sum: u64 = parts.iter().map(|part| part.at(all.period()).get()).sum();
-        let rounded = 47 * self.cpus.len() as u64;
+        let rounded = 47 * self.sight.nr_cpus() as u64;
         let slack = (1 << Blocked::FRACTION_BITS) + rounded + sum / 16;
         let off = all.get().abs_diff(sum);
         assert!(off <= slack, "{group:?}: its sleepers left {} on all CPUs, {sum}", all.get());
@@ -173,6 +174,6 @@ impl<W: Controlled> Machine<W> {
         }
         let is = Snapshot::of(&locked.rq);
         assert_eq!(locked.published, is, "CPU {cpu} has published its state\n{}", locked.rq);
-        self.hints.check(cpu, is, &locked.rq);
+        self.sight.hints.check(cpu, is, &locked.rq);
     }
 }

@@ -34,9 +34,9 @@ impl<W: Controlled> Machine<W> {
         }
         let mut balances = false;
         if expired == Expired::Tick {
-            self.hints.publish_times(cpu, &locked.rq);
+            self.sight.hints.publish_times(cpu, &locked.rq);
             balances = locked.balance.is_due(now);
-            if self.cores.as_ref().is_some_and(|cores| cores.is_in_episode(cpu)) {
+            if self.sight.cores.as_ref().is_some_and(|cores| cores.is_in_episode(cpu)) {
                 locked.rq.tick_beside();
             }
         }
@@ -49,19 +49,6 @@ impl<W: Controlled> Machine<W> {
         }
         kick_if(delta.resched, cpu, fx);
         Some(expired)
-    }
-
-    /// Returns the time by which the next timer interrupt of `cpu` must come.
-    #[must_use]
-    pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
-        self.hints.next_expiry(cpu)
-    }
-
-    /// Does the same as [`Machine::next_expiry`] without the tick, which may come late. Returns [`Time::MAX`] if there
-    /// is no timer.
-    #[must_use]
-    pub fn next_timer(&self, cpu: CpuId) -> Time {
-        self.hints.next_timer(cpu)
     }
 
     /// Arms a timer on `cpu`.

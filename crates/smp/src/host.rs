@@ -91,7 +91,7 @@ pub trait Effects<W> {
         let _ = (cpu, by);
     }
 
-    /// Returns the [place](crate::machine::Machine::place_newcomer) of the first newcomer that waits for `cpu` with the
+    /// Returns the [place](crate::machine::Sight::place_newcomer) of the first newcomer that waits for `cpu` with the
     /// host. The implementation must not take a lock, since a run-queue lock is held.
     fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
         let _ = cpu;

@@ -24,10 +24,10 @@ impl<W: Controlled> Machine<W> {
     /// # Errors
     /// If the machine has no room for another group.
     pub fn add_group(&self, now: Time, spec: GroupSpec) -> Result<GroupId, TooManyGroups> {
-        let group = self.groups.add(spec)?;
+        let group = self.sight.groups.add(spec)?;
         if spec.limit.is_some() {
             // The new group has no task yet, so no run queue needs a visit.
-            self.groups.set_limit(now, group, spec.limit, || self.nr_online());
+            self.sight.groups.set_limit(now, group, spec.limit, || self.sight.nr_online());
         }
         Ok(group)
     }
@@ -42,12 +42,12 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) {
         assert_ne!(group, GroupId::ROOT, "the root has no limit");
-        self.groups.set_limit(now, group, limit, || self.nr_online());
-        for cpu in self.config.topology.iter() {
-            let before = self.next_expiry(cpu);
+        self.sight.groups.set_limit(now, group, limit, || self.sight.nr_online());
+        for cpu in self.sight.config.topology.iter() {
+            let before = self.sight.next_expiry(cpu);
             let (_, delta) = self.with(cpu, fx, |rq| rq.renew_limit(now, group));
             let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
-            if at(self.next_expiry(cpu)) < at(before) {
+            if at(self.sight.next_expiry(cpu)) < at(before) {
                 // The CPU must set its timer again.
                 fx.kick(cpu);
             }
@@ -63,8 +63,8 @@ impl<W: Controlled> Machine<W> {
     /// [`Groups::counts_as_idle`]: runyard_engine::group::Groups::counts_as_idle
     pub fn set_weight(&self, now: Time, group: GroupId, weight: Weight, fx: &mut impl Effects<W>) {
         assert_ne!(group, GroupId::ROOT, "the root has no siblings");
-        self.groups.set_weight(group, weight);
-        for cpu in self.config.topology.iter() {
+        self.sight.groups.set_weight(group, weight);
+        for cpu in self.sight.config.topology.iter() {
             let (_, delta) = self.with(cpu, fx, |rq| rq.renew_weight(now, group));
             kick_if(delta.resched, cpu, fx);
             self.react(now, cpu, delta, fx);
@@ -73,7 +73,7 @@ impl<W: Controlled> Machine<W> {
 
     /// Removes the limits of all groups. A host that ends calls it so that no throttled task delays the end.
     pub fn lift_limits(&self, now: Time, fx: &mut impl Effects<W>) {
-        for group in self.groups.ids().filter(|&group| self.groups.has_limit(group)) {
+        for group in self.sight.groups.ids().filter(|&group| self.sight.groups.has_limit(group)) {
             self.set_limit(now, group, None, fx);
         }
     }
@@ -81,13 +81,13 @@ impl<W: Controlled> Machine<W> {
     /// Returns the limit of a group, if it has one that is enforced.
     #[must_use]
     pub fn limit(&self, group: GroupId) -> Option<Limit> {
-        self.groups.limit(group)
+        self.sight.groups.limit(group)
     }
 
     /// Returns whether a group has or had a limit that is enforced.
     #[must_use]
     pub fn was_limited(&self, group: GroupId) -> bool {
-        self.groups.was_limited(group)
+        self.sight.groups.was_limited(group)
     }
 
     /// Charges a group for CPU time that its tasks used without being picked, after they had lost `cpu`. Returns
@@ -98,14 +98,14 @@ impl<W: Controlled> Machine<W> {
             return false;
         }
         let mut queue = lock(&self.cpus[cpu.index()].queue);
-        self.groups.is_there(group) && queue.rq.charge_unpicked(now, group, span)
+        self.sight.groups.is_there(group) && queue.rq.charge_unpicked(now, group, span)
     }
 
     /// Reduces the debts of a group and of those above it, each to the budget of one period: for CPU time that the host
     /// could not keep the group from using. A group that was removed has none.
     pub fn forgive(&self, now: Time, cpu: CpuId, group: GroupId) {
         let mut queue = lock(&self.cpus[cpu.index()].queue);
-        if self.groups.is_there(group) {
+        if self.sight.groups.is_there(group) {
             queue.rq.forgive(now, group);
         }
     }
@@ -113,13 +113,13 @@ impl<W: Controlled> Machine<W> {
     /// Returns the groups, as run queues see them.
     #[must_use]
     pub fn groups(&self) -> &impl Pools {
-        &*self.groups
+        &*self.sight.groups
     }
 
     /// Returns whether the group has children.
     #[must_use]
     pub fn has_children(&self, group: GroupId) -> bool {
-        self.groups.has_children(group)
+        self.sight.groups.has_children(group)
     }
 
     /// Removes a group that is not the root and has neither children nor tasks. No task of it may be in a run queue or
@@ -130,19 +130,19 @@ impl<W: Controlled> Machine<W> {
     pub fn remove_group(&self, now: Time, group: GroupId, fx: &mut impl Effects<W>) {
         assert!(group != GroupId::ROOT && !self.has_children(group), "{group:?} is a leaf");
         self.set_limit(now, group, None, fx);
-        self.groups.leave(group);
-        for cpu in self.config.topology.iter() {
+        self.sight.groups.leave(group);
+        for cpu in self.sight.config.topology.iter() {
             let _ = self.with(cpu, fx, |rq| rq.forget_group(now, group));
         }
-        self.groups.remove(group);
+        self.sight.groups.remove(group);
     }
 
     /// Returns the effects of a group's limit until `now`.
     #[must_use]
     pub fn usage(&self, now: Time, group: GroupId) -> Usage {
-        let mut usage = self.groups.usage(now, group);
+        let mut usage = self.sight.groups.usage(now, group);
         let on = |cpu| self.usage_on(now, group, cpu);
-        for there in self.config.topology.iter().filter_map(on) {
+        for there in self.sight.config.topology.iter().filter_map(on) {
             usage.throttled += there.throttled;
             usage.borrowed += there.borrowed;
         }
@@ -160,9 +160,9 @@ impl<W: Controlled> Machine<W> {
     /// checks.
     #[must_use]
     pub fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
-        let cpus = || self.config.topology.iter();
+        let cpus = || self.sight.config.topology.iter();
         let has_claim = |&cpu: &CpuId| self.inspect(cpu, |rq| rq.has_claim(group));
-        self.groups.waits_in_vain(now, group, || cpus().filter(has_claim).count() as u32)
+        self.sight.groups.waits_in_vain(now, group, || cpus().filter(has_claim).count() as u32)
     }
 
     /// Passes the budget that `cpu` gave back to the CPUs that wait for it.
@@ -182,17 +182,19 @@ impl<W: Controlled> Machine<W> {
 
     /// Asserts that all granted budget is accounted for.
     pub(crate) fn check_limits(&self) {
-        for group in self.groups.ids().skip(1).filter(|&group| self.groups.has_limit(group)) {
+        for group in
+            self.sight.groups.ids().skip(1).filter(|&group| self.sight.groups.has_limit(group))
+        {
             let (mut held, mut used) = (Vec::new(), Nanos::ZERO);
-            for cpu in self.config.topology.iter() {
+            for cpu in self.sight.config.topology.iter() {
                 self.inspect(cpu, |rq| {
                     held.push(rq.held(group));
                     let charged = rq.usage(Time::ZERO, group).unwrap_or_default().used;
                     used += charged - rq.in_use(group);
                 });
             }
-            self.groups.check(group, &held);
-            self.groups.check_used(group, used);
+            self.sight.groups.check(group, &held);
+            self.sight.groups.check_used(group, used);
         }
     }
 }

@@ -27,25 +27,20 @@
 
 pub use crate::batch::Loan;
 pub use crate::host::{Controlled, Effects, Moving, TaskOf, Work, apply_pending};
+pub use crate::sight::Sight;
 
-use crate::cores::Cores;
 use crate::groups::GroupTable;
-use crate::hints::{Hints, Snapshot};
+use crate::hints::Snapshot;
 use crate::progress::Balance;
 use crate::sync::{Arc, Mutex, lock};
-use runyard_engine::balance::Domain;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
-use runyard_engine::run_queue::{
-    Importance, LoadAverages, Meter, NextExpiries, Resched, Room, RunQueue, Start,
-};
+use runyard_engine::run_queue::{Importance, Meter, NextExpiries, Resched, Room, RunQueue};
 use runyard_engine::spec::GroupSpec;
-use runyard_engine::time::Time;
 
 use runyard_engine::timer::Token;
-use runyard_engine::topology::Level;
 
 /// The run queue of a machine.
 pub(crate) type Queue<W> = RunQueue<W, GroupTable>;
@@ -53,17 +48,8 @@ pub(crate) type Queue<W> = RunQueue<W, GroupTable>;
 /// The machine, with all its CPUs. See the module's documentation.
 #[derive(Debug)]
 pub struct Machine<W> {
-    pub(crate) config: Arc<Config>,
+    pub(crate) sight: Sight,
     pub(crate) cpus: Box<[Cpu<W>]>,
-    pub(crate) all: CpuSet,
-    pub(crate) hints: Hints,
-    /// The levels with more than one CPU group to balance between, from small to large.
-    pub(crate) domains: Box<[(Level, Domain)]>,
-    pub(crate) groups: Arc<GroupTable>,
-    /// The start of newcomers on each CPU, if the host may keep newcomers waiting itself.
-    pub(crate) starts: Box<[Start]>,
-    /// The cores, in machines with core scheduling.
-    pub(crate) cores: Option<Cores>,
 }
 
 /// One CPU, on cache lines of its own.
@@ -156,22 +142,17 @@ impl<W: Controlled> Machine<W> {
             }),
         };
         let cpus: Box<[Cpu<W>]> = config.topology.iter().map(cpu).collect();
-        let (all, hints) = (CpuSet::first(n), Hints::new(n));
-        let topology = config.topology;
-        let domain = |level| (level, Domain::of(level, topology, features));
-        let domains = topology.levels().map(domain).collect();
         let starts = match features.has(Feature::BatchDispatch) {
             true => cpus.iter().filter_map(|cpu| lock(&cpu.queue).rq.start()).collect(),
             false => Box::default(),
         };
-        let cores = config.cookies.then(|| Cores::new(topology)).flatten();
-        let machine = Machine { cpus, all, hints, domains, groups, starts, cores, config };
-        for cpu in machine.config.topology.iter() {
-            machine.hints.online.set(cpu, true);
+        let machine = Machine { sight: Sight::new(config, groups, starts), cpus };
+        for cpu in machine.sight.config.topology.iter() {
+            machine.sight.hints.online.set(cpu, true);
             let mut locked = lock(&machine.cpus[cpu.index()].queue);
             // A new machine has no task, so no step follows.
             let _ = machine.publish(cpu, &mut locked);
-            machine.hints.publish_times(cpu, &locked.rq);
+            machine.sight.hints.publish_times(cpu, &locked.rq);
         }
         Ok(machine)
     }
@@ -183,16 +164,22 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
+    /// Returns what every CPU sees of the machine without a lock.
+    #[must_use]
+    pub fn sight(&self) -> &Sight {
+        &self.sight
+    }
+
     /// Returns the configuration of the machine.
     #[must_use]
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.sight.config
     }
 
     /// Returns the CPUs of the machine.
     #[must_use]
     pub fn all(&self) -> &CpuSet {
-        &self.all
+        &self.sight.all
     }
 
     /// Reserves memory on each CPU for `len` tasks and group queues. Up to that number, [`Machine::wake`],
@@ -201,14 +188,14 @@ impl<W: Controlled> Machine<W> {
         for cpu in &self.cpus {
             lock(&cpu.queue).rq.reserve(len);
         }
-        let depth = self.groups.count();
-        self.cores.iter().for_each(|cores| cores.reserve(depth));
+        let depth = self.sight.groups.count();
+        self.sight.cores.iter().for_each(|cores| cores.reserve(depth));
     }
 
     /// Returns memory for `len` tasks and group queues on one CPU.
     #[must_use]
     pub fn room(&self, len: usize) -> Room<W> {
-        Room::new(len, self.has(Feature::Eevdf), self.cores.is_some())
+        Room::new(len, self.sight.has(Feature::Eevdf), self.sight.cores.is_some())
     }
 
     /// Does the same as [`Machine::reserve`] on one CPU, with memory that the caller allocated before, outside the
@@ -225,7 +212,7 @@ impl<W: Controlled> Machine<W> {
         match hops {
             0 => {
                 let published = locked.published.load.load ^ locked.balance.next_balance.0;
-                read ^ published ^ self.hints.read_ahead(cpu)
+                read ^ published ^ self.sight.hints.read_ahead(cpu)
             }
             _ => read,
         }
@@ -245,16 +232,6 @@ impl<W: Controlled> Machine<W> {
     /// Calls `ask` with the run queue of `cpu`, under its lock.
     pub fn inspect<R>(&self, cpu: CpuId, ask: impl FnOnce(&Queue<W>) -> R) -> R {
         ask(&lock(&self.cpus[cpu.index()].queue).rq)
-    }
-
-    /// Returns the averages of the fair tasks of `cpu`, as a hint (`PELT`).
-    #[must_use]
-    pub fn averages(&self, now: Time, cpu: CpuId) -> LoadAverages {
-        self.hints.averages(now, cpu)
-    }
-
-    pub(crate) fn has(&self, feature: Feature) -> bool {
-        self.config.features.has(feature)
     }
 
     pub(crate) fn with_balance<R>(&self, cpu: CpuId, f: impl FnOnce(&mut Balance) -> R) -> R {
@@ -313,11 +290,11 @@ impl<W: Controlled> Machine<W> {
     #[inline(always)]
     pub(crate) fn publish(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(cpu, locked);
-        if !self.starts.is_empty() {
-            self.hints.publish_clock(cpu, locked.rq.clock());
+        if !self.sight.starts.is_empty() {
+            self.sight.hints.publish_clock(cpu, locked.rq.clock());
         }
         if let Some(bounds) = locked.rq.batch_bounds() {
-            self.hints.publish_bound(cpu, bounds.vruntime);
+            self.sight.hints.publish_bound(cpu, bounds.vruntime);
         }
         if locked.held_back.is_none() && locked.published.still_holds(&locked.rq) {
             return Delta::nothing_new(&locked.rq, locked.published.load.importance);
@@ -329,10 +306,10 @@ impl<W: Controlled> Machine<W> {
     fn publish_load(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         let new = Snapshot::of(&locked.rq);
         let old = std::mem::replace(&mut locked.published, new);
-        self.hints.publish(cpu, old, new);
-        self.hints.publish_averages(cpu, &locked.rq);
+        self.sight.hints.publish(cpu, old, new);
+        self.sight.hints.publish_averages(cpu, &locked.rq);
         if new.is_idle() != old.is_idle() {
-            self.hints.publish_times(cpu, &locked.rq);
+            self.sight.hints.publish_times(cpu, &locked.rq);
         }
         let (load, was) = (new.load, old.load);
         // The CPU may have passed over other tasks for a task that it had in the meantime.
@@ -347,7 +324,7 @@ impl<W: Controlled> Machine<W> {
     pub(crate) fn publish_expiry(&self, cpu: CpuId, locked: &mut Locked<W>) {
         let next = locked.rq.next_expiries();
         if next != std::mem::replace(&mut locked.published_expiries, next) {
-            self.hints.publish_expiries(cpu, next);
+            self.sight.hints.publish_expiries(cpu, next);
         }
     }
 }

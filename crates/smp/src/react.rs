@@ -34,8 +34,8 @@ impl<W: Controlled> Machine<W> {
 
     #[inline(never)]
     fn push_and_pull(&self, now: Time, cpu: CpuId, delta: Delta, fx: &mut impl Effects<W>) -> bool {
-        let pull = delta.lowered && self.has(Feature::RtPull);
-        let push = delta.pushable && self.has(Feature::RtPush);
+        let pull = delta.lowered && self.sight.has(Feature::RtPull);
+        let push = delta.pushable && self.sight.has(Feature::RtPush);
         if pull {
             self.pull(now, cpu, fx);
         }

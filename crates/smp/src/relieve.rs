@@ -19,21 +19,14 @@ impl<W: Controlled> Machine<W> {
     /// a task moved.
     pub fn relieve(&self, now: Time, from: CpuId, to: CpuId, fx: &mut impl Effects<W>) -> bool {
         // A CPU that is forced idle has already looked for matching tasks. Any other task would only wait there.
-        let may_run = || self.hints.online.contains(to) && self.forced_idle(to).is_none();
+        let may_run = || self.sight.hints.online.contains(to) && self.forced_idle(to).is_none();
         from != to
             && may_run()
             && (self.relieve_of_rt(now, from, to, fx) || self.relieve_of_fair(now, from, to, fx))
     }
 
-    /// Returns whether any task is on `cpu`, as a hint.
-    #[must_use]
-    pub fn has_tasks(&self, cpu: CpuId) -> bool {
-        let seen = self.hints.counts(cpu);
-        seen.nr_fair + seen.nr_rt > 0
-    }
-
     fn relieve_of_rt(&self, now: Time, from: CpuId, to: CpuId, fx: &mut impl Effects<W>) -> bool {
-        let above = match self.hints.cpupri.of(to).importance {
+        let above = match self.sight.hints.cpupri.of(to).importance {
             Importance::Normal => None,
             Importance::Rt(prio) => Some(prio),
             Importance::Closed => return false,
@@ -48,11 +41,11 @@ impl<W: Controlled> Machine<W> {
 
     fn relieve_of_fair(&self, now: Time, from: CpuId, to: CpuId, fx: &mut impl Effects<W>) -> bool {
         // A fair task would wait longer behind a real-time task of `to` than on `from`.
-        if self.runs_rt(to) {
+        if self.sight.runs_rt(to) {
             return false;
         }
-        let measure = if self.sleeps_deep(now, to) { Measure::Normal } else { Measure::All };
-        let (max_load, runs) = (u64::MAX, self.core_runs(to));
+        let measure = if self.sight.sleeps_deep(now, to) { Measure::Normal } else { Measure::All };
+        let (max_load, runs) = (u64::MAX, self.sight.core_runs(to));
         let pull = FairPull { to, measure, max_load, hot: true, eligible: false, runs };
         let (taken, resched) = self
             .detach(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));

@@ -40,8 +40,8 @@ impl<W: Controlled> Machine<W> {
                 None => {}
             }
             reacted |= self.react(now, cpu, delta, fx);
-            if next.is_none() && self.has(Feature::LoadBalance) {
-                let forced = self.cores.is_some() && self.forced_idle(cpu).is_some();
+            if next.is_none() && self.sight.has(Feature::LoadBalance) {
+                let forced = self.sight.cores.is_some() && self.forced_idle(cpu).is_some();
                 reacted |= match forced {
                     true => self.steal(now, cpu, fx),
                     false => self.balance_without_work(now, cpu, newly, fx),
@@ -64,7 +64,7 @@ impl<W: Controlled> Machine<W> {
         prev: Prev<W>,
         fx: &mut impl Effects<W>,
     ) -> (Switch<W>, Delta) {
-        if self.cores.is_some() {
+        if self.sight.cores.is_some() {
             return self.switch_beside(now, cpu, prev, fx);
         }
         self.with(cpu, fx, |rq| {

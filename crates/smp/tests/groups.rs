@@ -60,7 +60,7 @@ impl Yard {
     fn run(&mut self, millis: u64) {
         let end = self.now + Nanos::from_millis(millis);
         self.switch(Prev::Preempted);
-        while let Some(at) = self.machine.next_expiry(CPU).filter(|&at| at <= end) {
+        while let Some(at) = self.machine.sight().next_expiry(CPU).filter(|&at| at <= end) {
             self.now = self.now.max(at);
             while self.machine.expire(self.now, CPU, Walk::Busy, &mut Deaf).is_some() {}
             self.switch(Prev::Preempted);

@@ -160,7 +160,8 @@ impl Shared {
             worker.owns()
         });
         // The owner of the slot may sleep for longer than that, or have set its timer to a later time.
-        let is_first = || self.machine.next_expiry(cpu).is_none_or(|first| window.hard <= first);
+        let is_first =
+            || self.machine.sight().next_expiry(cpu).is_none_or(|first| window.hard <= first);
         if looks != Some(true) && self.paused.is_none() && is_first() {
             ring(self, cpu);
         }

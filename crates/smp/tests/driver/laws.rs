@@ -74,7 +74,7 @@ impl World {
         }
         // CPUs look for the budget of a new period one after another.
         let soon = self.now + LATEST_REFILL;
-        let looks = |cpu| self.machine.next_expiry(cpu).is_some_and(|at| at <= soon);
+        let looks = |cpu| self.machine.sight().next_expiry(cpu).is_some_and(|at| at <= soon);
         for group in (1..4).map(GroupId).filter(|_| !self.all().any(looks)) {
             let stranded = self.machine.waits_in_vain(self.now, group);
             assert_eq!(stranded, None, "{group:?} waits with budget left");

@@ -474,7 +474,7 @@ impl World {
     pub fn live_for(&mut self, span: Nanos) {
         let end = self.now + span;
         loop {
-            let next = |cpu: &CpuId| self.machine.next_expiry(*cpu).unwrap_or(Time::MAX);
+            let next = |cpu: &CpuId| self.machine.sight().next_expiry(*cpu).unwrap_or(Time::MAX);
             let cpu = self.all().min_by_key(next).expect("there are CPUs");
             let at = next(&cpu);
             if at > end {

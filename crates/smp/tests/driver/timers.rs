@@ -98,7 +98,7 @@ impl Timers {
 
     /// Asserts that the CPU wakes in time for each of its timers.
     pub(super) fn check(&self, machine: &Machine<Payload>, cpu: CpuId) {
-        let next = machine.next_expiry(cpu);
+        let next = machine.sight().next_expiry(cpu);
         assert_eq!(
             next,
             machine.inspect(cpu, runyard_engine::run_queue::RunQueue::next_expiry),

@@ -303,7 +303,7 @@ fn everybody_leaves_a_cpu_that_goes_offline() {
     assert_eq!((stage.place(waiting), stage.place(fair)), (Some(0), Some(2)));
     stage.hotplug(1);
     assert_eq!(stage.runs(1), Some(waiting), "a CPU that comes online pulls");
-    assert_eq!(stage.world.machine.next_expiry(CpuId(1)), Some(Time(5_000)), "timers stay");
+    assert_eq!(stage.world.machine.sight().next_expiry(CpuId(1)), Some(Time(5_000)), "timers stay");
     assert!(stage.world.machine.cancel(CpuId(1), timer));
 }
 
@@ -516,7 +516,8 @@ fn a_task_that_is_alone_ticks_while_a_thread_of_its_core_is_forced_idle() {
     let next = |stage: &Stage| {
         let machine = &stage.world.machine;
         let forced = [0, 1].map(CpuId).map(|cpu| machine.forced_idle(cpu).is_some());
-        let next = [0, 1].map(CpuId).into_iter().filter_map(|cpu| machine.next_expiry(cpu)).min();
+        let next =
+            [0, 1].map(CpuId).into_iter().filter_map(|cpu| machine.sight().next_expiry(cpu)).min();
         (forced.contains(&true), next.expect("a task runs"))
     };
     let soon = stage.world.now + stage.world.machine.config().tick;
