@@ -97,7 +97,7 @@ impl World {
         self.clock.now = self.clock.now.max(due);
         let now = self.clock.now;
         while self.machine.expire(now, HERE, Walk::Busy, &mut Quiet).is_some() {}
-        if self.machine.resched(HERE) == Resched::Yes {
+        if self.machine.cpu(HERE).resched() == Resched::Yes {
             self.seat.switch(&self.machine, now);
         }
     }

@@ -133,7 +133,7 @@ impl Sim<'_> {
     /// Returns the kind of tasks that a CPU should pull.
     pub(crate) fn takes(&self, cpu: CpuId) -> Takes {
         let own = &self.cpus[cpu.index()];
-        let (online, load) = self.machine.inspect(cpu, |rq| (rq.is_online(), rq.load()));
+        let (online, load) = self.machine.cpu(cpu).inspect(|rq| (rq.is_online(), rq.load()));
         // Pending kicks do not matter here: a kick without effect repeats again and again.
         if !online || own.inbound > 0 || own.silent {
             return Takes::Nobody;
@@ -149,7 +149,7 @@ impl Sim<'_> {
 
     /// Adds the fair tasks that wait in the run queue of a CPU to `waiting`.
     pub(crate) fn waiting_on(&self, cpu: CpuId, waiting: &mut Vec<Waiter>) {
-        self.machine.inspect(cpu, |rq| {
+        self.machine.cpu(cpu).inspect(|rq| {
             let curr = rq.curr().map(|task| task.id);
             let tasks = || rq.competing().map(|(_, task)| task);
             let idle_class = |it: &Task<_>| {
@@ -183,13 +183,13 @@ impl Sim<'_> {
 
     /// Returns the number of tasks in the run queue of a CPU.
     pub(crate) fn queued_on(&self, cpu: CpuId) -> usize {
-        self.machine.inspect(cpu, |rq| rq.tasks().count())
+        self.machine.cpu(cpu).inspect(|rq| rq.tasks().count())
     }
 
     /// Checks that a CPU runs the current task of its run queue, and that it idles only if no task waits there.
     pub(crate) fn check_current(&mut self, on: CpuId) {
         let cpu = &self.cpus[on.index()];
-        let (curr, first, closed) = self.machine.inspect(on, |rq| {
+        let (curr, first, closed) = self.machine.cpu(on).inspect(|rq| {
             let closed = rq.load().importance == Importance::Closed;
             (rq.curr().map(|task| task.id), rq.first_timer(), closed)
         });
@@ -199,9 +199,9 @@ impl Sim<'_> {
         let overdue = self.machine.sight().next_expiry(on).filter(overdue);
         assert_eq!(overdue, None, "CPU {on} takes its interrupts in time at {}", self.now);
         assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");
-        let forced = self.machine.forced_idle(on).is_some();
+        let forced = self.machine.cpu(on).forced_idle().is_some();
         if cpu.doing == Doing::Idle && cpu.is_settled() && !closed && !forced {
-            let queued = self.machine.inspect(on, |rq| rq.competing().count());
+            let queued = self.machine.cpu(on).inspect(|rq| rq.competing().count());
             if queued > 0 {
                 let what = format!("CPU {on} idles while {queued} tasks wait there");
                 self.violate("work-conservation", what);
@@ -233,7 +233,7 @@ impl Sim<'_> {
         if !self.cpus[cpu.index()].is_settled() {
             return None;
         }
-        self.machine.inspect(cpu, |rq| {
+        self.machine.cpu(cpu).inspect(|rq| {
             if rq.load().importance == Importance::Closed || rq.is_serving() {
                 return None;
             }
@@ -261,11 +261,14 @@ impl Sim<'_> {
     pub(crate) fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
         let open = self
             .machine
-            .inspect(cpu, |rq| rq.load().importance != Importance::Closed && !rq.is_serving());
+            .cpu(cpu)
+            .inspect(|rq| rq.load().importance != Importance::Closed && !rq.is_serving());
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
-            let prio =
-                self.machine.inspect(cpu, |rq| rq.curr().and_then(|task| task.class().push_prio()));
+            let prio = self
+                .machine
+                .cpu(cpu)
+                .inspect(|rq| rq.curr().and_then(|task| task.class().push_prio()));
             prio.map_or(Importance::Normal, Importance::Rt)
         })
     }

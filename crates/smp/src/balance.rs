@@ -17,8 +17,8 @@
 //! mask, neither cost grows with the machine. A task that could not be given away is not the first candidate of the next
 //! round, so no task starves.
 
+use crate::cpus::Cpus;
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
-use crate::machine::Machine;
 use crate::progress::{IDLE_BALANCE_INTERVAL, LEVELS, Outcome};
 use crate::site::{CPUS_ASKED, Site, Tried};
 use crate::sync::Ordering;
@@ -59,7 +59,7 @@ struct Balancer {
     idle_kind: IdleKind,
 }
 
-impl<W: Controlled> Machine<W> {
+impl<W: Controlled> Cpus<W> {
     /// Balances for a CPU without work, which is either newly idle or was kicked while idle. Returns whether it found
     /// work.
     pub(crate) fn balance_without_work(
@@ -105,7 +105,8 @@ impl<W: Controlled> Machine<W> {
         if gives && let Some(cores) = &self.sight.cores {
             // A forced idle thread has no tick.
             let stands = |&thread: &CpuId| {
-                self.sight.hints.overloaded.contains(thread) && self.forced_idle(thread).is_some()
+                self.sight.hints.overloaded.contains(thread)
+                    && self.of(thread).forced_idle().is_some()
             };
             cores.siblings(cpu).filter(stands).for_each(|thread| self.give_away(now, thread, fx));
         }
@@ -117,7 +118,7 @@ impl<W: Controlled> Machine<W> {
     fn balance_newly_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
         // A short average idle time means that the CPU is busy again soon. A pulled task would then only lose its warm
         // cache. Under the later rule, the search itself must also fit into the idle time (`max_newidle_lb_cost`).
-        let avg_idle = self.inspect(cpu, RunQueue::avg_idle);
+        let avg_idle = self.of(cpu).inspect(RunQueue::avg_idle);
         let by_room = self.sight.has(Feature::BalanceByRoom);
         if !by_room && avg_idle < self.sight.config.migration_cost {
             return false;
@@ -147,13 +148,13 @@ impl<W: Controlled> Machine<W> {
     fn newly_idle_pass(&self, site: Site<'_>, fx: &mut impl Effects<W>) -> bool {
         let (cpu, level) = (site.cpu, site.level);
         let stands_for = match self.sight.has(Feature::NiRandom) {
-            true => self.with_balance(cpu, |balance| balance.draws_to_balance(level)),
+            true => self.of(cpu).balance(|balance| balance.draws_to_balance(level)),
             false => Some(1),
         };
         let Some(tries) = stands_for else { return false };
         let moved = matches!(self.pass(site, fx), Outcome::Moved(_));
         let successes = if moved { tries } else { 0 };
-        self.with_balance(cpu, |balance| balance.of(level).note_newly_idle(successes));
+        self.of(cpu).balance(|balance| balance.of(level).note_newly_idle(successes));
         moved
     }
 
@@ -172,14 +173,14 @@ impl<W: Controlled> Machine<W> {
     fn give_away(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let soaks =
             self.sight.hints.pressed.contains(cpu) && !self.sight.hints.sched_idle.is_empty();
-        let due = || self.with_balance(cpu, |balance| balance.next_give_away) <= now;
+        let due = || self.of(cpu).balance(|balance| balance.next_give_away) <= now;
         if self.sight.hints.idle.is_empty() && !soaks || !due() {
             return;
         }
         let waiting = self.sight.hints.counts(cpu).nr_fair;
         let level = (0..waiting.div_ceil(MAX_LOOKED_AT).min(MAX_GIVE_AWAY_ROUNDS)).find_map(|_| {
             let mut level = None;
-            let (given, resched) = self.detach(cpu, fx, |rq| {
+            let (given, resched) = self.of(cpu).detach(fx, |rq| {
                 let given = rq.give_fair(now, |task, idle_class| {
                     let (to, near) = self.sight.find_room(now, cpu, task, idle_class)?;
                     level = Some(near);
@@ -193,7 +194,7 @@ impl<W: Controlled> Machine<W> {
             level
         });
         let wait = if level.is_some() { Nanos::ZERO } else { IDLE_BALANCE_INTERVAL };
-        self.with_balance(cpu, |balance| balance.next_give_away = now + wait);
+        self.of(cpu).balance(|balance| balance.next_give_away = now + wait);
         self.sight.report_search(cpu, IdleKind::Busy, level, fx);
     }
 
@@ -201,7 +202,7 @@ impl<W: Controlled> Machine<W> {
     /// found one. After a search without result, the next search is delayed. A tick of the overloaded CPU gives its
     /// waiting tasks away in the meantime.
     fn search_overloaded(&self, now: Time, to: CpuId, fx: &mut impl Effects<W>) -> bool {
-        if now < self.with_balance(to, |balance| balance.next_search) {
+        if now < self.of(to).balance(|balance| balance.next_search) {
             return false;
         }
         let pull = FairPull {
@@ -216,7 +217,7 @@ impl<W: Controlled> Machine<W> {
             self.sight.try_overloaded(to, |from| self.pull_one(now, from, pull, fx).is_ok());
         if found.is_none() {
             let next = now + IDLE_BALANCE_INTERVAL;
-            self.with_balance(to, |balance| balance.next_search = next);
+            self.of(to).balance(|balance| balance.next_search = next);
         }
         self.sight.report_search(to, IdleKind::NewlyIdle, found, fx);
         found.is_some()
@@ -232,7 +233,7 @@ impl<W: Controlled> Machine<W> {
     ) -> bool {
         let Balancer { now, cpu, mut idle_kind } = balancer;
         let mut moved = false;
-        let due = self.with_balance(cpu, |balance| balance.begin_due(&self.sight, now, idle_kind));
+        let due = self.of(cpu).balance(|balance| balance.begin_due(&self.sight, now, idle_kind));
         let spares = idle_kind == IdleKind::Idle && self.sight.sleeps_deep(now, cpu);
         for &(level, domain) in self.sight.domains.iter().filter(|(level, _)| due[*level as usize])
         {
@@ -288,7 +289,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn note(&self, site: Site<'_>, outcome: Outcome) -> bool {
-        self.with_balance(site.cpu, |balance| {
+        self.of(site.cpu).balance(|balance| {
             // The next pass may now be due earlier than before.
             balance.next_balance = Time::ZERO;
             balance.of(site.level).note(outcome, site.pass.domain)
@@ -304,13 +305,13 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) {
         let Site { now, cpu, level, pass, .. } = site;
-        let (given, _) = self.detach(from, fx, |rq| rq.give_curr(now, cpu, measure));
+        let (given, _) = self.of(from).detach(fx, |rq| rq.give_curr(now, cpu, measure));
         match given {
             Ok(resched) => {
                 kick_if(resched, from, fx);
                 site.report(fx, Found::Running);
                 let tries = pass.domain.cache_nice_tries + 1;
-                self.with_balance(cpu, |it| it.of(level).failed = tries);
+                self.of(cpu).balance(|it| it.of(level).failed = tries);
             }
             Err(NotPulled::Pinned) => {
                 self.note(site, Outcome::Pinned);
@@ -360,7 +361,7 @@ impl<W: Controlled> Machine<W> {
         imbalance: Imbalance,
         fx: &mut impl Effects<W>,
     ) -> Result<u32, NotPulled> {
-        let failed = self.with_balance(cpu, |balance| balance.of(level).failed);
+        let failed = self.of(cpu).balance(|balance| balance.of(level).failed);
         let (mut left, most) = match imbalance {
             Imbalance::Load(load) if pass.idle_kind == IdleKind::NewlyIdle => (load, 1),
             Imbalance::Load(load) => (load, MAX_MOVED),
@@ -410,7 +411,8 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> Result<u64, NotPulled> {
         let (taken, resched) = self
-            .detach(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
+            .of(from)
+            .detach(fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
         kick_if(resched, from, fx);
         let (task, load) = taken?;
         self.migrate(now, Moving::new(task, from, pull.to, Enqueue::Moved), fx);

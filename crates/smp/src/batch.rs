@@ -5,8 +5,9 @@
 //! make sure that this happens soon.
 
 use crate::control::{Home, take};
+use crate::cpu::Queue;
 use crate::host::{Controlled, Effects, Moving, TaskOf, mark_away, tag};
-use crate::machine::{Machine, Queue};
+use crate::machine::Machine;
 use crate::sight::Sight;
 use runyard_engine::attr::Weight;
 use runyard_engine::balance::Seen;
@@ -53,7 +54,7 @@ impl<W: Controlled> Machine<W> {
         loan: Loan<'_, W>,
         fx: &mut impl Effects<W>,
     ) -> Begun<W> {
-        let (begun, delta) = self.with(cpu, fx, |rq| {
+        let (begun, delta) = self.cpu(cpu).change(fx, |rq| {
             let yields = matches!(prev, Prev::Yielded(_));
             if !rq.could_go_on(now, yields, loan.fits) {
                 return Begun::Refused(prev, stand_in);
@@ -68,7 +69,7 @@ impl<W: Controlled> Machine<W> {
             }
             begun
         });
-        self.react(now, cpu, delta, fx);
+        self.cpus.react(now, cpu, delta, fx);
         begun
     }
 
@@ -80,12 +81,12 @@ impl<W: Controlled> Machine<W> {
         loan: Loan<'_, W>,
         fx: &mut impl Effects<W>,
     ) {
-        let ((), delta) = self.with(cpu, fx, |rq| {
+        let ((), delta) = self.cpu(cpu).change(fx, |rq| {
             rq.set_company(now, 0);
             let lent = loan.lend(rq, terms);
             rq.set_company(now, lent.saturating_sub(1));
         });
-        self.react(now, cpu, delta, fx);
+        self.cpus.react(now, cpu, delta, fx);
     }
 
     /// Ends the batch of `cpu` and returns the stand-in. `task`, whose control cell is `cell`, runs in the place of the
@@ -99,7 +100,7 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> TaskOf<W> {
         let id = task.id;
-        let (stand_in, delta) = self.with(cpu, fx, |rq| {
+        let (stand_in, delta) = self.cpu(cpu).change(fx, |rq| {
             let (stand_in, _, at) = rq.end_batch(now, task, first);
             cell.tag().enter(id, Home::At(cpu, at));
             if cell.tag().was_asked_meanwhile()
@@ -110,7 +111,7 @@ impl<W: Controlled> Machine<W> {
             }
             stand_in
         });
-        self.react(now, cpu, delta, fx);
+        self.cpus.react(now, cpu, delta, fx);
         stand_in
     }
 
@@ -122,13 +123,13 @@ impl<W: Controlled> Machine<W> {
         (from, to): (CpuId, CpuId),
         fx: &mut impl Effects<W>,
     ) {
-        self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
+        self.cpus.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
     }
 
     /// Charges the task that runs on `cpu` until `now`, so that the published clock is up to date.
     pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let ((), delta) = self.with(cpu, fx, |rq| rq.update_curr(now));
-        self.react(now, cpu, delta, fx);
+        let ((), delta) = self.cpu(cpu).change(fx, |rq| rq.update_curr(now));
+        self.cpus.react(now, cpu, delta, fx);
     }
 }
 

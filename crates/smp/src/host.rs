@@ -68,7 +68,7 @@ pub trait Effects<W> {
     fn kick(&mut self, cpu: CpuId);
 
     /// Carries a task to another CPU. A host without a delay for migrations returns the task. A host that keeps it must
-    /// bring it to [`Machine::arrive`](crate::machine::Machine::arrive) later.
+    /// bring it to [`Cpus::arrive`](crate::machine::Cpus::arrive) later.
     fn carry(&mut self, moving: Moving<W>) -> Option<Moving<W>> {
         Some(moving)
     }
@@ -105,7 +105,7 @@ pub trait Effects<W> {
     }
 
     /// Returns whether `cpu` must delay the publication of its state. The host then calls
-    /// [`Machine::publish_held_back`](crate::machine::Machine::publish_held_back) later. Only simulators do so, to make
+    /// [`Cpus::publish_held_back`](crate::machine::Cpus::publish_held_back) later. Only simulators do so, to make
     /// other CPUs decide on stale hints.
     fn hold_back(&mut self, cpu: CpuId) -> bool {
         let _ = cpu;

@@ -5,8 +5,8 @@
 //! are needed, because each side may decide on hints that the other side is just changing: see *publish, then look* in
 //! [`crate::machine`].
 
+use crate::cpus::Cpus;
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
-use crate::machine::Machine;
 use crate::mask::Mask;
 use crate::sight::Sight;
 use crate::sync::{Ordering, fence};
@@ -16,7 +16,7 @@ use runyard_engine::run_queue::{Enqueue, Importance};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 
-impl<W: Controlled> Machine<W> {
+impl<W: Controlled> Cpus<W> {
     /// Pushes the waiting real-time tasks of `cpu` that could run on other CPUs now.
     ///
     /// Each iteration of the loop is one task that left. A task that was refused everywhere comes back and is examined
@@ -31,7 +31,7 @@ impl<W: Controlled> Machine<W> {
                 Importance::Rt(prio) => Some(prio),
                 Importance::Closed => return,
             };
-            let (pushed, resched) = self.detach(cpu, fx, |rq| {
+            let (pushed, resched) = self.of(cpu).detach(fx, |rq| {
                 rq.take_pushable(floor, |task| {
                     let prio = task.class().push_prio().expect("only such tasks are pushable");
                     self.sight.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
@@ -67,7 +67,7 @@ impl<W: Controlled> Machine<W> {
                 continue;
             }
             let (pulled, resched) =
-                self.detach(from, fx, |rq| rq.take_pullable(cpu, best).inspect(mark_away));
+                self.of(from).detach(fx, |rq| rq.take_pullable(cpu, best).inspect(mark_away));
             kick_if(resched, from, fx);
             if let Some(task) = pulled {
                 best = task.class().push_prio();

@@ -1,9 +1,9 @@
 //! Tasks that wake and tasks that start. [`crate::select`] chooses their CPUs.
 
+use crate::cpus::Cpus;
 use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending};
 use crate::machine::Machine;
 use crate::select::Seeker;
-use crate::sync::lock;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::class::Class;
 use runyard_engine::cpu::CpuId;
@@ -24,7 +24,7 @@ impl<W: Controlled> Machine<W> {
         waker: Option<CpuId>,
         fx: &mut impl Effects<W>,
     ) -> CpuId {
-        self.wake_where(now, task, |task| self.select_cpu(now, task, waker), fx)
+        self.wake_where(now, task, |task| self.cpus.select_cpu(now, task, waker), fx)
     }
 
     /// Does the same as [`Machine::wake`] for a waker that runs on `waker` and is about to block (`WF_SYNC` of the
@@ -37,9 +37,9 @@ impl<W: Controlled> Machine<W> {
         waker: CpuId,
         fx: &mut impl Effects<W>,
     ) -> CpuId {
-        let select = |task: &Task<W>| match self.sight.suits(task, waker) {
+        let select = |task: &Task<W>| match self.sight().suits(task, waker) {
             true => waker,
-            false => self.select_cpu(now, task, None),
+            false => self.cpus.select_cpu(now, task, None),
         };
         self.wake_where(now, task, select, fx)
     }
@@ -56,11 +56,11 @@ impl<W: Controlled> Machine<W> {
         let fits = |task: &Task<W>| {
             task.class().is_fair()
                 && task.attr().affinity.contains(waker)
-                && self.sight.is_idle(waker)
+                && self.sight().is_idle(waker)
         };
         let select = |task: &Task<W>| match fits(task) {
             true => waker,
-            false => self.select_cpu(now, task, Some(waker)),
+            false => self.cpus.select_cpu(now, task, Some(waker)),
         };
         self.wake_where(now, task, select, fx)
     }
@@ -80,13 +80,13 @@ impl<W: Controlled> Machine<W> {
     /// Returns the CPU whose queue still has the place of a sleeping task (`ttwu_runnable`).
     fn where_it_sleeps(&self, task: &Task<W>) -> Option<CpuId> {
         let cpu = task.sleeps_on()?;
-        self.inspect(cpu, |rq| rq.has_ghost_of(task)).then_some(cpu)
+        self.cpu(cpu).inspect(|rq| rq.has_ghost_of(task)).then_some(cpu)
     }
 
     fn place(&self, now: Time, mut task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {
         task.wakes(now);
         let from = task.cpu();
-        self.arrive(now, Moving::new(task, from, to, Enqueue::Woken), fx);
+        self.cpus.arrive(now, Moving::new(task, from, to, Enqueue::Woken), fx);
         to
     }
 
@@ -104,16 +104,16 @@ impl<W: Controlled> Machine<W> {
         if let Some(parent) = parent {
             self.fork(now, &mut task, parent);
         }
-        let from = self.sight.usable_or_any(&task, task.cpu());
+        let from = self.sight().usable_or_any(&task, task.cpu());
         match task.class() {
             Class::Fair => {
-                let to = Seeker::new(&self.sight, now, &task, None).select_cpu_of_new(from);
+                let to = Seeker::new(self.sight(), now, &task, None).select_cpu_of_new(from);
                 task.set_cpu(to);
                 self.place(now, task, to, fx)
             }
             Class::Rt(_) => {
                 // From there, the task continues like a woken task.
-                task.set_cpu(self.sight.least_crowded(&task, from));
+                task.set_cpu(self.sight().least_crowded(&task, from));
                 self.wake(now, task, None, fx)
             }
         }
@@ -131,10 +131,10 @@ impl<W: Controlled> Machine<W> {
     ) -> CpuId {
         apply_pending(&mut task);
         self.fork(now, &mut task, parent);
-        let free = || Seeker::new(&self.sight, now, &task, Some(parent)).find_free(parent);
-        let to = match self.sight.suits(&task, parent) {
+        let free = || Seeker::new(self.sight(), now, &task, Some(parent)).find_free(parent);
+        let to = match self.sight().suits(&task, parent) {
             true => parent,
-            false => free().unwrap_or_else(|| self.sight.usable_or_any(&task, parent)),
+            false => free().unwrap_or_else(|| self.sight().usable_or_any(&task, parent)),
         };
         task.set_cpu(to);
         self.place(now, task, to, fx)
@@ -145,10 +145,12 @@ impl<W: Controlled> Machine<W> {
     fn fork(&self, now: Time, child: &mut TaskOf<W>, parent: CpuId) {
         child.set_cpu(parent);
         if child.attr().latency_nice < LatencyNice::ZERO {
-            self.inspect(parent, |rq| rq.fork(now, child));
+            self.cpu(parent).inspect(|rq| rq.fork(now, child));
         }
     }
+}
 
+impl<W: Controlled> Cpus<W> {
     /// Chooses the CPU of a woken task, or of a task that may not stay on its CPU.
     pub(crate) fn select_cpu(&self, now: Time, task: &Task<W>, waker: Option<CpuId>) -> CpuId {
         let last = self.sight.usable_or_any(task, task.cpu());
@@ -181,7 +183,7 @@ impl<W: Controlled> Machine<W> {
         if !self.sight.config.rules.wake_wide {
             return false;
         }
-        let flips = lock(&self.cpus[waker.index()].queue).rq.note_wakee(now, task.id);
+        let flips = self.of(waker).lock().rq.note_wakee(now, task.id);
         let size = self.sight.config.topology.span(waker, Level::Node).len() as u64;
         let both = [flips, task.wakee_flips()].map(u64::from);
         let (fewer, more) = (both[0].min(both[1]), both[0].max(both[1]));

@@ -61,7 +61,7 @@ impl Shared {
     }
 
     fn relieve(&self, from: CpuId, to: CpuId) -> bool {
-        self.machine.relieve(os::thread::now(), from, to, &mut KickNow(self))
+        self.machine.cpus().relieve(os::thread::now(), from, to, &mut KickNow(self))
     }
 }
 

@@ -602,7 +602,7 @@ impl Worker {
         if self.expire(cpu, os::thread::now(), true) {
             return Found::Asked;
         }
-        self.shared.tell(cpu, || match self.shared.machine.forced_idle(cpu) {
+        self.shared.tell(cpu, || match self.shared.machine.cpu(cpu).forced_idle() {
             Some(cookie) => What::ForcedIdle { cookie },
             None => What::Idle,
         });

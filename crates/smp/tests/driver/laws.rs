@@ -21,7 +21,7 @@ impl World {
         let mut held = self.moving.len();
         for cpu in self.all() {
             let known = &self.cpus[cpu.index()];
-            self.machine.inspect(cpu, |rq| {
+            self.machine.cpu(cpu).inspect(|rq| {
                 held += rq.tasks().count();
                 let running = known.running.as_ref().map(|&(id, _)| id);
                 let curr = rq.curr().map(|task| task.id);
@@ -53,7 +53,7 @@ impl World {
         let (mut by_cpus, mut by_tasks) = (Account::default(), Account::default());
         let mut add = |task: &Task<Payload>| by_tasks.add(&task.account());
         for cpu in self.all() {
-            self.machine.inspect(cpu, |rq| {
+            self.machine.cpu(cpu).inspect(|rq| {
                 by_cpus.add(&rq.account());
                 rq.tasks().for_each(|(_, task)| add(task));
             });
@@ -61,7 +61,7 @@ impl World {
         self.moving.iter().for_each(|moving| add(moving.task()));
         self.tasks.iter().filter_map(|task| task.parked.as_deref()).for_each(&mut add);
         for cpu in self.all() {
-            self.machine.inspect(cpu, |rq| by_tasks.add(&rq.ended()));
+            self.machine.cpu(cpu).inspect(|rq| by_tasks.add(&rq.ended()));
         }
         assert_eq!(by_cpus, by_tasks, "the accounts are conserved, after {after:?}");
     }
@@ -88,7 +88,7 @@ impl World {
 
     /// Asserts that a CPU with work runs it, and that each task has the attributes requested.
     fn check_cpu(&self, cpu: CpuId) {
-        self.machine.inspect(cpu, |rq| {
+        self.machine.cpu(cpu).inspect(|rq| {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
             let throttled = rq.is_online() && rq.load().importance == Importance::Closed;
             let idle = rq.curr().is_none() && rq.competing().count() > 0;
@@ -112,7 +112,7 @@ impl World {
     /// tasks first is exempt: its waiting real-time tasks are not entitled to another CPU.
     fn check_priorities(&self) {
         let importance = |cpu| {
-            self.machine.inspect(cpu, |rq| match rq.is_serving() {
+            self.machine.cpu(cpu).inspect(|rq| match rq.is_serving() {
                 true => Importance::Closed,
                 false => rq.load().importance,
             })
@@ -120,7 +120,7 @@ impl World {
         let levels: Vec<_> = self.all().map(importance).collect();
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
-            self.machine.inspect(cpu, |rq| {
+            self.machine.cpu(cpu).inspect(|rq| {
                 for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != running) {
                     let Some(prio) = task.class().push_prio() else { continue };
                     let less = |on: &CpuId| {
