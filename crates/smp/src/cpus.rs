@@ -1,7 +1,8 @@
 //! The CPUs of a machine, and the ways in which tasks move between them.
 //!
 //! The ways are in files above this one, each with methods of [`Cpus`]: `carry`, `react`, `rt`, `balance`, `relieve`,
-//! `beside` (a task for a thread that is forced idle), `limits` (budget that was given back), `wake` (the CPU of a task).
+//! `beside` (a task for a thread that is forced idle), `limits` (budget that was given back), and `wake` (the choice of
+//! a CPU).
 
 use crate::cpu::{Cpu, OneCpu, Queue, Unshared};
 use crate::groups::GroupTable;

@@ -19,9 +19,10 @@
 //!
 //! Effects on other CPUs go to the host through [`Effects`], in order.
 //!
-//! Access is layered. [`Sight`] is what every CPU sees of the machine without a lock. [`OneCpu`] is a run queue behind its
-//! lock, and publishes the changes made under it. [`Cpus`] moves tasks between run queues. [`Machine`] has the calls of
-//! hosts: `schedule`, `beside`, `batch`, `expire`, `wake`, `change`, `limits`, `hotplug`, `usage`, `watch`, `check`.
+//! Access is layered. [`Sight`] is what every CPU sees of the machine without a lock. [`OneCpu`] is a run queue behind
+//! its lock, and publishes the changes made under it. [`Cpus`] moves tasks between run queues. [`Machine`] has the calls
+//! of hosts, in the files `schedule`, `beside`, `batch`, `expire`, `wake`, `change`, `limits`, `hotplug`, `usage`,
+//! `watch` and `check`, and alone takes the locks of cores.
 
 pub use crate::batch::Loan;
 pub use crate::cpu::{OneCpu, Unshared};
