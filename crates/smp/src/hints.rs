@@ -305,7 +305,7 @@ impl Hints {
         VTime(self.of(cpu).clock.load(Ordering::Acquire))
     }
 
-    /// Prefetches the published words of `cpu`, for [`crate::machine::Machine::read_ahead`].
+    /// Prefetches the published words of `cpu`, for [`crate::machine::Unshared::read_ahead`].
     #[inline]
     pub(crate) fn read_ahead(&self, cpu: CpuId) -> u64 {
         let CpuHints { next_expiry, idle_since, .. } = self.of(cpu);

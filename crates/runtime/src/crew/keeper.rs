@@ -320,7 +320,7 @@ impl Looks {
         let is_busy = self.busy || wanting || !shared.crew.keeper.rests();
         let next = self.looked + if is_busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         let next = next.since(now).max(LEAST_INTERVAL);
-        let runs_rt = || self.owners.iter().any(|&(cpu, _)| shared.machine.runs_rt(cpu));
+        let runs_rt = || self.owners.iter().any(|&(cpu, _)| shared.machine.sight().runs_rt(cpu));
         if is_busy { next.min(shared.crew.slotless.next_look(now, runs_rt)) } else { next }
     }
 
@@ -409,5 +409,5 @@ fn see_to_driver(shared: &Shared) {
 /// timers.
 fn has_due_timer(shared: &Shared, cpu: CpuId) -> bool {
     let now = os::thread::now();
-    shared.machine.next_expiry(cpu).is_some_and(|at| at <= now)
+    shared.machine.sight().next_expiry(cpu).is_some_and(|at| at <= now)
 }

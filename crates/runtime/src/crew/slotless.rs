@@ -281,7 +281,7 @@ impl Worker {
         let ran = if os::thread::KNOWS_CPU_TIME { used.0.saturating_sub(paid) } else { 0 };
         let ran = Nanos(ran);
         let (machine, group) = (&self.shared.machine, self.without_slot.group());
-        let is_exhausted = machine.charge_unpicked(now, self.cpu(), group, ran);
+        let is_exhausted = machine.cpu(self.cpu()).charge_unpicked(now, group, ran);
         Used { ran, all: used, is_exhausted }
     }
 
@@ -291,7 +291,7 @@ impl Worker {
         let group = self.without_slot.group();
         if machine.groups().is_limited(group) {
             self.use_without_slot(now);
-            machine.forgive(now, self.cpu(), group);
+            machine.cpu(self.cpu()).forgive(now, group);
         }
     }
 

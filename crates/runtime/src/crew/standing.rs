@@ -50,7 +50,7 @@ impl Shared {
     /// Takes a task that waits on one of these CPUs for `own`. Returns whether there was one.
     pub(crate) fn take_from(&self, called: Called, own: CpuId) -> bool {
         let from = self.near(own).enumerate().filter(|(nth, _)| called.0 >> nth & 1 == 1);
-        let mut standing = from.filter(|&(_, cpu)| self.machine.has_tasks(cpu));
+        let mut standing = from.filter(|&(_, cpu)| self.machine.sight().has_tasks(cpu));
         standing.any(|(_, cpu)| self.relieve(cpu, own))
     }
 
@@ -61,7 +61,7 @@ impl Shared {
     }
 
     fn relieve(&self, from: CpuId, to: CpuId) -> bool {
-        self.machine.relieve(os::thread::now(), from, to, &mut KickNow(self))
+        self.machine.cpus().relieve(os::thread::now(), from, to, &mut KickNow(self))
     }
 }
 
@@ -112,7 +112,7 @@ impl Standing {
     /// Moves, after a check, tasks of workers that stand still to workers that sleep, one task to each. These come for
     /// more when they have no other work. If no worker sleeps, the tasks go to a worker that runs.
     pub(crate) fn relieve(&self, shared: &Shared) {
-        for from in self.all(State::Stands).filter(|&cpu| shared.machine.has_tasks(cpu)) {
+        for from in self.all(State::Stands).filter(|&cpu| shared.machine.sight().has_tasks(cpu)) {
             let woken = self.all(State::Sleeps).filter(|&to| shared.relieve(from, to)).count();
             if woken == 0 {
                 let gives = || self.all(State::Runs).any(|to| shared.relieve(from, to));

@@ -275,7 +275,7 @@ impl Shared {
             let slot = self.slot(cpu);
             let (WorkerId(owner), doing) = slot.doing();
             let (asked, spare) = (slot.is_pending(), slot.has_spares(1));
-            let (waits, due) = (self.is_wanted(cpu), self.machine.next_expiry(cpu));
+            let (waits, due) = (self.is_wanted(cpu), self.machine.sight().next_expiry(cpu));
             write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
             writeln!(out, "has a spare {spare}, tasks wait {waits}, next expiry {due:?}")?;
         }

@@ -342,7 +342,7 @@ impl Shared {
         let len = live.next_power_of_two();
         for cpu in self.machine.config().topology.iter() {
             let mut room = self.machine.room(len + self.bounds.max_groups);
-            without_preemption(|| self.machine.reserve_in(cpu, &mut room));
+            without_preemption(|| self.machine.cpu(cpu).reserve_in(&mut room));
         }
         for batches in &self.dispatch.batches {
             let mut memory = VecDeque::with_capacity(len);

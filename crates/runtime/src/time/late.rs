@@ -86,6 +86,6 @@ impl Shared {
                 }
             }
         }
-        cpus().filter_map(|cpu| self.machine.next_expiry(cpu)).min()
+        cpus().filter_map(|cpu| self.machine.sight().next_expiry(cpu)).min()
     }
 }

@@ -160,7 +160,8 @@ impl Shared {
             worker.owns()
         });
         // The owner of the slot may sleep for longer than that, or have set its timer to a later time.
-        let is_first = || self.machine.next_expiry(cpu).is_none_or(|first| window.hard <= first);
+        let is_first =
+            || self.machine.sight().next_expiry(cpu).is_none_or(|first| window.hard <= first);
         if looks != Some(true) && self.paused.is_none() && is_first() {
             ring(self, cpu);
         }
@@ -180,7 +181,7 @@ impl Shared {
         assert!(place < PERIODIC, "memory cannot hold so many timers");
         let repeats = if period.is_some() { PERIODIC } else { 0 };
         let token = Token(u64::from(generation) << u32::BITS | repeats | place);
-        let timer = self.machine.arm_in_room(cpu, window, period, token);
+        let timer = self.machine.cpu(cpu).arm_in_room(window, period, token);
         let timer = timer.map_err(|lack| (cpu, lack))?;
         table.generation = generation;
         table.waiters.insert(Waiter { generation, timer, due: window.soft, bell: bell.take() });
@@ -203,7 +204,7 @@ impl Shared {
     #[cold]
     fn make_timer_room(&self, window: Window, (cpu, lack): (CpuId, Lack)) {
         let mut room = TimerRoom::new(lack);
-        without_preemption(|| self.machine.reserve_timers_in(cpu, window, &mut room));
+        without_preemption(|| self.machine.cpu(cpu).reserve_timers_in(window, &mut room));
     }
 
     /// Serves a timer of `cpu` that expired.
@@ -214,7 +215,7 @@ impl Shared {
         let served = table.serve(token, now);
         let lapsed = matches!(served, Served::Lapses).then(|| table.remove(token)).flatten();
         if let Some(waiter) = &lapsed {
-            self.machine.cancel(cpu, waiter.timer);
+            self.machine.cpu(cpu).cancel(waiter.timer);
         }
         drop(table);
         // This event is also due if the timer was cancelled after it expired. The cancelling code reports the
@@ -320,7 +321,7 @@ impl Armed {
             let shared = host.shared();
             let mut table = shared.table(*cpu);
             let waiter = table.remove(*token)?;
-            let cancelled = shared.machine.cancel(*cpu, waiter.timer);
+            let cancelled = shared.machine.cpu(*cpu).cancel(waiter.timer);
             drop(table);
             if cancelled {
                 shared.tell(*cpu, || What::TimerCancelled);

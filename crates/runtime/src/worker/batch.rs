@@ -266,7 +266,8 @@ impl Worker {
         let may_go_on = match prev {
             Prev::Yielded(_) => true,
             Prev::Blocked(_) | Prev::Exited => {
-                self.shared.machine.is_wanted(cpu) || self.offer_newcomer(cpu, self.poll.ended())
+                self.shared.machine.sight().is_wanted(cpu)
+                    || self.offer_newcomer(cpu, self.poll.ended())
             }
             Prev::Preempted(_) | Prev::Idle => false,
         };
@@ -322,7 +323,7 @@ impl Worker {
     /// Returns whether a timer or a tick is due.
     #[inline]
     pub(super) fn is_due(&self, cpu: CpuId, now: Time) -> bool {
-        self.shared.machine.next_expiry(cpu).is_some_and(|due| due <= now)
+        self.shared.machine.sight().next_expiry(cpu).is_some_and(|due| due <= now)
     }
 
     fn poll_batch(
@@ -381,7 +382,7 @@ impl Worker {
         self.share(open);
         let (mut may_lend, mut may_come, mut may_linger) = (true, open.takes_newcomers, true);
         loop {
-            let bounds = self.shared.machine.batch_bounds(open.cpu);
+            let bounds = self.shared.machine.sight().batch_bounds(open.cpu);
             let has_room = open.batches.company.len() <= MEMBERS - COME;
             let newcomer = open.newcomer(&bounds).filter(|_| may_come && has_room);
             let step = &mut Step { worker: self, now: open.now, bounds, newcomer, member, next };
@@ -393,7 +394,7 @@ impl Worker {
                     return true;
                 }
                 Turn::Outsider => may_come = self.admit_newcomers(open, &bounds),
-                Turn::Alone if self.shared.machine.is_wanted(open.cpu) => {
+                Turn::Alone if self.shared.machine.sight().is_wanted(open.cpu) => {
                     if !std::mem::take(&mut may_lend) || !self.lend(open) {
                         return false;
                     }
@@ -505,7 +506,7 @@ impl Worker {
         let waits_long = |task: &TaskOf<Job>| now.since(task.waits_since()) >= POLL_GRACE;
         let member =
             |_: &_, task: &_, is_polled: bool| (!is_polled && waits_long(task)).then_some(());
-        if let Some(idle) = self.shared.machine.idle_cpu_beside(cpu)
+        if let Some(idle) = self.shared.machine.sight().idle_cpu_beside(cpu)
             && (batches.newcomers.look(waits_long) == Some(true)
                 || batches.company.look_as(self.id, member).is_some())
         {
@@ -623,7 +624,7 @@ impl Worker {
             return Err(task);
         }
         apply_pending(&mut task);
-        let bounds = self.shared.machine.batch_bounds(cpu);
+        let bounds = self.shared.machine.sight().batch_bounds(cpu);
         batches.company.join(self.id, batch, task, |polls, task, (polled, front)| {
             let terms = &polls.terms;
             let joins = terms.fit(task)
@@ -640,7 +641,7 @@ impl Worker {
             Some(if first { At::Front } else { At::Back })
         })?;
         let is_noted = self.poll.later() != Later::Nothing;
-        if !is_noted && self.shared.machine.idle_cpu_beside(cpu).is_some() {
+        if !is_noted && self.shared.machine.sight().idle_cpu_beside(cpu).is_some() {
             self.look_soon(now, false);
         }
         Ok(())
@@ -659,7 +660,7 @@ impl Worker {
     /// in the signal handler.
     pub(super) fn is_overdue(&self, now: Time) -> bool {
         let (cpu, began) = (self.cpu(), self.poll.began());
-        let (debit, span) = (self.shared.machine.debit(cpu), now.since(began));
+        let (debit, span) = (self.shared.machine.sight().debit(cpu), now.since(began));
         !self.poll.is_rt()
             && span >= debit
             && self.shared.has_company(cpu)

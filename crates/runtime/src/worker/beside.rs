@@ -20,7 +20,7 @@ impl Shared {
 
     /// Returns whether a task waits on a CPU, in its queue or in a batch.
     pub(crate) fn is_wanted(&self, cpu: CpuId) -> bool {
-        self.machine.is_wanted(cpu) || self.has_company(cpu)
+        self.machine.sight().is_wanted(cpu) || self.has_company(cpu)
     }
 
     /// Returns whether a task waits on a CPU in the runtime, outside the run queue.
@@ -56,8 +56,8 @@ impl Shared {
     /// Returns an idle CPU that could run a task that waits on `cpu`.
     pub(crate) fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
         let machine = &self.machine;
-        let beside = || machine.idle_cpu_beside(cpu).filter(|_| self.has_company(cpu));
-        machine.idle_cpu_for(cpu).or_else(beside)
+        let beside = || machine.sight().idle_cpu_beside(cpu).filter(|_| self.has_company(cpu));
+        machine.sight().idle_cpu_for(cpu).or_else(beside)
     }
 
     /// Makes a task leave its batch, if it is in one, since a request was made to a task that is in no run queue.

@@ -119,7 +119,7 @@ impl Worker {
                 std::hint::spin_loop();
             }
             now = self.let_others_run(now);
-            if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now) {
+            if self.shared.machine.sight().next_expiry(cpu).is_some_and(|at| at <= now) {
                 return Some(Found::Due);
             }
         }
@@ -152,7 +152,7 @@ impl Worker {
             if driver.is_none() && could_drive() {
                 return self.wakes(cpu).unwrap_or(Found::Due);
             }
-            let until = self.shared.machine.next_expiry(cpu);
+            let until = self.shared.machine.sight().next_expiry(cpu);
             self.arm_for_sleep(until);
             match (driver, until) {
                 (Some(driver), until) => _ = self.visit(driver, Until::Woken(until)),

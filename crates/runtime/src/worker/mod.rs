@@ -594,7 +594,7 @@ impl Worker {
         self.shared.keep_spare(cpu, self.id);
         slot.resume(self.id, worker.id);
         worker.baton.grant();
-        self.arm_for_sleep(self.shared.machine.next_expiry(cpu));
+        self.arm_for_sleep(self.shared.machine.sight().next_expiry(cpu));
     }
 
     /// Serves every timer whose window is open. If there is none, waits until there is work.
@@ -602,7 +602,7 @@ impl Worker {
         if self.expire(cpu, os::thread::now(), true) {
             return Found::Asked;
         }
-        self.shared.tell(cpu, || match self.shared.machine.forced_idle(cpu) {
+        self.shared.tell(cpu, || match self.shared.machine.cpu(cpu).forced_idle() {
             Some(cookie) => What::ForcedIdle { cookie },
             None => What::Idle,
         });

@@ -123,7 +123,7 @@ impl Worker {
         let any = !taken.is_empty();
         for mut task in taken.drain(..) {
             let from = task.cpu();
-            let place = self.shared.machine.move_newcomer(cpu, &mut task);
+            let place = self.shared.machine.sight().move_newcomer(cpu, &mut task);
             if let Err(task) = own.newcomers.push(place.0, task) {
                 self.give_back(os::thread::now(), from, cpu, task);
             }
@@ -153,14 +153,16 @@ impl Shared {
         own: Option<CpuId>,
     ) -> Result<(), TaskOf<Job>> {
         let spawner = || self.here(|worker| worker.owns().then(|| worker.cpu())).flatten();
-        if own.is_none() && spawner().is_some_and(|cpu| self.machine.has_others_than_fair(cpu)) {
+        if own.is_none()
+            && spawner().is_some_and(|cpu| self.machine.sight().has_others_than_fair(cpu))
+        {
             return Err(task);
         }
         let cpu = own.or_else(|| self.cpu_for_newcomer(now));
         let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.batches(cpu)?))) else {
             return Err(task);
         };
-        if !fits(&task) || self.machine.has_others_than_fair(cpu) {
+        if !fits(&task) || self.machine.sight().has_others_than_fair(cpu) {
             return Err(task);
         }
         if own.is_some() {
@@ -174,7 +176,7 @@ impl Shared {
         }
         apply_pending(&mut task);
         let most = own.map_or(OUTSIDE, |_| Nanos::MAX);
-        let Some(place) = self.machine.place_newcomer(cpu, &mut task, most) else {
+        let Some(place) = self.machine.sight().place_newcomer(cpu, &mut task, most) else {
             return Err(task);
         };
         task.wakes(now);
@@ -185,7 +187,7 @@ impl Shared {
                 worker.owns()
             }) == Some(true)
         {
-            let idle = (waiting > 1).then(|| self.machine.idle_cpu_beside(own));
+            let idle = (waiting > 1).then(|| self.machine.sight().idle_cpu_beside(own));
             idle.flatten().into_iter().for_each(|idle| ring(self, idle));
         } else if self.slot(cpu).is_asleep() {
             ring(self, cpu);
@@ -198,7 +200,7 @@ impl Shared {
     /// fewer tasks wait.
     fn cpu_for_newcomer(&self, now: Time) -> Option<CpuId> {
         let outsiders = &self.dispatch.outsiders;
-        let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
+        let takes = |cpu: &CpuId| !self.machine.sight().has_others_than_fair(*cpu);
         let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
             self.batches(*cpu).is_some_and(|it| {
@@ -223,7 +225,7 @@ impl Shared {
     }
 
     fn is_free(&self, cpu: CpuId) -> bool {
-        self.machine.is_idle(cpu) && !self.has_company(cpu)
+        self.machine.sight().is_idle(cpu) && !self.has_company(cpu)
     }
 
     /// Returns an idle CPU, or else, of two CPUs in turn, the one where fewer tasks wait.
@@ -231,7 +233,7 @@ impl Shared {
         let nr = self.slots.len();
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
         let free = |cpu: &CpuId| self.is_free(*cpu);
-        let beside = || self.machine.idle_cpu_beside(other).filter(free);
+        let beside = || self.machine.sight().idle_cpu_beside(other).filter(free);
         let idle = Some(other).filter(free).or_else(beside);
         let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.nr_beside(it));
         idle.or_else(fewest)

@@ -88,7 +88,7 @@ impl Worker {
 
     /// Returns whether this worker's poll has only just begun, and no real-time task waits.
     fn may_end_first(&self, now: Time) -> bool {
-        self.is_young(now) && !self.shared.machine.has_rt(self.cpu())
+        self.is_young(now) && !self.shared.machine.sight().has_rt(self.cpu())
     }
 
     /// Returns whether this worker's poll has only just begun.
@@ -241,14 +241,14 @@ impl Worker {
 
     /// Returns the time of a check: `at`, or the next timer of the CPU if that is earlier.
     pub(super) fn in_time(&self, at: Time) -> Time {
-        at.min(self.shared.machine.next_timer(self.cpu()))
+        at.min(self.shared.machine.sight().next_timer(self.cpu()))
     }
 
     /// Returns whether the due tick waits for the end of this poll. It does if nothing else is due, and the poll has
     /// not used much CPU time since a tick began to wait for it. The duration of the poll does not say whether it is a
     /// long one, as others may have had its CPU.
     fn tick_waits(&self, now: Time) -> bool {
-        self.shared.machine.next_timer(self.cpu()) > now
+        self.shared.machine.sight().next_timer(self.cpu()) > now
             && self.poll.delays_tick(Nanos(YOUNG.0 / 2))
     }
 

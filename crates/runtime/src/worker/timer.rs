@@ -15,7 +15,7 @@ impl Worker {
     /// none of these delays a task: if another thread asks for the worker, the rest is served before its next wait.
     pub(super) fn expire(&self, cpu: CpuId, now: Time, idle: bool) -> bool {
         let shared = &self.shared;
-        let Some(next) = shared.machine.next_expiry(cpu) else { return false };
+        let Some(next) = shared.machine.sight().next_expiry(cpu) else { return false };
         let due = next <= now;
         let walk = match (idle, due) {
             (false, false) => return false,
@@ -50,7 +50,7 @@ impl Worker {
     #[inline]
     pub(crate) fn arm(&self, now: Time) {
         let machine = &self.shared.machine;
-        let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
+        let due = machine.sight().next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = self.alarm.armed();
         let config = machine.config();
         // The timer may have been set to a far moment, for a timer of a task that is gone since.
@@ -63,7 +63,7 @@ impl Worker {
     /// Sets the worker's timer to a timer that was armed in a poll, if it is set to a later time. If the tick is due,
     /// the worker's timer is set for that already, or its signal is on its way.
     pub(crate) fn arm_sooner(&self) {
-        let due = self.shared.machine.next_timer(self.cpu());
+        let due = self.shared.machine.sight().next_timer(self.cpu());
         if due < self.alarm.armed() {
             self.alarm.set_at(due);
         }

@@ -21,8 +21,8 @@ impl World {
         let mut held = self.moving.len();
         for cpu in self.all() {
             let known = &self.cpus[cpu.index()];
-            self.machine.inspect(cpu, |rq| {
-                held += rq.tasks().iter().count();
+            self.machine.cpu(cpu).inspect(|rq| {
+                held += rq.tasks().count();
                 let running = known.running.as_ref().map(|&(id, _)| id);
                 let curr = rq.tasks().curr().map(|task| task.id);
                 assert_eq!(curr, running, "CPU {cpu} runs one task, after {after:?}\n{rq}");
@@ -53,15 +53,15 @@ impl World {
         let (mut by_cpus, mut by_tasks) = (Account::default(), Account::default());
         let mut add = |task: &Task<Payload>| by_tasks.add(&task.account());
         for cpu in self.all() {
-            self.machine.inspect(cpu, |rq| {
-                by_cpus.add(&rq.time().account());
-                rq.tasks().iter().for_each(|(_, task)| add(task));
+            self.machine.cpu(cpu).inspect(|rq| {
+                by_cpus.add(&rq.account());
+                rq.tasks().for_each(|(_, task)| add(task));
             });
         }
         self.moving.iter().for_each(|moving| add(moving.task()));
         self.tasks.iter().filter_map(|task| task.parked.as_deref()).for_each(&mut add);
         for cpu in self.all() {
-            self.machine.inspect(cpu, |rq| by_tasks.add(&rq.time().ended()));
+            self.machine.cpu(cpu).inspect(|rq| by_tasks.add(&rq.ended()));
         }
         assert_eq!(by_cpus, by_tasks, "the accounts are conserved, after {after:?}");
     }
@@ -74,7 +74,7 @@ impl World {
         }
         // CPUs look for the budget of a new period one after another.
         let soon = self.now + LATEST_REFILL;
-        let looks = |cpu| self.machine.next_expiry(cpu).is_some_and(|at| at <= soon);
+        let looks = |cpu| self.machine.sight().next_expiry(cpu).is_some_and(|at| at <= soon);
         for group in (1..4).map(GroupId).filter(|_| !self.all().any(looks)) {
             let stranded = self.machine.waits_in_vain(self.now, group);
             assert_eq!(stranded, None, "{group:?} waits with budget left");
@@ -88,7 +88,7 @@ impl World {
 
     /// Asserts that a CPU with work runs it, and that each task has the attributes requested.
     fn check_cpu(&self, cpu: CpuId) {
-        self.machine.inspect(cpu, |rq| {
+        self.machine.cpu(cpu).inspect(|rq| {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
             let throttled =
                 rq.site().is_online() && rq.classes().load().importance == Importance::Closed;
@@ -113,7 +113,7 @@ impl World {
     /// tasks first is exempt: its waiting real-time tasks are not entitled to another CPU.
     fn check_priorities(&self) {
         let importance = |cpu| {
-            self.machine.inspect(cpu, |rq| match rq.classes().is_serving() {
+            self.machine.cpu(cpu).inspect(|rq| match rq.is_serving() {
                 true => Importance::Closed,
                 false => rq.classes().load().importance,
             })
@@ -121,10 +121,8 @@ impl World {
         let levels: Vec<_> = self.all().map(importance).collect();
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
-            self.machine.inspect(cpu, |rq| {
-                for (_, task) in
-                    rq.queues().competing().filter(|(_, task)| Some(task.id) != running)
-                {
+            self.machine.cpu(cpu).inspect(|rq| {
+                for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != running) {
                     let Some(prio) = task.class().push_prio() else { continue };
                     let less = |on: &CpuId| {
                         levels.get(on.index()).is_some_and(|&l| l < Importance::Rt(prio))
