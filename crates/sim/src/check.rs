@@ -133,7 +133,7 @@ impl Sim<'_> {
     /// Returns the kind of tasks that a CPU should pull.
     pub(crate) fn takes(&self, cpu: CpuId) -> Takes {
         let own = &self.cpus[cpu.index()];
-        let (online, load) = self.machine.cpu(cpu).inspect(|rq| (rq.is_online(), rq.load()));
+        let (online, load) = self.machine.cpu(cpu).inspect(|rq| (rq.site().is_online(), rq.classes().load()));
         // Pending kicks do not matter here: a kick without effect repeats again and again.
         if !online || own.inbound > 0 || own.silent {
             return Takes::Nobody;
@@ -150,8 +150,8 @@ impl Sim<'_> {
     /// Adds the fair tasks that wait in the run queue of a CPU to `waiting`.
     pub(crate) fn waiting_on(&self, cpu: CpuId, waiting: &mut Vec<Waiter>) {
         self.machine.cpu(cpu).inspect(|rq| {
-            let curr = rq.curr().map(|task| task.id);
-            let tasks = || rq.competing().map(|(_, task)| task);
+            let curr = rq.tasks().curr().map(|task| task.id);
+            let tasks = || rq.queues().competing().map(|(_, task)| task);
             let idle_class = |it: &Task<_>| {
                 it.class().is_fair() && self.machine.sight().counts_as_idle(it.attr())
             };
@@ -183,15 +183,15 @@ impl Sim<'_> {
 
     /// Returns the number of tasks in the run queue of a CPU.
     pub(crate) fn queued_on(&self, cpu: CpuId) -> usize {
-        self.machine.cpu(cpu).inspect(|rq| rq.tasks().count())
+        self.machine.cpu(cpu).inspect(|rq| rq.tasks().iter().count())
     }
 
     /// Checks that a CPU runs the current task of its run queue, and that it idles only if no task waits there.
     pub(crate) fn check_current(&mut self, on: CpuId) {
         let cpu = &self.cpus[on.index()];
         let (curr, first, closed) = self.machine.cpu(on).inspect(|rq| {
-            let closed = rq.load().importance == Importance::Closed;
-            (rq.curr().map(|task| task.id), rq.first_timer(), closed)
+            let closed = rq.classes().load().importance == Importance::Closed;
+            (rq.tasks().curr().map(|task| task.id), rq.first_timer(), closed)
         });
         assert_eq!(cpu.task(), curr, "CPU {on} runs the task of its queue");
         let late = self.costs.longest_timer_latency();
@@ -201,7 +201,7 @@ impl Sim<'_> {
         assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");
         let forced = self.machine.cpu(on).forced_idle().is_some();
         if cpu.doing == Doing::Idle && cpu.is_settled() && !closed && !forced {
-            let queued = self.machine.cpu(on).inspect(|rq| rq.competing().count());
+            let queued = self.machine.cpu(on).inspect(|rq| rq.queues().competing().count());
             if queued > 0 {
                 let what = format!("CPU {on} idles while {queued} tasks wait there");
                 self.violate("work-conservation", what);
@@ -234,7 +234,7 @@ impl Sim<'_> {
             return None;
         }
         self.machine.cpu(cpu).inspect(|rq| {
-            if rq.load().importance == Importance::Closed || rq.is_serving() {
+            if rq.classes().load().importance == Importance::Closed || rq.classes().is_serving() {
                 return None;
             }
             let curr = rq.tasks().curr().map(|task| task.id);
@@ -262,13 +262,13 @@ impl Sim<'_> {
         let open = self
             .machine
             .cpu(cpu)
-            .inspect(|rq| rq.load().importance != Importance::Closed && !rq.is_serving());
+            .inspect(|rq| rq.classes().load().importance != Importance::Closed && !rq.classes().is_serving());
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
             let prio = self
                 .machine
                 .cpu(cpu)
-                .inspect(|rq| rq.curr().and_then(|task| task.class().push_prio()));
+                .inspect(|rq| rq.tasks().curr().and_then(|task| task.class().push_prio()));
             prio.map_or(Importance::Normal, Importance::Rt)
         })
     }

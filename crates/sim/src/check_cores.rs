@@ -113,9 +113,9 @@ impl Sim<'_> {
         let prio = |task: &Task<_>| task.class().push_prio();
         let inspect = |cpu| {
             self.machine.cpu(cpu).inspect(|rq| {
-                let closed = rq.load().importance == Importance::Closed;
-                let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
-                (rq.curr().and_then(prio), best.filter(|_| !closed), rq.is_serving())
+                let closed = rq.classes().load().importance == Importance::Closed;
+                let best = rq.queues().competing().filter_map(|(_, task)| prio(task)).max();
+                (rq.tasks().curr().and_then(prio), best.filter(|_| !closed), rq.classes().is_serving())
             })
         };
         let seen: Vec<_> = all.iter().map(|&cpu| inspect(cpu)).collect();
@@ -130,7 +130,7 @@ impl Sim<'_> {
 
     /// Returns the cookie of a CPU's task, which may be none. Returns `None` if the CPU has no task.
     fn running_cookie(&self, cpu: CpuId) -> Option<Option<Cookie>> {
-        self.machine.cpu(cpu).inspect(|rq| Some(rq.cookie_of(rq.curr()?)))
+        self.machine.cpu(cpu).inspect(|rq| Some(rq.site().cookie_of(rq.tasks().curr()?)))
     }
 
     fn is_settled(&self, cpu: CpuId) -> bool {

@@ -36,7 +36,7 @@ impl Sim<'_> {
             return;
         }
         let first = self.machine.cpu(cpu).inspect(|rq| {
-            let mut first = rq.passed_over(ASKED_AT_TICK);
+            let mut first = rq.classes().passed_over(ASKED_AT_TICK);
             std::array::from_fn::<_, ASKED_AT_TICK, _>(|_| first.next())
         });
         for task in first.into_iter().flatten() {

@@ -27,7 +27,7 @@ use runyard_engine::balance::{Found, IdleKind, Imbalance, Measure, Pass};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Enqueue;
-use runyard_engine::run_queue::{FairPull, MAX_LOOKED_AT, NotPulled, RunQueue};
+use runyard_engine::run_queue::{FairPull, MAX_LOOKED_AT, NotPulled};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Level;
 
@@ -118,7 +118,7 @@ impl<W: Controlled> Cpus<W> {
     fn balance_newly_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
         // A short average idle time means that the CPU is busy again soon. A pulled task would then only lose its warm
         // cache. Under the later rule, the search itself must also fit into the idle time (`max_newidle_lb_cost`).
-        let avg_idle = self.of(cpu).inspect(RunQueue::avg_idle);
+        let avg_idle = self.of(cpu).inspect(|rq| rq.classes().idle().average());
         let by_room = self.sight.has(Feature::BalanceByRoom);
         if !by_room && avg_idle < self.sight.config.migration_cost {
             return false;
@@ -181,7 +181,7 @@ impl<W: Controlled> Cpus<W> {
         let level = (0..waiting.div_ceil(MAX_LOOKED_AT).min(MAX_GIVE_AWAY_ROUNDS)).find_map(|_| {
             let mut level = None;
             let (given, resched) = self.of(cpu).detach(fx, |rq| {
-                let given = rq.give_fair(now, |task, idle_class| {
+                let given = rq.at(now).give_fair(|task, idle_class| {
                     let (to, near) = self.sight.find_room(now, cpu, task, idle_class)?;
                     level = Some(near);
                     Some(to)
@@ -305,7 +305,7 @@ impl<W: Controlled> Cpus<W> {
         fx: &mut impl Effects<W>,
     ) {
         let Site { now, cpu, level, pass, .. } = site;
-        let (given, _) = self.of(from).detach(fx, |rq| rq.give_curr(now, cpu, measure));
+        let (given, _) = self.of(from).detach(fx, |rq| rq.at(now).give_curr(cpu, measure));
         match given {
             Ok(resched) => {
                 kick_if(resched, from, fx);
@@ -412,7 +412,7 @@ impl<W: Controlled> Cpus<W> {
     ) -> Result<u64, NotPulled> {
         let (taken, resched) = self
             .of(from)
-            .detach(fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
+            .detach(fx, |rq| rq.at(now).detach_fair(pull).inspect(|(task, _)| mark_away(task)));
         kick_if(resched, from, fx);
         let (task, load) = taken?;
         self.migrate(now, Moving::new(task, from, pull.to, Enqueue::Moved), fx);

@@ -82,7 +82,7 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) {
         let ((), delta) = self.cpu(cpu).change(fx, |rq| {
-            rq.set_company(now, 0);
+            rq.at(now).set_company(0);
             let lent = loan.lend(rq, terms);
             rq.at(now).set_company(lent.saturating_sub(1));
         });
@@ -101,7 +101,7 @@ impl<W: Controlled> Machine<W> {
     ) -> TaskOf<W> {
         let id = task.id;
         let (stand_in, delta) = self.cpu(cpu).change(fx, |rq| {
-            let (stand_in, _, at) = rq.end_batch(now, task, first);
+            let (stand_in, _, at) = rq.at(now).end_batch(task, first);
             cell.tag().enter(id, Home::At(cpu, at));
             if cell.tag().was_asked_meanwhile()
                 && let Some(change) = take(cell)
@@ -128,7 +128,7 @@ impl<W: Controlled> Machine<W> {
 
     /// Charges the task that runs on `cpu` until `now`, so that the published clock is up to date.
     pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let ((), delta) = self.cpu(cpu).change(fx, |rq| rq.update_curr(now));
+        let ((), delta) = self.cpu(cpu).change(fx, |rq| rq.charge_until(now));
         self.cpus.react(now, cpu, delta, fx);
     }
 }

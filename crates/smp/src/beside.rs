@@ -63,7 +63,7 @@ impl<W: Controlled> Machine<W> {
         let decision = &mut *locked;
         for (sibling, offer) in cores.siblings(cpu).zip(&mut decision.others) {
             let core = &decision.core;
-            let (_, delta) = self.cpu(sibling).change(fx, |rq| rq.offer_beside(now, core, offer));
+            let (_, delta) = self.cpu(sibling).change(fx, |rq| rq.at(now).offer_beside(core, offer));
             errands.push(sibling, delta);
         }
         let decisions = decision.core.decisions();
@@ -75,7 +75,7 @@ impl<W: Controlled> Machine<W> {
         let core = &mut decision.core;
         let decided = core.decisions() > decisions;
         for sibling in cores.siblings(cpu) {
-            let (heeded, delta) = self.cpu(sibling).change(fx, |rq| rq.heed(core, decided));
+            let (heeded, delta) = self.cpu(sibling).change(fx, |rq| rq.classes_mut().heed(core, decided));
             forced |= heeded.forced;
             if let Some(by) = heeded.news {
                 fx.forced_idle(sibling, by);
@@ -122,7 +122,7 @@ impl<W: Controlled> Cpus<W> {
         fx: &mut impl Effects<W>,
     ) -> bool {
         let (taken, resched) =
-            self.of(from).detach(fx, |rq| rq.take_beside(now, to, cookie).inspect(mark_away));
+            self.of(from).detach(fx, |rq| rq.at(now).take_beside(to, cookie).inspect(mark_away));
         kick_if(resched, from, fx);
         let Some(task) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);

@@ -124,11 +124,11 @@ impl<W: Controlled> OneCpu<'_, W> {
         self.change(fx, |rq| {
             let id = task.id;
             let (slot, _) = rq.offer(now, task, why)?;
-            let cell = rq.get(slot).and_then(|task| task.payload.as_ref());
+            let cell = rq.tasks().get(slot).and_then(|task| task.payload.as_ref());
             let cell = cell.expect("an offered task waits here");
             // No other check detects a caller that forgot to mark the task away; see `control`.
             debug_assert_eq!(cell.tag().home(), Home::Away, "{id} was in no run queue");
-            cell.tag().enter(id, Home::At(rq.cpu(), slot));
+            cell.tag().enter(id, Home::At(rq.site().cpu(), slot));
             if cell.tag().was_asked_meanwhile()
                 && let Some(change) = take(cell)
                 && let Some(task) = rq.change(now, slot, change).evicted
@@ -136,10 +136,10 @@ impl<W: Controlled> OneCpu<'_, W> {
                 mark_away(&task);
                 return Err(task);
             }
-            let prio = rq.get(slot).and_then(|task| task.class().push_prio());
+            let prio = rq.tasks().get(slot).and_then(|task| task.class().push_prio());
             if prio.is_some() && why == Enqueue::Woken && self.sight.has(Feature::RtPush) {
-                let cpu = rq.cpu();
-                let _ = rq.make_way(slot, |task| {
+                let cpu = rq.site().cpu();
+                let _ = rq.classes_mut().make_way(slot, |task| {
                     task.class()
                         .push_prio()
                         .is_some_and(|prio| self.sight.find_lowest(task, prio, cpu).is_some())

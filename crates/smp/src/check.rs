@@ -30,7 +30,7 @@ impl Sums {
     fn count<W: Controlled>(&mut self, cpu: CpuId, one: &OneCpu<'_, W>) {
         let old = std::mem::take(&mut self.parts[cpu.index()]);
         let groups = one.inspect(|rq| {
-            let there = rq.group_loads().map(|(group, _)| group);
+            let there = rq.queues().group_loads().map(|(group, _)| group);
             // The accounts of a limit remain after the group's queue is gone.
             let mut groups: Vec<_> = there.chain(old.iter().map(|&(group, _)| group)).collect();
             groups.sort_unstable();
@@ -65,12 +65,12 @@ struct Part {
 
 impl Part {
     fn of<W>(rq: &Queue<W>, groups: &GroupTable, group: GroupId) -> Part {
-        let load = rq.group_load(group);
+        let load = rq.queues().group_load(group);
         if !groups.has_limit(group) {
             return Part { load, ..Part::default() };
         }
-        let charged = rq.usage(Time::ZERO, group).unwrap_or_default().used;
-        Part { load, held: rq.held(group), used: charged - rq.in_use(group) }
+        let charged = rq.queues().usage(Time::ZERO, group).unwrap_or_default().used;
+        Part { load, held: rq.queues().held(group), used: charged - rq.queues().in_use(group) }
     }
 
     fn add(&mut self, other: Part) {
@@ -99,8 +99,8 @@ impl<W: Controlled> Machine<W> {
         for cpu in self.cpus.all() {
             cpu.check();
             cpu.inspect(|rq| {
-                newest = newest.max(rq.load_period());
-                for (group, load) in rq.group_loads() {
+                newest = newest.max(rq.queues().load_period());
+                for (group, load) in rq.queues().group_loads() {
                     loads[group.index()] += load;
                 }
                 for (group, part) in rq.queues().blocked_loads() {

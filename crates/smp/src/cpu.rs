@@ -75,7 +75,7 @@ impl Delta {
     /// tasks.
     #[inline]
     fn nothing_new<W>(rq: &Queue<W>, importance: Importance) -> Delta {
-        let (resched, refilled) = (rq.resched(), rq.has_news());
+        let (resched, refilled) = (rq.resched(), rq.queues().news().is_any());
         let (held_back, lowered, pushable) = (false, false, false);
         Delta { resched, importance, held_back, lowered, pushable, refilled }
     }
@@ -136,7 +136,7 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
     #[must_use]
     pub fn forced_idle(&self) -> Option<Option<Cookie>> {
         self.sight.cores.as_ref()?;
-        self.inspect(Queue::forced_idle)
+        self.inspect(|rq| rq.classes().forced_idle())
     }
 
     /// Reserves memory for tasks and group queues, which the caller allocated before, outside the lock. The old memory
@@ -159,9 +159,9 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
     /// Reduces the debts of a group and of those above it, each to the budget of one period: for CPU time that the host
     /// could not keep the group from using. A group that was removed has none.
     pub fn forgive(&self, now: Time, group: GroupId) {
-        let mut locked = self.lock();
+        let locked = self.lock();
         if self.sight.groups.is_there(group) {
-            locked.rq.forgive(now, group);
+            locked.rq.queues().forgive(now, group);
         }
     }
 
@@ -169,14 +169,14 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
     /// had a task on this CPU.
     #[must_use]
     pub fn usage(&self, now: Time, group: GroupId) -> Option<UsageOnCpu> {
-        self.inspect(|rq| rq.usage(now, group))
+        self.inspect(|rq| rq.queues().usage(now, group))
     }
 
     /// Removes the load of a task that wakes on another CPU from the averages of this CPU, where it fell asleep.
     /// Nothing else changes here, so no reaction is needed.
     pub(crate) fn withdraw(&self, now: Time, task: &mut Task<W>, fx: &mut impl Effects<W>) {
         let mut locked = self.lock();
-        locked.rq.withdraw(now, task);
+        locked.rq.classes_mut().queues_mut().withdraw(now, task);
         self.sight.hints.publish_averages(self.at, &locked.rq);
         drop(locked);
         fx.touched(self.at);
@@ -195,7 +195,7 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
         f: impl FnOnce(&mut Queue<W>) -> R,
     ) -> (R, Delta) {
         let mut locked = self.lock();
-        locked.rq.set_outside(fx.first_outside(self.at));
+        locked.rq.classes_mut().set_outside(fx.first_outside(self.at));
         let result = f(&mut locked.rq);
         (result, self.publish_after(&mut locked, fx))
     }
@@ -224,7 +224,7 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
     #[inline(never)]
     fn hold_back(&self, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(locked);
-        let importance = locked.rq.load().importance;
+        let importance = locked.rq.classes().load().importance;
         locked.held_back = locked.held_back.max(Some(importance));
         Delta { held_back: true, ..Delta::nothing_new(&locked.rq, importance) }
     }
@@ -234,7 +234,7 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
     pub(crate) fn publish(&self, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(locked);
         if !self.sight.starts.is_empty() {
-            self.sight.hints.publish_clock(self.at, locked.rq.clock());
+            self.sight.hints.publish_clock(self.at, locked.rq.queues().clock());
         }
         if let Some(bounds) = locked.rq.batch_bounds() {
             self.sight.hints.publish_bound(self.at, bounds.vruntime);
@@ -274,8 +274,8 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
 
     /// Reports to the host each change of throttling since the last report.
     pub(crate) fn tell_throttlings(&self, locked: &mut Locked<W>, fx: &mut impl Effects<W>) {
-        if locked.rq.has_news() {
-            locked.rq.drain_throttlings(|throttling| fx.throttling(self.at, throttling));
+        if locked.rq.queues().news().is_any() {
+            locked.rq.news_mut().drain_throttlings(|throttling| fx.throttling(self.at, throttling));
         }
     }
 
@@ -296,7 +296,7 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
             self.sight.hints.check(self.at, is, &locked.rq);
         }
         locked.rq.check();
-        for (slot, task) in locked.rq.tasks() {
+        for (slot, task) in locked.rq.tasks().iter() {
             let home = tag(task).map(Tag::home);
             let known = home.is_none_or(|home| home == Home::At(self.at, slot));
             assert!(known, "{} knows its home, {home:?}\n{}", task.id, locked.rq);

@@ -30,7 +30,7 @@ impl<W: Controlled> Cpus<W> {
         let queue = |cpu| RunQueue::new(cpu, config.clone(), groups.clone());
         let queues: Vec<Queue<W>> = topology.iter().map(queue).collect();
         let starts = match features.has(Feature::BatchDispatch) {
-            true => queues.iter().filter_map(RunQueue::start).collect(),
+            true => queues.iter().filter_map(|rq| rq.queues().start()).collect(),
             false => Box::default(),
         };
         let balances = topology.iter().map(|cpu| Balance::new(cpu, topology, features));

@@ -20,7 +20,7 @@ impl<W: Controlled> Machine<W> {
     ) -> Option<Expired> {
         let one = self.cpu(cpu);
         let mut locked = one.lock();
-        locked.rq.set_outside(fx.first_outside(cpu));
+        locked.rq.classes_mut().set_outside(fx.first_outside(cpu));
         let Some(expired) = locked.rq.expire(now, walk) else {
             one.tell_throttlings(&mut locked, fx);
             return None;
@@ -38,7 +38,7 @@ impl<W: Controlled> Machine<W> {
             self.sight().hints.publish_times(cpu, &locked.rq);
             balances = locked.balance.is_due(now);
             if self.sight().cores.as_ref().is_some_and(|cores| cores.is_in_episode(cpu)) {
-                locked.rq.tick_beside();
+                locked.rq.classes_mut().tick_beside();
             }
         }
         let delta = one.publish_after(&mut locked, fx);

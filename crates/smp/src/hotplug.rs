@@ -11,7 +11,7 @@ impl<W: Controlled> Machine<W> {
     /// must keep another CPU online.
     pub fn offline(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         self.sight().hints.online.set(cpu, false);
-        let (resched, _) = self.cpu(cpu).change(fx, |rq| rq.set_online(now, false));
+        let (resched, _) = self.cpu(cpu).change(fx, |rq| rq.at(now).set_online(false));
         kick_if(resched, cpu, fx);
         self.rescale(now, fx);
         loop {
@@ -23,7 +23,7 @@ impl<W: Controlled> Machine<W> {
 
     /// Takes `cpu` into service again.
     pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.set_online(now, true));
+        let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.at(now).set_online(true));
         // The mask follows the run queue. In the other order, a CPU that reads the mask and is still refused would
         // retry for ever.
         self.sight().hints.online.set(cpu, true);
@@ -37,13 +37,13 @@ impl<W: Controlled> Machine<W> {
     fn rescale(&self, now: Time, fx: &mut impl Effects<W>) {
         self.groups().rescale(now, || self.sight().nr_online());
         let config = self.config().with_online(self.sight().nr_online());
-        let known = |cpu| self.cpu(cpu).inspect(|rq| rq.config() == &config);
+        let known = |cpu| self.cpu(cpu).inspect(|rq| rq.site().config() == &config);
         if self.config().topology.iter().all(known) {
             return;
         }
         let config = Arc::new(config);
         for cpu in self.config().topology.iter() {
-            let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.set_config(now, Arc::clone(&config)));
+            let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.at(now).set_config(Arc::clone(&config)));
             kick_if(delta.resched, cpu, fx);
         }
     }

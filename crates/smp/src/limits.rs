@@ -15,7 +15,6 @@ use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;
 use runyard_engine::limits::{Limit, Usage};
-use runyard_engine::run_queue::RunQueue;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Time;
 
@@ -46,7 +45,7 @@ impl<W: Controlled> Machine<W> {
         self.groups().set_limit(now, group, limit, || self.sight().nr_online());
         for cpu in self.config().topology.iter() {
             let before = self.sight().next_expiry(cpu);
-            let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.renew_limit(now, group));
+            let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.at(now).renew_limit(group));
             let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
             if at(self.sight().next_expiry(cpu)) < at(before) {
                 // The CPU must set its timer again.
@@ -66,7 +65,7 @@ impl<W: Controlled> Machine<W> {
         assert_ne!(group, GroupId::ROOT, "the root has no siblings");
         self.groups().set_weight(group, weight);
         for cpu in self.config().topology.iter() {
-            self.cpus.act(now, cpu, fx, |rq| rq.renew_weight(now, group));
+            self.cpus.act(now, cpu, fx, |rq| rq.at(now).renew_weight(group));
         }
     }
 
@@ -109,7 +108,7 @@ impl<W: Controlled> Machine<W> {
     /// checks.
     #[must_use]
     pub fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
-        let has_claim = |cpu: &OneCpu<'_, W>| cpu.inspect(|rq| rq.has_claim(group));
+        let has_claim = |cpu: &OneCpu<'_, W>| cpu.inspect(|rq| rq.queues().has_claim(group));
         let claims = || self.cpus.all().filter(has_claim).count() as u32;
         self.groups().waits_in_vain(now, group, claims)
     }
@@ -119,11 +118,11 @@ impl<W: Controlled> Cpus<W> {
     /// Passes the budget that `cpu` gave back to the CPUs that wait for it.
     #[inline(never)]
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        while let (Some((waiting, group)), _) = self.of(cpu).change(fx, RunQueue::take_refilled) {
+        while let (Some((waiting, group)), _) = self.of(cpu).change(fx, |rq| rq.news_mut().take_refilled()) {
             let (mut next, mut told) = (Some(waiting), 0);
             while let Some(waiting) = next {
                 told += 1;
-                next = self.act(now, waiting, fx, |rq| rq.refill(now, group, told));
+                next = self.act(now, waiting, fx, |rq| rq.at(now).refill(now, group, told));
             }
         }
     }

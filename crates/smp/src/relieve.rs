@@ -33,7 +33,7 @@ impl<W: Controlled> Cpus<W> {
             Importance::Closed => return false,
         };
         let (taken, resched) =
-            self.of(from).detach(fx, |rq| rq.take_waiting_rt(to, above).inspect(mark_away));
+            self.of(from).detach(fx, |rq| rq.classes_mut().take_waiting_rt(to, above).inspect(mark_away));
         kick_if(resched, from, fx);
         let Some(task) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Pushed), fx);
@@ -50,7 +50,7 @@ impl<W: Controlled> Cpus<W> {
         let pull = FairPull { to, measure, max_load, hot: true, eligible: false, runs };
         let (taken, resched) = self
             .of(from)
-            .detach(fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
+            .detach(fx, |rq| rq.at(now).detach_fair(pull).inspect(|(task, _)| mark_away(task)));
         kick_if(resched, from, fx);
         let Ok((task, _)) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);

@@ -32,7 +32,7 @@ impl<W: Controlled> Cpus<W> {
                 Importance::Closed => return,
             };
             let (pushed, resched) = self.of(cpu).detach(fx, |rq| {
-                rq.take_pushable(floor, |task| {
+                rq.classes_mut().take_pushable(floor, |task| {
                     let prio = task.class().push_prio().expect("only such tasks are pushable");
                     self.sight.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
                 })
@@ -67,7 +67,7 @@ impl<W: Controlled> Cpus<W> {
                 continue;
             }
             let (pulled, resched) =
-                self.of(from).detach(fx, |rq| rq.take_pullable(cpu, best).inspect(mark_away));
+                self.of(from).detach(fx, |rq| rq.classes_mut().take_pullable(cpu, best).inspect(mark_away));
             kick_if(resched, from, fx);
             if let Some(task) = pulled {
                 best = task.class().push_prio();

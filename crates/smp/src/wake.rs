@@ -80,7 +80,7 @@ impl<W: Controlled> Machine<W> {
     /// Returns the CPU whose queue still has the place of a sleeping task (`ttwu_runnable`).
     fn where_it_sleeps(&self, task: &Task<W>) -> Option<CpuId> {
         let cpu = task.sleeps_on()?;
-        self.cpu(cpu).inspect(|rq| rq.has_ghost_of(task)).then_some(cpu)
+        self.cpu(cpu).inspect(|rq| rq.tasks().has_ghost_of(task, rq.site())).then_some(cpu)
     }
 
     fn place(&self, now: Time, mut task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {
@@ -183,7 +183,7 @@ impl<W: Controlled> Cpus<W> {
         if !self.sight.config.rules.wake_wide {
             return false;
         }
-        let flips = self.of(waker).lock().rq.note_wakee(now, task.id);
+        let flips = self.of(waker).lock().rq.classes_mut().note_wakee(now, task.id);
         let size = self.sight.config.topology.span(waker, Level::Node).len() as u64;
         let both = [flips, task.wakee_flips()].map(u64::from);
         let (fewer, more) = (both[0].min(both[1]), both[0].max(both[1]));

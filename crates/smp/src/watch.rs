@@ -28,6 +28,6 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn passed_over_on(&self, cell: &(impl Controlled + ?Sized)) -> Option<CpuId> {
         let Home::At(cpu, slot) = cell.tag().home() else { return None };
-        self.cpu(cpu).inspect(|rq| rq.is_passed_over(slot)).then_some(cpu)
+        self.cpu(cpu).inspect(|rq| rq.classes().is_passed_over(slot)).then_some(cpu)
     }
 }

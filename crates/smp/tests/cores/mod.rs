@@ -13,7 +13,7 @@ pub fn check<W: Controlled>(machine: &Machine<W>) {
     let topology = machine.config().topology;
     for first in topology.iter().step_by(topology.threads()) {
         let threads = || topology.span(first, Level::Smt).map(CpuId::at);
-        let runs = |cpu| machine.cpu(cpu).inspect(|rq| Some(rq.cookie_of(rq.curr()?)));
+        let runs = |cpu| machine.cpu(cpu).inspect(|rq| Some(rq.site().cookie_of(rq.tasks().curr()?)));
         let mut cookies: Vec<_> = threads().filter_map(runs).collect();
         cookies.dedup();
         assert!(cookies.len() <= 1, "the core of CPU {first} runs one cookie: {cookies:?}");
@@ -30,9 +30,9 @@ fn check_order<W: Controlled>(machine: &Machine<W>, threads: impl Iterator<Item 
     let (mut runs, mut waits, mut serves) = (None, None, false);
     for cpu in threads {
         machine.cpu(cpu).inspect(|rq| {
-            let running = rq.curr().and_then(prio);
-            let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
-            let closed = rq.load().importance == Importance::Closed;
+            let running = rq.tasks().curr().and_then(prio);
+            let best = rq.queues().competing().filter_map(|(_, task)| prio(task)).max();
+            let closed = rq.classes().load().importance == Importance::Closed;
             runs = running.max(runs);
             waits = best.filter(|_| !closed).max(waits);
             serves |= rq.classes().is_serving();

@@ -66,7 +66,7 @@ impl Queueing {
             return;
         };
         machine.cpu(cpu).inspect(|rq| {
-            for (_, task) in rq.competing().filter(|(_, task)| task.class() == Class::Rt(prio)) {
+            for (_, task) in rq.queues().competing().filter(|(_, task)| task.class() == Class::Rt(prio)) {
                 let stayed = |place: &&Place| is_at(place, cpu, prio) && !moved.contains(&task.id);
                 let known = self.places.get(&task.id).filter(stayed);
                 let other = known.and_then(|place| place.since).unwrap_or(i64::MAX);
@@ -86,8 +86,8 @@ impl Queueing {
         let mut places = BTreeMap::new();
         for cpu in (0..machine.config().topology.cpus()).map(CpuId::at) {
             machine.cpu(cpu).inspect(|rq| {
-                let curr = rq.curr();
-                for (_, task) in rq.competing() {
+                let curr = rq.tasks().curr();
+                for (_, task) in rq.queues().competing() {
                     if let Some(prio) = task.class().push_prio() {
                         let moved = moved.contains(&task.id);
                         let since = self.since(task, (cpu, prio), curr, moved);

@@ -22,7 +22,7 @@ impl World {
         for cpu in self.all() {
             let known = &self.cpus[cpu.index()];
             self.machine.cpu(cpu).inspect(|rq| {
-                held += rq.tasks().count();
+                held += rq.tasks().iter().count();
                 let running = known.running.as_ref().map(|&(id, _)| id);
                 let curr = rq.tasks().curr().map(|task| task.id);
                 assert_eq!(curr, running, "CPU {cpu} runs one task, after {after:?}\n{rq}");
@@ -54,14 +54,14 @@ impl World {
         let mut add = |task: &Task<Payload>| by_tasks.add(&task.account());
         for cpu in self.all() {
             self.machine.cpu(cpu).inspect(|rq| {
-                by_cpus.add(&rq.account());
-                rq.tasks().for_each(|(_, task)| add(task));
+                by_cpus.add(&rq.time().account());
+                rq.tasks().iter().for_each(|(_, task)| add(task));
             });
         }
         self.moving.iter().for_each(|moving| add(moving.task()));
         self.tasks.iter().filter_map(|task| task.parked.as_deref()).for_each(&mut add);
         for cpu in self.all() {
-            self.machine.cpu(cpu).inspect(|rq| by_tasks.add(&rq.ended()));
+            self.machine.cpu(cpu).inspect(|rq| by_tasks.add(&rq.time().ended()));
         }
         assert_eq!(by_cpus, by_tasks, "the accounts are conserved, after {after:?}");
     }
@@ -113,7 +113,7 @@ impl World {
     /// tasks first is exempt: its waiting real-time tasks are not entitled to another CPU.
     fn check_priorities(&self) {
         let importance = |cpu| {
-            self.machine.cpu(cpu).inspect(|rq| match rq.is_serving() {
+            self.machine.cpu(cpu).inspect(|rq| match rq.classes().is_serving() {
                 true => Importance::Closed,
                 false => rq.classes().load().importance,
             })
@@ -122,7 +122,7 @@ impl World {
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
             self.machine.cpu(cpu).inspect(|rq| {
-                for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != running) {
+                for (_, task) in rq.queues().competing().filter(|(_, task)| Some(task.id) != running) {
                     let Some(prio) = task.class().push_prio() else { continue };
                     let less = |on: &CpuId| {
                         levels.get(on.index()).is_some_and(|&l| l < Importance::Rt(prio))

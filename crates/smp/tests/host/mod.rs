@@ -416,7 +416,7 @@ impl Bench {
     fn check_priorities(&self, cpus: &[Cpu]) {
         let machine = self.machine();
         let levels: Vec<_> =
-            cpus.iter().map(|cpu| machine.cpu(cpu.id).inspect(|rq| rq.load().importance)).collect();
+            cpus.iter().map(|cpu| machine.cpu(cpu.id).inspect(|rq| rq.classes().load().importance)).collect();
         for cpu in cpus {
             machine.cpu(cpu.id).inspect(|rq| {
                 let waits = |id| cpu.running() != Some(id);
@@ -473,7 +473,7 @@ impl Bench {
         let (_, cpus) = self.cpus.split_last().expect("there is the device");
         cpus.iter().find_map(|cpu| {
             self.machine().cpu(cpu.id).inspect(|rq| {
-                let (_, found) = rq.tasks().find(|(_, other)| other.id == task.id)?;
+                let (_, found) = rq.tasks().iter().find(|(_, other)| other.id == task.id)?;
                 Some((cpu.id.0, found.attr().policy))
             })
         })

@@ -140,7 +140,7 @@ impl Stage {
     }
 
     fn runs(&self, cpu: u16) -> Option<TaskId> {
-        self.world.machine.cpu(CpuId(cpu)).inspect(|rq| rq.curr().map(|task| task.id))
+        self.world.machine.cpu(CpuId(cpu)).inspect(|rq| rq.tasks().curr().map(|task| task.id))
     }
 
     /// Calls a function with a task that is in a run queue and with that run queue.
@@ -151,7 +151,7 @@ impl Stage {
     ) -> Option<(u16, T)> {
         self.world.machine.all().iter().find_map(|cpu| {
             self.world.machine.cpu(cpu).inspect(|rq| {
-                let (_, found) = rq.tasks().find(|(_, other)| other.id == task)?;
+                let (_, found) = rq.tasks().iter().find(|(_, other)| other.id == task)?;
                 Some((cpu.0, look(found)))
             })
         })
@@ -316,7 +316,7 @@ fn what_latency_nice_asks_for_follows_the_cpus_that_are_online() {
                 .world
                 .machine
                 .cpu(CpuId(cpu))
-                .inspect(|rq| rq.config().latency_offset(LatencyNice::MIN))
+                .inspect(|rq| rq.site().config().latency_offset(LatencyNice::MIN))
         };
         (0..8).map(of).collect::<Vec<_>>()
     };
@@ -492,7 +492,7 @@ fn budget_goes_on_if_whom_it_was_for_leaves() {
         stage.world.live_for(Nanos::from_micros(300));
         stage.hogs(&[0, 1, 3]);
         let claims = |stage: &Stage| {
-            [0, 1].map(|cpu| stage.world.machine.cpu(CpuId(cpu)).inspect(|rq| rq.has_claim(GROUP)))
+            [0, 1].map(|cpu| stage.world.machine.cpu(CpuId(cpu)).inspect(|rq| rq.queues().has_claim(GROUP)))
         };
         assert_eq!(claims(&stage), [false, false], "the two have used the budget");
         stage.world.now = stage.world.now + Nanos::from_micros(50);
