@@ -23,10 +23,10 @@
 //! * To detect a thread's return by its area for restartable sequences: newer kernels do not visit it at the end of a
 //!   system call.
 
+use crate::crew::threads::Threads;
 use crate::os;
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::protocol::handoff::WorkerId;
-use crate::shared::Shared;
 use crate::worker::Worker;
 use runyard_engine::attr::GroupId;
 use runyard_engine::limits::Pools;
@@ -165,8 +165,8 @@ pub(crate) struct Looks {
 
 impl Looks {
     /// Checks the workers whose check is due.
-    pub(crate) fn look(&mut self, shared: &Shared, now: Time) {
-        self.in_polls.look(shared, &shared.crew.slotless.in_polls, |worker| {
+    pub(crate) fn look(&mut self, (threads, slotless): (&Threads, &Slotless), now: Time) {
+        self.in_polls.look(threads, &slotless.in_polls, |worker| {
             let Used { ran, all, .. } = worker.use_without_slot(now);
             if ran > NEXT_TO_NOTHING {
                 worker.stop_if_it_runs(all);
@@ -177,7 +177,7 @@ impl Looks {
         }
         self.looked_at_sections = now;
         let many = std::mem::take(&mut self.used_in_sections) > MANY_WAITS;
-        self.in_sections.look(shared, &shared.crew.slotless.in_sections, |worker| {
+        self.in_sections.look(threads, &slotless.in_sections, |worker| {
             let Used { ran, all, is_exhausted } = worker.use_without_slot(now);
             self.used_in_sections += ran;
             let allowed = if many || is_exhausted { NEXT_TO_NOTHING } else { A_WAIT };
@@ -193,7 +193,7 @@ impl Looks {
 struct Round(u32);
 
 impl Round {
-    fn look(&mut self, shared: &Shared, set: &Set, mut at: impl FnMut(&Worker)) {
+    fn look(&mut self, threads: &Threads, set: &Set, mut at: impl FnMut(&Worker)) {
         let begin = std::mem::take(&mut self.0);
         for (nth, id) in set.from(begin).enumerate() {
             if nth == LOOKS {
@@ -201,7 +201,7 @@ impl Round {
                 return;
             }
             // The worker may have got a slot since the set was read.
-            let worker = shared.worker(id).filter(|_| set.contains(id));
+            let worker = threads.worker(id).filter(|_| set.contains(id));
             worker.iter().for_each(|worker| at(worker));
         }
     }
@@ -239,23 +239,24 @@ impl Worker {
     /// Notes that this thread has lost its slot, and that its task is in `group`. Called before the task can be queued
     /// again.
     pub(crate) fn lose_slot(&self, group: GroupId) {
-        let used = if !self.section.waits() || self.shared.machine.groups().is_limited(group) {
-            self.reading.runs_without_slot();
-            os::thread::cpu_time(self.tid()).unwrap_or_default()
-        } else {
-            // The thread has read the clock itself, and no group pays.
-            self.section.used_as_it_began_to_wait()
-        };
+        let used =
+            if !self.section.waits() || self.shared.scheduler.machine.groups().is_limited(group) {
+                self.reading.runs_without_slot();
+                os::thread::cpu_time(self.tid()).unwrap_or_default()
+            } else {
+                // The thread has read the clock itself, and no group pays.
+                self.section.used_as_it_began_to_wait()
+            };
         self.without_slot.paid.store(used.0, Ordering::SeqCst);
         self.without_slot.group.store(group.0, Ordering::SeqCst);
-        self.shared.crew.slotless.add(self.id, self.section.is_inside());
+        self.shared.scheduler.crew.slotless.add(self.id, self.section.is_inside());
     }
 
     /// Charges this thread's group for the time that it used without a slot, as the thread is about to be given one.
     /// Does nothing if it did not lose one.
     pub(crate) fn get_slot_back(&self) {
-        let lost = self.shared.crew.slotless.remove(self.id);
-        if lost && self.shared.machine.groups().is_limited(self.without_slot.group()) {
+        let lost = self.shared.scheduler.crew.slotless.remove(self.id);
+        if lost && self.shared.scheduler.machine.groups().is_limited(self.without_slot.group()) {
             self.use_without_slot(os::thread::now());
         }
     }
@@ -265,7 +266,7 @@ impl Worker {
     pub(crate) fn look_at_owner(&self, ran: Nanos) {
         if ran > A_WAIT && self.section.waits() {
             self.hear_in_section();
-            os::signal::ring(self.tid(), self.shared.preemption.signal);
+            os::signal::ring(self.tid(), self.shared.scheduler.crew.preemption.signal);
         }
     }
 
@@ -280,14 +281,14 @@ impl Worker {
         // Time on the clock does not measure a thread that is supposed to wait.
         let ran = if os::thread::KNOWS_CPU_TIME { used.0.saturating_sub(paid) } else { 0 };
         let ran = Nanos(ran);
-        let (machine, group) = (&self.shared.machine, self.without_slot.group());
+        let (machine, group) = (&self.shared.scheduler.machine, self.without_slot.group());
         let is_exhausted = machine.charge_unpicked(now, self.cpu(), group, ran);
         Used { ran, all: used, is_exhausted }
     }
 
     /// Reduces the debt of the group of this thread, whose poll no signal could end, to the budget of one period.
     pub(crate) fn forgive(&self) {
-        let (machine, now) = (&self.shared.machine, os::thread::now());
+        let (machine, now) = (&self.shared.scheduler.machine, os::thread::now());
         let group = self.without_slot.group();
         if machine.groups().is_limited(group) {
             self.use_without_slot(now);
@@ -304,7 +305,7 @@ impl Worker {
         let waits = || os::thread::is_blocked(self.tid()).unwrap_or(true);
         if !self.wants_slot() && !waits() {
             self.hear_in_section();
-            os::signal::ring(self.tid(), self.shared.preemption.signal);
+            os::signal::ring(self.tid(), self.shared.scheduler.crew.preemption.signal);
             self.await_answer(used);
         }
     }

@@ -7,8 +7,8 @@ use crate::os::above::without_preemption;
 use crate::os::refusal::Refusal;
 use crate::os::sync::Arc;
 use crate::os::threads;
-use crate::protocol::handoff::{Slot, WorkerId};
-use crate::shared::Shared;
+use crate::protocol::handoff::WorkerId;
+use crate::shared::{Scheduler, Shared};
 use crate::task::{Cell, Job};
 use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
@@ -36,30 +36,15 @@ impl Shared {
         kept: usize,
         refused: Option<Refusal>,
     ) -> Result<(), Refusal> {
-        let id = match (self.take_spare_beyond(kept), refused) {
+        let crew = &self.scheduler.crew;
+        let id = match (crew.take_spare_beyond(kept), refused) {
             (Some(id), _) => id,
             (None, Some(refusal)) => return Err(refusal),
             (None, None) => self.start_worker(cpu, false)?,
         };
-        self.crew.threads.worker(id).into_iter().for_each(|worker| worker.move_to(cpu));
-        self.keep_spare(cpu, id);
+        crew.threads.worker(id).into_iter().for_each(|worker| worker.move_to(cpu));
+        crew.keep_spare(cpu, id);
         Ok(())
-    }
-
-    /// Takes a worker of the pool, or of a slot that has more than `kept`.
-    pub(crate) fn take_spare_beyond(&self, kept: usize) -> Option<WorkerId> {
-        let pooled = self.crew.threads.take_from_pool();
-        pooled.or_else(|| self.slots.iter().find_map(|slot| slot.take_spare_beyond(kept)))
-    }
-
-    /// Adds a worker without work to the spares of a slot, or to the pool.
-    pub(crate) fn keep_spare(&self, cpu: CpuId, id: WorkerId) {
-        if !self.slot(cpu).put_spare(id) {
-            self.crew.threads.put_into_pool(id);
-        }
-        if self.crew.maker.nr_in_lobby() > 0 {
-            self.crew.maker.call();
-        }
     }
 
     /// Starts a thread with a worker of its own, which owns the slot or waits until it is needed.
@@ -69,19 +54,21 @@ impl Shared {
         owns: bool,
     ) -> Result<WorkerId, Refusal> {
         let new = |id| Worker::new(self, id, cpu);
-        let worker = self.crew.threads.take_vacant(new).ok_or(Refusal::Ceiling)?;
+        let worker = self.scheduler.crew.threads.take_vacant(new).ok_or(Refusal::Ceiling)?;
         worker.prepare(cpu);
-        let thread = self.crew.threads.hooks.thread(format!("runyard-{cpu}"));
+        let thread = self.scheduler.crew.threads.hooks.thread(format!("runyard-{cpu}"));
         let (shared, lives) = (self.clone(), worker.clone());
         let spawned = thread.spawn(move || {
             let _fatal = Fatal;
             let _context = Entered::enter(&shared);
-            shared.driver.enter_for_life();
-            shared.crew.threads.hooks.around(|| lives.live(owns));
+            shared.scheduler.driver.enter_for_life();
+            shared.scheduler.crew.threads.hooks.around(|| lives.live(owns));
         });
         let started = match spawned {
             Err(error) => Err(Refusal::Thread(error)),
-            Ok(thread) if self.crew.keeper.unseen(|| worker.wait_until_ready()) => Ok(thread),
+            Ok(thread) if self.scheduler.crew.keeper.unseen(|| worker.wait_until_ready()) => {
+                Ok(thread)
+            }
             Ok(thread) => {
                 threads::join(thread);
                 Err(Refusal::Timer)
@@ -90,11 +77,11 @@ impl Shared {
         match started {
             Ok(thread) => {
                 let id = worker.id;
-                self.crew.threads.has_started(id, thread);
+                self.scheduler.crew.threads.has_started(id, thread);
                 Ok(id)
             }
             Err(refusal) => {
-                self.crew.threads.vacate(worker);
+                self.scheduler.crew.threads.vacate(worker);
                 Err(refusal)
             }
         }
@@ -103,26 +90,23 @@ impl Shared {
     /// Returns whether the owner of a slot must not poll a task: the task might block, and there is no spare that could
     /// take the slot over.
     pub(crate) fn must_wait(&self, cpu: CpuId, cell: &Cell) -> bool {
-        !self.slot(cpu).has_spares(1) && !cell.is_light() && !self.registry.is_closed()
-    }
-
-    /// Returns how many spares wait at the slots.
-    pub(crate) fn nr_spares(&self) -> usize {
-        self.slots.iter().map(Slot::nr_spares).sum()
+        self.scheduler.crew.lacks_spare_for(cpu, cell) && !self.registry.is_closed()
     }
 
     /// Makes a task wait for threads, in the lobby.
     pub(crate) fn wait_for_threads(&self, task: TaskOf<Job>) {
-        self.crew.maker.wait_in_lobby(task);
-        self.crew.maker.order();
+        self.scheduler.crew.maker.wait_in_lobby(task);
+        self.scheduler.crew.maker.order();
         if self.registry.is_closed() {
-            self.let_in(usize::MAX);
+            self.scheduler.let_in(usize::MAX);
         }
     }
+}
 
+impl Scheduler {
     /// Lets the next task of the lobby in after a poll on `cpu`, if its slot still has a spare for it.
     pub(crate) fn let_in_next(&self, cpu: CpuId) {
-        if self.crew.maker.nr_in_lobby() > 0 && self.slot(cpu).has_spares(1) {
+        if self.crew.maker.nr_in_lobby() > 0 && self.crew.slot(cpu).has_spares(1) {
             self.let_in(1);
         }
     }

@@ -235,10 +235,13 @@ impl Shared {
     /// several tasks, of which the one that slept last is woken.
     pub(crate) fn provide_for(self: &Arc<Shared>, bell: &Bell) {
         // In virtual time the wakers are called at once: no thread is stopped there.
-        if !bell.is_foreign() || self.deferred.errands.are_served() || self.paused.is_some() {
+        if !bell.is_foreign()
+            || self.deferred.errands.are_served()
+            || self.scheduler.paused.is_some()
+        {
             return;
         }
-        for cpu in self.machine.config().topology.iter() {
+        for cpu in self.scheduler.machine.config().topology.iter() {
             self.spawn_server("runyard-errands", cpu, Goes { shared: self.clone(), cpu });
         }
         self.deferred.errands.are_served.store(true, Ordering::Release);

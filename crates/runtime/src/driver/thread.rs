@@ -18,14 +18,14 @@ use std::task::Poll;
 /// # Errors
 /// If the system refuses the thread.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Refusal> {
-    if let Some(own) = shared.driver.own() {
+    if let Some(own) = shared.scheduler.driver.own() {
         *lock(&own.thread) = Some(shared.start_servant("runyard-driver", run)?);
     }
     Ok(())
 }
 
 fn run(shared: &Arc<Shared>) {
-    let Some(own) = shared.driver.own() else { return };
+    let Some(own) = shared.scheduler.driver.own() else { return };
     // Tasks of `tokio::spawn` run here, and they may spawn tasks.
     let _context = Entered::enter(shared);
     // One visit of the driver takes some microseconds.
@@ -49,7 +49,7 @@ fn run(shared: &Arc<Shared>) {
         }
         own.is_asked_for.store(false, Ordering::Relaxed);
         own.wheel.leave_as_thread(os::thread::now().0);
-        shared.wake_driver();
+        shared.scheduler.wake_driver();
     }
 }
 
@@ -90,12 +90,12 @@ impl Own {
 
     /// Returns whether a worker may drive, and one sleeps or has asked for the wheel.
     fn may_leave(&self, shared: &Shared) -> bool {
-        let mut cpus = shared.machine.config().topology.iter();
+        let mut cpus = shared.scheduler.machine.config().topology.iter();
         self.bell.is_some()
-            && !shared.is_over()
+            && !shared.scheduler.crew.is_over()
             && !self.parks.tasks_escape(&self.handle)
             && (self.is_asked_for.load(Ordering::Relaxed)
-                || cpus.any(|cpu| shared.slot(cpu).is_asleep()))
+                || cpus.any(|cpu| shared.scheduler.crew.slot(cpu).is_asleep()))
     }
 
     fn end(&self) {

@@ -52,15 +52,17 @@ impl Guards {
 /// The runtimes of this process, by their numbers.
 static RUNTIMES: Mutex<List<(u16, Weak<Shared>)>> = Mutex::new(List::new());
 
+/// Registers a runtime, so that the mutexes find it.
 pub(crate) fn enlist(shared: &Arc<Shared>) {
     let known = (shared.number, Arc::downgrade(shared));
     without_preemption(|| lock(&RUNTIMES).push(known));
 }
 
-pub(crate) fn delist(shared: &Shared) {
+/// Unregisters the runtime of this number. Its last task is over, or will be.
+pub(crate) fn delist(runtime: u16) {
     let gone = without_preemption(|| {
         let mut all = lock(&RUNTIMES);
-        let at = all.iter().position(|&(number, _)| number == shared.number);
+        let at = all.iter().position(|&(number, _)| number == runtime);
         at.map(|at| all.swap_remove(at))
     });
     drop(gone);

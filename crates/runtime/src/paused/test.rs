@@ -39,6 +39,7 @@
 use crate::current::runtime::{Entered, current, current_if_any};
 use crate::driver::Driver;
 use crate::group::GroupBuilder;
+use crate::mutex::guards;
 use crate::observe::Observer;
 use crate::os::here::{self, Here};
 use crate::os::sync::{Arc, AtomicBool, Ordering};
@@ -127,15 +128,16 @@ impl Paused {
         let settings = Settings { workers: Some(self.cpus), paused, ..self.settings };
         let driver = Driver::default();
         let shared = Arc::new(Shared::new((0..self.cpus).collect(), false, settings, driver));
-        shared.enlist();
+        guards::enlist(&shared);
         let clockwork = Clockwork::new(&shared);
         let _context = Entered::enter(&shared);
         let before = here::be(Here::at(clockwork.now(), None));
         let _back = Back(before);
         let (clockwork, result) = drive(&shared, clockwork, main);
         let ended = clockwork.end();
-        shared.forget();
-        shared.paused.iter().for_each(Host::tell_observer);
+        guards::delist(shared.number);
+        shared.forget_boxes();
+        shared.scheduler.paused.iter().for_each(Host::tell_observer);
         let value = result?;
         ended.map_err(End::Refused)?;
         Ok(value)
@@ -282,7 +284,7 @@ impl Wake for WakesMain {
         self.woken.store(true, Ordering::Release);
         let ours = |shared: Arc<Shared>| Arc::ptr_eq(&shared, &self.shared);
         if !(here::is_paused() && current_if_any().is_some_and(ours))
-            && let Some(host) = &self.shared.paused
+            && let Some(host) = &self.shared.scheduler.paused
         {
             host.refuse("the main future".to_owned(), None);
         }

@@ -80,7 +80,7 @@ impl Drop for Runtime {
             return;
         }
         let shared = &self.handle.shared;
-        if is_own_thread(shared) || shared.driver.is_here() {
+        if is_own_thread(shared) || shared.scheduler.driver.is_here() {
             drop(end_elsewhere(shared, self.cpu_latency.take()));
         } else {
             shared.shut_down();
@@ -108,7 +108,7 @@ fn end_elsewhere(shared: &Arc<Shared>, cpu_latency: Option<File>) -> Receiver<()
 
 /// Returns whether the calling thread is one that the end of this runtime waits for.
 fn is_own_thread(shared: &Shared) -> bool {
-    shared.here(|_| ()).is_some() || hooks::is_in_hook()
+    shared.scheduler.here(|_| ()).is_some() || hooks::is_in_hook()
 }
 
 /// Returns whether the end of this runtime may wait for the calling code. The thread that calls the observer is such

@@ -140,19 +140,26 @@ impl Registry {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until a task has ended since the last wait. Called by the thread that ends the runtime, after
-    /// [`Registry::close`].
-    pub(super) fn wait_for_an_end(&self) {
-        self.closer.park();
+    /// Aborts the tasks that serve others, or those that do not.
+    pub(super) fn abort_all(&self, serves: bool) {
+        self.cells().filter(|cell| cell.serves == serves).for_each(|cell| cell.abort());
     }
 
-    /// Accepts no more tasks at all.
-    pub(super) fn close_for_servants(&self) {
+    /// Waits until all tasks have ended: then no more are accepted at all, and those that serve others end too. Called
+    /// by the thread that ends the runtime, after [`Registry::close`].
+    pub(super) fn wait_for_the_last(&self) {
+        while self.nr_live_but_serving() > 0 {
+            self.closer.park();
+        }
         self.serves_nobody.store(true, Ordering::SeqCst);
+        self.abort_all(true);
+        while self.nr_live() > 0 {
+            self.closer.park();
+        }
     }
 
     /// The number of live tasks that serve no others.
-    pub(super) fn nr_live_but_serving(&self) -> usize {
+    fn nr_live_but_serving(&self) -> usize {
         let in_part = |part: &Part| part.nr_live - part.nr_serving;
         without_preemption(|| self.parts.iter().map(|part| in_part(&lock(part))).sum())
     }
@@ -340,21 +347,21 @@ impl Shared {
     #[cold]
     fn make_room(&self, live: usize) {
         let len = live.next_power_of_two();
-        for cpu in self.machine.config().topology.iter() {
-            let mut room = self.machine.room(len + self.bounds.max_groups);
-            without_preemption(|| self.machine.reserve_in(cpu, &mut room));
+        for cpu in self.scheduler.machine.config().topology.iter() {
+            let mut room = self.scheduler.machine.room(len + self.bounds.max_groups);
+            without_preemption(|| self.scheduler.machine.reserve_in(cpu, &mut room));
         }
-        for batches in &self.dispatch.batches {
+        for batches in self.scheduler.dispatch.all() {
             let mut memory = VecDeque::with_capacity(len);
             without_preemption(|| batches.newcomers.reserve(&mut memory));
         }
         let mut lobby = VecDeque::with_capacity(len);
-        without_preemption(|| self.crew.maker.reserve_lobby(&mut lobby));
+        without_preemption(|| self.scheduler.crew.maker.reserve_lobby(&mut lobby));
         self.registry.has_room_for(len);
     }
 
     /// Returns the part of the live tasks to which a new task of the caller's belongs.
     pub(super) fn part(&self) -> usize {
-        self.registry.part(self.here(|worker| worker.cpu().index()))
+        self.registry.part(self.scheduler.here(|worker| worker.cpu().index()))
     }
 }

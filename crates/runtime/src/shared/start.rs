@@ -27,30 +27,32 @@ impl Shared {
     }
 
     fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
-        if let Some(teller) = &self.observation.teller {
+        if let Some(teller) = &self.scheduler.teller {
             teller.has_started(self.start_servant("runyard-teller", teller::run)?);
         }
         driver::start(self)?;
         if self.observation.stalls.is_some() {
-            self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
+            self.scheduler.crew.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
         }
-        for cpu in self.machine.config().topology.iter() {
+        for cpu in self.scheduler.machine.config().topology.iter() {
             self.start_worker(cpu, true)?;
         }
-        for cpu in self.machine.config().topology.iter() {
+        for cpu in self.scheduler.machine.config().topology.iter() {
             for _ in 0..maker::SPARES {
                 let id = self.start_worker(cpu, false)?;
-                self.keep_spare(cpu, id);
+                self.scheduler.crew.keep_spare(cpu, id);
             }
         }
-        self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
-        if self.preemption.is_on {
-            self.keep_servant(self.start_servant("runyard-keeper", keeper::run)?);
-            if self.preemption.siege.is_some() {
-                self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
+        self.scheduler.crew.keep_servant(self.start_servant("runyard-maker", maker::run)?);
+        if self.scheduler.crew.preemption.is_on {
+            self.scheduler.crew.keep_servant(
+                self.start_servant("runyard-keeper", |shared| keeper::run(&shared.scheduler))?,
+            );
+            if self.scheduler.crew.preemption.siege.is_some() {
+                self.scheduler.crew.keep_servant(self.start_servant("runyard-siege", siege::run)?);
             }
             // A thread that starts allocates memory. Both threads are past that before the first task may be stopped.
-            self.crew.keeper.wait_until_both_watch();
+            self.scheduler.crew.keeper.wait_until_both_watch();
         }
         Ok(())
     }
@@ -66,9 +68,5 @@ impl Shared {
             body(&shared);
         });
         thread.map_err(Refusal::Thread)
-    }
-
-    fn keep_servant(&self, thread: thread::JoinHandle<()>) {
-        self.crew.keep_servant(thread);
     }
 }

@@ -14,13 +14,14 @@ use super::{
     Counts, CpuSnapshot, DeafThread, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState,
 };
 use crate::crew::kick::KickNow;
+use crate::crew::threads::Threads;
 use crate::group::{Group, WeakGroup};
 use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::list::List;
 use crate::os::sync::{Arc, Mutex, lock};
 use crate::protocol::company::MEMBERS;
-use crate::shared::Shared;
+use crate::shared::{Scheduler, Shared};
 use crate::task::{Cell, Job, Todo};
 use crate::worker::batch::STAND_IN;
 use runyard_engine::account::Account;
@@ -105,13 +106,13 @@ struct SeenCpu {
 
 impl Shared {
     /// Returns a snapshot. Called in foreign code, because it allocates memory.
-    pub(crate) fn snapshot(self: &Arc<Shared>) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let uptime = self.observation.started.elapsed();
         let cells: Vec<_> = self.registry.cells().collect();
         // These handles keep the groups alive while CPUs are read, so that no new group gets the number of one of them.
         let groups = self.observation.groups.all();
         let listed: BTreeSet<_> = groups.iter().map(Group::id).collect();
-        let (cpus, seen) = self.find(&cells, &listed);
+        let (cpus, seen) = self.scheduler.find(&cells, &listed);
         let is_there = |cell: &&Arc<Cell>| seen.contains_key(&cell.id) || !cell.is_done();
         let mut groups = Totals::of(groups);
         cpus.iter()
@@ -131,28 +132,20 @@ impl Shared {
         let stopped_threads = tasks.iter().filter(stops).count();
         Snapshot {
             uptime,
-            statistics: self.machine.config().accounts,
+            statistics: self.scheduler.machine.config().accounts,
             oldest_wait: oldest_wait(&tasks),
             cpus: cpus.into_iter().enumerate().map(|(nth, seen)| cpu(nth, seen)).collect(),
             tasks,
             groups: groups.shown(),
             ended: ended.into(),
-            threads: self.crew.threads.nr_running(),
+            threads: self.scheduler.crew.threads.nr_running(),
             stopped_threads,
-            deaf: self.deaf_threads(),
+            deaf: deaf_threads(&self.scheduler.crew.threads),
         }
     }
+}
 
-    fn deaf_threads(&self) -> Vec<DeafThread> {
-        let deaf = self.crew.threads.workers().filter(|worker| worker.is_deaf());
-        deaf.filter_map(|worker| {
-            let cell = worker.cell_of_poll()?;
-            let (task, name) = (cell.id, cell.name().map(str::to_owned));
-            Some(DeafThread { thread: worker.tid().0, task, name })
-        })
-        .collect()
-    }
-
+impl Scheduler {
     /// Searches the tasks of these cells, until all were found or the last round is over.
     fn find(
         &self,
@@ -237,7 +230,7 @@ impl Shared {
         now: Time,
         list: &mut Vec<Seen>,
     ) -> Option<(TaskId, usize)> {
-        let batches = self.batches(cpu)?;
+        let batches = self.dispatch.of(cpu)?;
         list.reserve(MORE + 2 * MEMBERS);
         let (mut polled, mut waiting) = (None, 0);
         without_preemption(|| {
@@ -270,6 +263,17 @@ impl Shared {
         let see = |task: &Task<Job>| add(list, task, TaskState::AwaitsThread);
         without_preemption(|| self.crew.maker.look_into_lobby(see));
     }
+}
+
+/// Returns the threads that do not answer.
+fn deaf_threads(threads: &Threads) -> Vec<DeafThread> {
+    let deaf = threads.workers().filter(|worker| worker.is_deaf());
+    deaf.filter_map(|worker| {
+        let cell = worker.cell_of_poll()?;
+        let (task, name) = (cell.id, cell.name().map(str::to_owned));
+        Some(DeafThread { thread: worker.tid().0, task, name })
+    })
+    .collect()
 }
 
 fn cpu(cpu: usize, seen: SeenCpu) -> CpuSnapshot {

@@ -78,7 +78,7 @@ impl Stalls {
 
     fn live(&self, shared: &Shared) {
         let mut looks = Looks { polls: BTreeMap::new(), active: os::thread::now() };
-        while !shared.is_over() {
+        while !shared.scheduler.crew.is_over() {
             let calls = self.calls.load(Ordering::SeqCst);
             let next = looks.look(self, shared);
             let idles = os::thread::now().since(looks.active) >= REST_AFTER;
@@ -114,11 +114,11 @@ impl Stalls {
         worker: &Worker,
         poll: u64,
     ) -> Result<StallBacktrace, NoBacktrace> {
-        if !shared.preemption.is_on {
+        if !shared.scheduler.crew.preemption.is_on {
             return Err(NoBacktrace::Cooperative);
         }
         self.copied.ask(worker.id.0);
-        os::signal::ring(worker.tid(), shared.preemption.signal);
+        os::signal::ring(worker.tid(), shared.scheduler.crew.preemption.signal);
         let until = os::thread::now() + PATIENCE;
         loop {
             let step = os::thread::now() + PATIENCE_STEP;
@@ -126,7 +126,9 @@ impl Stalls {
                 break;
             }
             let is_over = worker.poll.clock.poll() != poll;
-            if (is_over || step >= until || shared.is_over()) && self.copied.give_up() {
+            if (is_over || step >= until || shared.scheduler.crew.is_over())
+                && self.copied.give_up()
+            {
                 return Err(if is_over { NoBacktrace::PollEnded } else { NoBacktrace::NotHeard });
             }
         }
@@ -160,7 +162,7 @@ impl Looks {
         let after = stalls.on_stall.after;
         let interval = Nanos(after.0 / LOOKS);
         let mut next = interval;
-        for worker in shared.crew.threads.workers() {
+        for worker in shared.scheduler.crew.threads.workers() {
             let now = os::thread::now();
             let Some(seen) = worker.poll.clock.read(now) else { continue };
             if seen.goes {

@@ -8,7 +8,6 @@ use crate::shared::Shared;
 use crate::task::{Heritage, JoinHandle, NewTask, Task};
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
-use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use std::fmt;
@@ -262,18 +261,16 @@ impl TaskBuilder {
         F::Output: Send + 'static,
     {
         let inherited = Heritage::here(shared);
-        let asked = self.latency_nice.map(|nice| allowed(shared, nice));
+        let asked = self.latency_nice.map(|nice| allowed(shared.bounds.lowest_latency_nice, nice));
         let asked = asked.transpose().map_err(SpawnError::LatencyNice)?;
         let group = self.group.applied_to(inherited.group);
         if !is_same_runtime(group.as_ref(), shared) {
             return Err(SpawnError::Group);
         }
         let affinity = match self.cpus {
-            Some(cpus) => Some(
-                shared
-                    .try_cpus_among(&cpus)
-                    .ok_or(SpawnError::Affinity { asked: cpus, cpus: shared.slots.len() })?,
-            ),
+            Some(cpus) => Some(shared.scheduler.crew.cpus.among(&cpus).ok_or_else(|| {
+                SpawnError::Affinity { asked: cpus, cpus: shared.scheduler.crew.slots.len() }
+            })?),
             None => inherited.affinity,
         };
         let has_affinity = affinity.is_some();
@@ -339,28 +336,6 @@ impl std::error::Error for SpawnError {
             SpawnError::LatencyNice(error) => Some(error),
             SpawnError::Affinity { .. } | SpawnError::Group => None,
         }
-    }
-}
-
-impl Shared {
-    /// Returns those of `cpus` that this runtime has.
-    ///
-    /// # Panics
-    /// If it has none of them.
-    pub(crate) fn cpus_among(&self, cpus: impl IntoIterator<Item = usize>) -> CpuSet {
-        let wanted: Vec<_> = cpus.into_iter().collect();
-        let here = self.try_cpus_among(&wanted);
-        here.unwrap_or_else(|| {
-            let all = self.machine.all();
-            panic!("the runtime has the CPUs {all}, and none of the CPUs {wanted:?}")
-        })
-    }
-
-    /// Returns those of `wanted` that this runtime has, or `None` if it has none of them.
-    pub(crate) fn try_cpus_among(&self, wanted: &[usize]) -> Option<CpuSet> {
-        let has = |&&cpu: &&usize| cpu < self.slots.len();
-        let here: CpuSet = wanted.iter().filter(has).map(|&cpu| CpuId::at(cpu)).collect();
-        (!here.is_empty()).then_some(here)
     }
 }
 

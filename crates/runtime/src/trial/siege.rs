@@ -114,7 +114,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     os::signal::listen_to_nothing();
     let mut siege = Siege::new(shared);
     let bed = AtomicU32::new(0);
-    while !shared.is_over() {
+    while !shared.scheduler.crew.is_over() {
         let next = siege.advance(os::thread::now());
         os::thread::exactly(|| os::futex::wait(&bed, 0, Some(next)));
     }
@@ -122,7 +122,8 @@ pub(crate) fn run(shared: &Arc<Shared>) {
 
 impl Siege<'_> {
     fn new(shared: &Shared) -> Siege<'_> {
-        let seed = shared.preemption.siege.expect("the thread is there if there is a seed");
+        let seed =
+            shared.scheduler.crew.preemption.siege.expect("the thread is there if there is a seed");
         let front = |cpu: CpuId| Front {
             cpu,
             draws: Draws::new(seed, cpu.0.into()),
@@ -130,7 +131,7 @@ impl Siege<'_> {
             stopped: None,
             only: CpuSet::only(cpu),
         };
-        let fronts = shared.machine.config().topology.iter().map(front).collect();
+        let fronts = shared.scheduler.machine.config().topology.iter().map(front).collect();
         Siege { shared, fronts, changed: [None; CHANGED] }
     }
 
@@ -163,7 +164,7 @@ impl Siege<'_> {
             let idle = Change { policy: Some(Policy::Idle), ..Change::default() };
             self.fronts[nth].stopped = self.change(place, idle);
         }
-        ring(self.shared, cpu);
+        ring(&self.shared.scheduler, cpu);
     }
 
     /// Requests another setting for a task, now and then.
@@ -182,7 +183,7 @@ impl Siege<'_> {
 
     fn change(&self, place: u64, change: Change) -> Option<Changed> {
         let cell = self.shared.registry.cell_at(place)?;
-        self.shared.change(&cell, change);
+        self.shared.scheduler.change(&cell, change);
         Some(Changed { place, task: cell.id })
     }
 
@@ -200,7 +201,12 @@ impl Siege<'_> {
     }
 
     fn place_of_running(&self, cpu: CpuId) -> Option<u64> {
-        let owner = self.shared.worker(self.shared.slot(cpu).owner())?;
+        let owner = self
+            .shared
+            .scheduler
+            .crew
+            .threads
+            .worker(self.shared.scheduler.crew.slot(cpu).owner())?;
         owner.place_of_poll().map(|(_, place)| place)
     }
 
@@ -214,7 +220,7 @@ impl Siege<'_> {
                 affinity: Some(self.shared.all().clone()),
                 ..Change::default()
             };
-            self.shared.change(&cell, change);
+            self.shared.scheduler.change(&cell, change);
         }
     }
 }

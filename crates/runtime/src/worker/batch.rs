@@ -262,11 +262,14 @@ impl Worker {
         over: Option<Arc<Cell>>,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
         let cpu = self.cpu();
-        let Some(batches) = self.shared.batches(cpu) else { return (prev, curr, over) };
+        let Some(batches) = self.shared.scheduler.dispatch.of(cpu) else {
+            return (prev, curr, over);
+        };
         let may_go_on = match prev {
             Prev::Yielded(_) => true,
             Prev::Blocked(_) | Prev::Exited => {
-                self.shared.machine.is_wanted(cpu) || self.offer_newcomer(cpu, self.poll.ended())
+                self.shared.scheduler.machine.is_wanted(cpu)
+                    || self.offer_newcomer(cpu, self.poll.ended())
             }
             Prev::Preempted(_) | Prev::Idle => false,
         };
@@ -277,8 +280,8 @@ impl Worker {
         let now = self.poll.ended();
         let mut waiting = batches.take_room();
         let loan = Loan { most: LENT, fits, take: &mut |task| waiting.push_back(task) };
-        let fx = &mut KickNow(&self.shared);
-        match self.shared.machine.begin_batch((now, cpu), (prev, stand_in), loan, fx) {
+        let fx = &mut KickNow(&self.shared.scheduler);
+        match self.shared.scheduler.machine.begin_batch((now, cpu), (prev, stand_in), loan, fx) {
             Begun::Refused(prev, stand_in) => {
                 batches.keep_stand_in(stand_in);
                 batches.keep_room(waiting);
@@ -300,9 +303,9 @@ impl Worker {
                 batches.keep_room(waiting);
                 self.poll.batch.store(batch.0, Ordering::Relaxed);
                 left.into_iter().for_each(|(task, over)| self.let_go(task, over));
-                let until = now + self.shared.machine.config().tick;
+                let until = now + self.shared.scheduler.machine.config().tick;
                 let takes_newcomers = terms.are_plain();
-                let slot = self.shared.slot(cpu);
+                let slot = self.shared.scheduler.crew.slot(cpu);
                 let open = Open { cpu, slot, batches, batch, takes_newcomers, until, now };
                 let ended = self.poll_batch(open, member);
                 self.poll.batch.store(0, Ordering::Relaxed);
@@ -315,14 +318,14 @@ impl Worker {
     fn let_go(&self, task: TaskOf<Job>, over: Option<Arc<Cell>>) {
         match over {
             Some(cell) => self.shared.ended(task, cell),
-            None => self.shared.park_blocked(task),
+            None => self.shared.scheduler.park_blocked(task),
         }
     }
 
     /// Returns whether a timer or a tick is due.
     #[inline]
     pub(super) fn is_due(&self, cpu: CpuId, now: Time) -> bool {
-        self.shared.machine.next_expiry(cpu).is_some_and(|due| due <= now)
+        self.shared.scheduler.machine.next_expiry(cpu).is_some_and(|due| due <= now)
     }
 
     fn poll_batch(
@@ -335,8 +338,8 @@ impl Worker {
         // The two variables take turns: to move one into the other would cost as much as half a turn.
         let (mut member, mut next) = (&mut member, &mut other);
         self.part.is_here.store(true, Ordering::Release);
-        self.shared.crew.meters.polls(cpu, self);
-        let mut enters = self.shared.slot(cpu).enter(self.id);
+        self.shared.scheduler.crew.meters.polls(cpu, self);
+        let mut enters = self.shared.scheduler.crew.slot(cpu).enter(self.id);
         loop {
             if member.cell().tag.was_asked() || self.shared.must_wait(cpu, member.cell()) {
                 enters = false;
@@ -381,7 +384,7 @@ impl Worker {
         self.share(open);
         let (mut may_lend, mut may_come, mut may_linger) = (true, open.takes_newcomers, true);
         loop {
-            let bounds = self.shared.machine.batch_bounds(open.cpu);
+            let bounds = self.shared.scheduler.machine.batch_bounds(open.cpu);
             let has_room = open.batches.company.len() <= MEMBERS - COME;
             let newcomer = open.newcomer(&bounds).filter(|_| may_come && has_room);
             let step = &mut Step { worker: self, now: open.now, bounds, newcomer, member, next };
@@ -393,7 +396,7 @@ impl Worker {
                     return true;
                 }
                 Turn::Outsider => may_come = self.admit_newcomers(open, &bounds),
-                Turn::Alone if self.shared.machine.is_wanted(open.cpu) => {
+                Turn::Alone if self.shared.scheduler.machine.is_wanted(open.cpu) => {
                     if !std::mem::take(&mut may_lend) || !self.lend(open) {
                         return false;
                     }
@@ -436,7 +439,7 @@ impl Worker {
                 return true;
             }
             if open.takes_newcomers && open.batches.newcomers.first().is_some() {
-                let is_flood = || self.shared.dispatch.outsiders.is_flood();
+                let is_flood = || self.shared.scheduler.dispatch.outsiders.is_flood();
                 let gathers = || if is_flood() { open.now + GATHERS } else { open.now };
                 if open.now >= *gathers_until.get_or_insert_with(gathers) {
                     return true;
@@ -478,7 +481,7 @@ impl Worker {
     /// its slot.
     fn lend(&self, open: &Open<'_>) -> bool {
         let Open { cpu, batches, batch, now, .. } = *open;
-        if self.shared.slot(cpu).leave(self.id) != Some(false) {
+        if self.shared.scheduler.crew.slot(cpu).leave(self.id) != Some(false) {
             return false;
         }
         // In the owner's own code the slot cannot be taken, so the batch stays open.
@@ -487,17 +490,23 @@ impl Worker {
         };
         let mut lent = batches.take_room();
         let loan = Loan { most: LENT, fits, take: &mut |task| lent.push_back(task) };
-        self.shared.machine.lend((now, cpu), &terms, loan, &mut KickNow(&self.shared));
+        self.shared.scheduler.machine.lend(
+            (now, cpu),
+            &terms,
+            loan,
+            &mut KickNow(&self.shared.scheduler),
+        );
         let any = !lent.is_empty();
         batches.company.extend(self.id, batch, &mut lent);
         batches.keep_room(lent);
-        any && self.shared.slot(cpu).enter(self.id)
+        any && self.shared.scheduler.crew.slot(cpu).enter(self.id)
     }
 
     /// Rings an idle CPU, now and then, if a task has waited here for long.
     fn share(&self, open: &Open<'_>) {
         let Open { cpu, batches, now, .. } = *open;
-        if now < Time(self.poll.shares_at.load(Ordering::Relaxed)) || !self.shared.has_company(cpu)
+        if now < Time(self.poll.shares_at.load(Ordering::Relaxed))
+            || !self.shared.scheduler.dispatch.has_any(cpu)
         {
             return;
         }
@@ -505,11 +514,11 @@ impl Worker {
         let waits_long = |task: &TaskOf<Job>| now.since(task.waits_since()) >= POLL_GRACE;
         let member =
             |_: &_, task: &_, is_polled: bool| (!is_polled && waits_long(task)).then_some(());
-        if let Some(idle) = self.shared.machine.idle_cpu_beside(cpu)
+        if let Some(idle) = self.shared.scheduler.machine.idle_cpu_beside(cpu)
             && (batches.newcomers.look(waits_long) == Some(true)
                 || batches.company.look_as(self.id, member).is_some())
         {
-            ring(&self.shared, idle);
+            ring(&self.shared.scheduler, idle);
         }
     }
 
@@ -532,7 +541,7 @@ impl Worker {
         }
         let curr = Some(member.cell().id);
         if !self.part.is_here.load(Ordering::Acquire) {
-            assert!(self.shared.is_over(), "the worker has its task");
+            assert!(self.shared.scheduler.crew.is_over(), "the worker has its task");
             return (Prev::Idle, None, None);
         }
         self.part.is_here.store(false, Ordering::Release);
@@ -562,7 +571,7 @@ impl Worker {
     /// Ends the batch that another thread polled when the slot was taken from it, if there is one. It ends in the name
     /// of the task that was polled, or is about to be. Returns that task's cell.
     pub(super) fn end_batch_left(&self, cpu: CpuId, from: &Worker) -> Option<Arc<Cell>> {
-        let batches = self.shared.batches(cpu)?;
+        let batches = self.shared.scheduler.dispatch.of(cpu)?;
         if !batches.company.is_open() {
             return None;
         }
@@ -585,14 +594,15 @@ impl Worker {
         cell: &Cell,
     ) {
         let Closed { mut terms, mut polled, mut waiting, over } = closed;
-        let batches = self.shared.batches(cpu).expect("the CPU had a batch");
+        let batches = self.shared.scheduler.dispatch.of(cpu).expect("the CPU had a batch");
         terms.charge(now, &mut polled, worker);
         let nr_waiting = waiting.len() - over;
         let first = waiting.range(..nr_waiting).filter_map(|task| Terms::vruntime(task)).min();
         // The worker schedules next, so it needs no ring.
         self.own.serve(|| {
-            let fx = &mut KickNow(&self.shared);
-            let stand_in = self.shared.machine.end_batch((now, cpu), (polled, cell), first, fx);
+            let fx = &mut KickNow(&self.shared.scheduler);
+            let stand_in =
+                self.shared.scheduler.machine.end_batch((now, cpu), (polled, cell), first, fx);
             batches.keep_stand_in(stand_in);
             waiting.drain(..nr_waiting).for_each(|task| self.give_back(now, cpu, cpu, task));
         });
@@ -605,7 +615,12 @@ impl Worker {
     }
 
     pub(super) fn give_back(&self, now: Time, from: CpuId, to: CpuId, task: TaskOf<Job>) {
-        self.shared.machine.give_back(now, task, (from, to), &mut KickNow(&self.shared));
+        self.shared.scheduler.machine.give_back(
+            now,
+            task,
+            (from, to),
+            &mut KickNow(&self.shared.scheduler),
+        );
     }
 
     /// Adds a task that a poll of a batch wakes or spawns to that batch, if it may join.
@@ -616,14 +631,16 @@ impl Worker {
         is_new: bool,
     ) -> Result<(), TaskOf<Job>> {
         let (batch, cpu) = (Batch(self.poll.batch.load(Ordering::Relaxed)), self.cpu());
-        let Some(batches) = self.shared.batches(cpu).filter(|_| batch != Batch::default()) else {
+        let Some(batches) =
+            self.shared.scheduler.dispatch.of(cpu).filter(|_| batch != Batch::default())
+        else {
             return Err(task);
         };
         if !fits(&task) {
             return Err(task);
         }
         apply_pending(&mut task);
-        let bounds = self.shared.machine.batch_bounds(cpu);
+        let bounds = self.shared.scheduler.machine.batch_bounds(cpu);
         batches.company.join(self.id, batch, task, |polls, task, (polled, front)| {
             let terms = &polls.terms;
             let joins = terms.fit(task)
@@ -640,7 +657,7 @@ impl Worker {
             Some(if first { At::Front } else { At::Back })
         })?;
         let is_noted = self.poll.later() != Later::Nothing;
-        if !is_noted && self.shared.machine.idle_cpu_beside(cpu).is_some() {
+        if !is_noted && self.shared.scheduler.machine.idle_cpu_beside(cpu).is_some() {
             self.look_soon(now, false);
         }
         Ok(())
@@ -659,10 +676,10 @@ impl Worker {
     /// in the signal handler.
     pub(super) fn is_overdue(&self, now: Time) -> bool {
         let (cpu, began) = (self.cpu(), self.poll.began());
-        let (debit, span) = (self.shared.machine.debit(cpu), now.since(began));
+        let (debit, span) = (self.shared.scheduler.machine.debit(cpu), now.since(began));
         !self.poll.is_rt()
             && span >= debit
-            && self.shared.has_company(cpu)
+            && self.shared.scheduler.dispatch.has_any(cpu)
             && self.used_of(span) >= debit
     }
 }

@@ -28,12 +28,11 @@
 
 use super::Worker;
 use crate::crew::keeper::BUSY_INTERVAL;
-use crate::deferred::rubbish::{Rubbish, discard};
+use crate::crew::members::Crew;
 use crate::os;
 use crate::os::signal::Signals;
 use crate::os::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
 use crate::os::threads::LOWEST_NICE;
-use crate::shared::Shared;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::Prev;
@@ -117,7 +116,7 @@ impl Hearing {
 impl Worker {
     /// Unblocks the runtime's signal on this thread.
     pub(super) fn listen(&self) {
-        self.hearing.blocks(os::signal::listen_to(self.shared.preemption.signal));
+        self.hearing.blocks(os::signal::listen_to(self.shared.scheduler.crew.preemption.signal));
     }
 
     /// Notes that this thread answers a request.
@@ -158,14 +157,14 @@ impl Worker {
             }
         } else if since >= UNANSWERED.0 / 2 {
             // It may have answered before it was seen to be asked, in a section that goes on.
-            os::signal::ring(self.tid(), self.shared.preemption.signal);
+            os::signal::ring(self.tid(), self.shared.scheduler.crew.preemption.signal);
         }
     }
 
     /// Returns whether the signal does not reach the handler of this thread. Without `/proc` the missing answer has to
     /// do as the sign.
     fn cannot_answer(&self) -> bool {
-        let signal = self.shared.preemption.signal;
+        let signal = self.shared.scheduler.crew.preemption.signal;
         os::thread::blocks_signal(self.tid(), signal) != Some(false) || !os::signal::is_ours(signal)
     }
 
@@ -182,7 +181,10 @@ impl Worker {
 
     fn deafen(&self) {
         let (shared, hearing) = (&self.shared, &self.hearing);
-        let take = |cpu| shared.slot(cpu).has_spares(1) && shared.take_slot(cpu, self.id);
+        let take = |cpu| {
+            shared.scheduler.crew.slot(cpu).has_spares(1)
+                && shared.scheduler.crew.take_slot(cpu, self.id)
+        };
         if self.is_deaf() {
             // It got a slot since, at the end of a section.
             if self.owns() {
@@ -193,18 +195,22 @@ impl Worker {
         if !hearing.change(state::HEARS, state::MARKED) {
             return;
         }
-        if shared.crew.keeper.may_renice() {
+        if shared.scheduler.crew.keeper.may_renice() {
             let before = os::thread::renice(self.tid(), LOWEST_NICE);
             hearing.nice.store(before.unwrap_or(UNCHANGED), Ordering::SeqCst);
         }
         let is_marked = if self.owns() { take(self.cpu()) } else { self.is_in_poll() };
         if is_marked {
-            shared.crew.keeper.count_deaf(true);
-            shared.crew.keeper.note_first_deaf(|| Some((self.tid(), self.cell_of_poll()?)));
+            shared.scheduler.crew.keeper.count_deaf(true);
+            shared
+                .scheduler
+                .crew
+                .keeper
+                .note_first_deaf(|| Some((self.tid(), self.cell_of_poll()?)));
             hearing.state.store(state::DEAF, Ordering::SeqCst);
-            shared.crew.maker.call();
+            shared.scheduler.crew.maker.call();
         } else {
-            shared.crew.maker.order();
+            shared.scheduler.crew.maker.order();
             self.give_nice_back();
             hearing.state.store(state::HEARS, Ordering::SeqCst);
         }
@@ -230,7 +236,7 @@ impl Worker {
     fn hear(&self) {
         if self.hearing.change(state::DEAF, state::HEARS) {
             self.give_nice_back();
-            self.shared.crew.keeper.count_deaf(false);
+            self.shared.scheduler.crew.keeper.count_deaf(false);
         }
     }
 
@@ -255,9 +261,11 @@ impl Worker {
         if !self.hearing.is_stuck.load(Ordering::Relaxed) {
             return Ok(next);
         }
-        let slot = self.shared.slot(self.cpu());
-        let Some(spare) = slot.take_spare().and_then(|spare| self.shared.worker(spare)) else {
-            self.shared.crew.maker.order();
+        let slot = self.shared.scheduler.crew.slot(self.cpu());
+        let Some(spare) =
+            slot.take_spare().and_then(|spare| self.shared.scheduler.crew.threads.worker(spare))
+        else {
+            self.shared.scheduler.crew.maker.order();
             return Ok(next);
         };
         let handed = match next {
@@ -266,7 +274,7 @@ impl Worker {
         };
         *lock(&spare.hearing.handed) = Some(handed);
         self.life.retire();
-        self.shared.crew.threads.leaves(self.id);
+        self.shared.scheduler.crew.threads.leaves(self.id);
         let is_handed = slot.hand_over(self.id, spare.id);
         assert!(is_handed, "a slot is not taken in its owner's own code");
         spare.baton.grant();
@@ -279,7 +287,7 @@ impl Worker {
     }
 }
 
-impl Shared {
+impl Crew {
     /// Checks whether the owner of a slot answers, which runs a task's code and has used this much CPU time: another
     /// thread may have asked it, or its own timer. Called by the keeper.
     pub(crate) fn listen_for(&self, cpu: CpuId, worker: &Worker, used: Nanos) {
@@ -288,22 +296,5 @@ impl Shared {
         } else {
             worker.awaits_no_answer();
         }
-    }
-
-    /// Returns whether tasks are stopped in the middle of their polls now, on each worker.
-    pub(crate) fn preempts_everywhere(&self) -> bool {
-        self.preemption.is_on && self.crew.keeper.nr_deaf() == 0
-    }
-
-    /// Says once that a thread is deaf, with the name of its task. Called by the maker.
-    pub(crate) fn say_if_deaf(&self) {
-        let Some((thread, cell)) = self.crew.keeper.take_first_deaf() else { return };
-        let name = cell.name().map_or_else(|| format!("{}", cell.id), str::to_owned);
-        eprintln!(
-            "runyard: thread {} does not let signal {} through in the poll of task {name}: the poll goes on without a \
-             CPU of the runtime, at nice {LOWEST_NICE} if that can be undone; then the runtime unblocks the signal",
-            thread.0, self.preemption.signal
-        );
-        discard(Rubbish::Cell(cell));
     }
 }

@@ -51,13 +51,14 @@ pub(super) enum Found {
 impl Worker {
     /// Waits until another thread asks for this worker, or a timer is due.
     pub(super) fn wait(&self, cpu: CpuId) -> Found {
-        let driver = self.shared.driver.for_workers().filter(|own| own.take_wheel(self.tid()));
+        let driver =
+            self.shared.scheduler.driver.for_workers().filter(|own| own.take_wheel(self.tid()));
         let found = self.look_and_sleep(cpu, driver);
         if let Some(driver) = driver {
             driver.leave_wheel();
             if found == Found::NoSlot {
                 // The new owner of the slot may sleep by now, as this worker drove.
-                self.shared.see_to_driver();
+                self.shared.scheduler.see_to_driver();
             }
         }
         found
@@ -65,14 +66,14 @@ impl Worker {
 
     fn look_and_sleep(&self, cpu: CpuId, driver: Option<&Own>) -> Found {
         let shared = &self.shared;
-        let mut before = shared.called_beside(cpu);
+        let mut before = shared.scheduler.crew.called_beside(cpu);
         for _ in 0..ROUNDS {
             if let Some(found) = self.look_for_work(cpu, driver) {
                 return found;
             }
-            let called = shared.called_beside(cpu);
-            if shared.take_from(called.since(before), cpu) {
-                shared.slot(cpu).take_pending();
+            let called = shared.scheduler.crew.called_beside(cpu);
+            if shared.scheduler.take_from(called.since(before), cpu) {
+                shared.scheduler.crew.slot(cpu).take_pending();
                 return Found::Asked;
             }
             if called.is_empty() {
@@ -85,7 +86,7 @@ impl Worker {
 
     /// Polls for work for a while.
     fn look_for_work(&self, cpu: CpuId, driver: Option<&Own>) -> Option<Found> {
-        let slot = self.shared.slot(cpu);
+        let slot = self.shared.scheduler.crew.slot(cpu);
         let Some(driver) = driver else {
             let found = self.look(cpu, || true);
             if found == Some(Found::Asked) {
@@ -102,7 +103,7 @@ impl Worker {
     }
 
     fn look(&self, cpu: CpuId, drives: impl Fn() -> bool) -> Option<Found> {
-        let slot = self.shared.slot(cpu);
+        let slot = self.shared.scheduler.crew.slot(cpu);
         let started = os::thread::now();
         let mut now = started;
         while now.since(started) <= SPIN {
@@ -111,15 +112,15 @@ impl Worker {
             }
             for _ in 0..SPINS_PER_READ {
                 if slot.is_pending()
-                    || self.shared.is_over()
-                    || self.shared.first_newcomer(cpu).is_some()
+                    || self.shared.scheduler.crew.is_over()
+                    || self.shared.scheduler.dispatch.first_newcomer(cpu).is_some()
                 {
                     return Some(Found::Asked);
                 }
                 std::hint::spin_loop();
             }
             now = self.let_others_run(now);
-            if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now) {
+            if self.shared.scheduler.machine.next_expiry(cpu).is_some_and(|at| at <= now) {
                 return Some(Found::Due);
             }
         }
@@ -141,18 +142,19 @@ impl Worker {
 
     /// Sleeps until another thread asks for this worker, or a timer is due.
     fn sleep(&self, cpu: CpuId, driver: Option<&Own>) -> Found {
-        let slot = self.shared.slot(cpu);
+        let slot = self.shared.scheduler.crew.slot(cpu);
         if let Some(bed) = slot.fall_asleep(driver.is_some()) {
             // A newcomer that arrives after this check wakes the owner. So does a thread that leaves the driver after
             // it.
-            if self.shared.has_newcomers(cpu) {
+            if self.shared.scheduler.dispatch.has_newcomers(cpu) {
                 return self.wakes(cpu).unwrap_or(Found::Asked);
             }
-            let could_drive = || self.shared.driver.for_workers().is_some_and(Own::is_free);
+            let could_drive =
+                || self.shared.scheduler.driver.for_workers().is_some_and(Own::is_free);
             if driver.is_none() && could_drive() {
                 return self.wakes(cpu).unwrap_or(Found::Due);
             }
-            let until = self.shared.machine.next_expiry(cpu);
+            let until = self.shared.scheduler.machine.next_expiry(cpu);
             self.arm_for_sleep(until);
             match (driver, until) {
                 (Some(driver), until) => _ = self.visit(driver, Until::Woken(until)),
@@ -167,7 +169,7 @@ impl Worker {
 
     /// Returns to the runtime's own code. Returns whether the slot was taken, or another thread asked for the worker.
     fn wakes(&self, cpu: CpuId) -> Option<Found> {
-        match self.shared.slot(cpu).leave(self.id) {
+        match self.shared.scheduler.crew.slot(cpu).leave(self.id) {
             None => Some(Found::NoSlot),
             Some(true) => Some(Found::Asked),
             Some(false) => None,
@@ -177,7 +179,7 @@ impl Worker {
     /// Makes the worker a spare: its slot was taken in the driver, where it had no task.
     pub(super) fn becomes_spare(&self, cpu: CpuId) {
         self.baton.lay_down();
-        self.shared.keep_spare(cpu, self.id);
+        self.shared.scheduler.crew.keep_spare(cpu, self.id);
         self.arm_for_sleep(None);
     }
 }

@@ -9,7 +9,7 @@
 
 mod alarm;
 pub(crate) mod batch;
-mod beside;
+pub(crate) mod beside;
 mod binding;
 mod graces;
 mod hearing;
@@ -155,7 +155,7 @@ impl Worker {
     /// Returns whether this worker owns its slot.
     #[inline]
     pub(crate) fn owns(&self) -> bool {
-        self.shared.slot(self.cpu()).belongs_to(self.id)
+        self.shared.scheduler.crew.slot(self.cpu()).belongs_to(self.id)
     }
 
     /// Prepares this worker, which has no thread, for a new one.
@@ -188,7 +188,7 @@ impl Worker {
         }
         loop {
             self.wait_to_own();
-            if self.shared.is_over() || self.retires() {
+            if self.shared.scheduler.crew.is_over() || self.retires() {
                 return;
             }
             let (prev, curr) = self.take_over();
@@ -199,10 +199,11 @@ impl Worker {
     /// Sets the thread up. Returns whether the kernel grants all that it needs.
     fn settle_in(&self) -> bool {
         let tid = self.life.begins_here();
-        self.shared.pin(self, self.cpu());
+        self.shared.scheduler.crew.cpus.pin(self.tid(), self.cpu());
         self.listen();
         self.note_stack();
-        !self.shared.preemption.is_on || self.alarm.make(tid, self.shared.preemption.signal)
+        !self.shared.scheduler.crew.preemption.is_on
+            || self.alarm.make(tid, self.shared.scheduler.crew.preemption.signal)
     }
 
     /// Waits until the thread of this worker has started: before that its state cannot be read. Returns `false` if the
@@ -224,7 +225,7 @@ impl Worker {
     /// Moves this worker, which waits as a spare, to another slot.
     pub(crate) fn move_to(&self, cpu: CpuId) {
         if self.cpu() != cpu {
-            self.shared.pin(self, cpu);
+            self.shared.scheduler.crew.cpus.pin(self.tid(), cpu);
             self.slot.store(cpu.0.into(), Ordering::Release);
         }
     }
@@ -235,7 +236,7 @@ impl Worker {
         let left = loop {
             // This is stored after the slot changed hands, before the baton is granted; this worker may have been awake
             // already.
-            match shared.slot(cpu).left_by() {
+            match shared.scheduler.crew.slot(cpu).left_by() {
                 Some(left) => break left,
                 None => std::thread::yield_now(),
             }
@@ -244,17 +245,18 @@ impl Worker {
         if let Some(handed) = self.take_handed() {
             return handed;
         }
-        let from = shared.worker(from).expect(ALIVE);
+        let from = shared.scheduler.crew.threads.worker(from).expect(ALIVE);
         let polled = self.end_batch_left(cpu, &from);
         match left {
             Left::Drove(_) => unreachable!("a worker in the driver had no task"),
             Left::Preempted(worker) => {
-                let job = shared.worker(worker).expect(ALIVE).put_away(polled);
+                let job =
+                    shared.scheduler.crew.threads.worker(worker).expect(ALIVE).put_away(polled);
                 let curr = job.cell.id;
                 (Prev::Preempted(job), Some(curr))
             }
             Left::Lost(worker) => {
-                let worker = shared.worker(worker).expect(ALIVE);
+                let worker = shared.scheduler.crew.threads.worker(worker).expect(ALIVE);
                 worker.part.has_blocked.store(true, Ordering::Relaxed);
                 let job = worker.put_away(polled);
                 let curr = Some(job.cell.id);
@@ -272,14 +274,14 @@ impl Worker {
 
     /// Runs tasks until the slot goes to another worker. `curr` is the task that `prev` describes.
     fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
-        self.shared.slot(self.cpu()).take_pending();
+        self.shared.scheduler.crew.slot(self.cpu()).take_pending();
         let (mut over, mut idled, mut waits_for_threads) = (None, false, false);
         loop {
-            if self.shared.is_over() {
+            if self.shared.scheduler.crew.is_over() {
                 return;
             }
             let cpu = self.cpu();
-            self.shared.tell(cpu, || What::Overhead);
+            self.shared.scheduler.tell(cpu, || What::Overhead);
             let now = os::thread::now();
             self.expire(cpu, now, std::mem::take(&mut idled));
             self.offer_newcomer(cpu, now);
@@ -290,7 +292,7 @@ impl Worker {
                     self.shared.ended(task, cell);
                 }
                 Some((task, _)) if waits_for_threads => self.shared.wait_for_threads(task),
-                Some((task, _)) => self.shared.park_blocked(task),
+                Some((task, _)) => self.shared.scheduler.park_blocked(task),
                 None => {}
             }
             waits_for_threads = false;
@@ -305,7 +307,9 @@ impl Worker {
                 continue;
             };
             curr = Some(id);
-            self.shared.tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
+            self.shared
+                .scheduler
+                .tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
             match todo {
                 Todo::Poll if self.shared.must_wait(cpu, &cell) => {
                     waits_for_threads = true;
@@ -314,7 +318,7 @@ impl Worker {
                 Todo::Poll => {
                     (prev, over) = self.poll(now, cell);
                     (prev, curr, over) = self.poll_others(prev, curr, over);
-                    self.shared.let_in_next(self.cpu());
+                    self.shared.scheduler.let_in_next(self.cpu());
                 }
                 Todo::Resume(worker) => {
                     self.resume(&cell, &worker);
@@ -330,9 +334,14 @@ impl Worker {
     fn decide(&self, now: Time, prev: Prev<Job>, curr: Option<TaskId>) -> Switch<Job> {
         let cpu = self.cpu();
         let left = curr.zip(prev.left());
-        let switch = self.shared.machine.schedule(now, cpu, prev, &mut KickNow(&self.shared));
+        let switch = self.shared.scheduler.machine.schedule(
+            now,
+            cpu,
+            prev,
+            &mut KickNow(&self.shared.scheduler),
+        );
         let next = switch.next.as_ref().map(|&(id, _)| id);
-        self.shared.tell(cpu, || What::Switch { prev: left, next });
+        self.shared.scheduler.tell(cpu, || What::Switch { prev: left, next });
         switch
     }
 
@@ -342,9 +351,9 @@ impl Worker {
         self.begin_poll(now, &cell);
         self.part.is_here.store(true, Ordering::Release);
         let cpu = self.cpu();
-        self.shared.crew.meters.polls(cpu, self);
-        let enters = self.shared.slot(cpu).enter(self.id);
-        let company = self.shared.batches(cpu).map(|it| &it.company);
+        self.shared.scheduler.crew.meters.polls(cpu, self);
+        let enters = self.shared.scheduler.crew.slot(cpu).enter(self.id);
+        let company = self.shared.scheduler.dispatch.of(cpu).map(|it| &it.company);
         company.into_iter().for_each(|company| company.note_poll(now.0));
         let polled = self.run_foreign(now, &cell, enters);
         self.leave_poll();
@@ -356,7 +365,10 @@ impl Worker {
             self.poll.has_ended();
         }
         if !self.part.is_here.load(Ordering::Acquire) {
-            assert!(self.shared.is_over(), "the worker has the engine's part of its task");
+            assert!(
+                self.shared.scheduler.crew.is_over(),
+                "the worker has the engine's part of its task"
+            );
             return (Prev::Idle, None);
         }
         self.part.is_here.store(false, Ordering::Release);
@@ -392,9 +404,9 @@ impl Worker {
         let enters = enters && (cell.slack.is_real_time() || self.visit_in_passing(now));
         self.own.set_count(0);
         // A signal that came while the count was above zero left its mark.
-        let polls = enters && !self.shared.slot(cpu).calls(self.id);
+        let polls = enters && !self.shared.scheduler.crew.slot(cpu).calls(self.id);
         if polls {
-            self.shared.empty_bin_a_little(cpu);
+            self.shared.deferred.bins.empty_a_little(cpu);
             self.poll.foreign(|| {
                 self.clocked(now, || {
                     crate::current::task::with_task(cell, || os::future::run(cell))
@@ -509,7 +521,9 @@ impl Worker {
 
     /// Leaves the code of a task at the end of a poll. When this returns the worker owns a slot, or the runtime is over.
     fn leave_poll(&self) {
-        while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
+        while self.shared.scheduler.crew.slot(self.cpu()).leave(self.id).is_none()
+            && !self.shared.scheduler.crew.is_over()
+        {
             if self.mend_hearing() {
                 self.forgive();
             }
@@ -532,7 +546,7 @@ impl Worker {
 
     /// Waits in the runtime's own code, after `lay_down`, until this worker owns a slot, retires, or the runtime ends.
     fn wait_to_own(&self) {
-        let may_go_on = || self.owns() || self.shared.is_over() || self.retires();
+        let may_go_on = || self.owns() || self.shared.scheduler.crew.is_over() || self.retires();
         self.asleep(|| self.baton.wait_until(may_go_on));
     }
 
@@ -554,7 +568,7 @@ impl Worker {
 
     fn wake_now(&self, task: TaskOf<Job>) {
         let now = os::thread::now();
-        self.shared.wake(now, task, now);
+        self.shared.scheduler.wake(now, task, now);
     }
 
     /// Calls `look` with the task that blocks in the kernel on this thread, if there is one.
@@ -576,25 +590,25 @@ impl Worker {
     /// Sets whether this thread wants a slot for which another thread has to ask. May be called in a signal handler.
     fn want_slot(&self, wants: bool) {
         if self.part.in_kernel.want_slot(wants) {
-            self.shared.crew.keeper.count_wanting(wants);
+            self.shared.scheduler.crew.keeper.count_wanting(wants);
         }
     }
 
     /// Gives the slot to a parked worker, which goes on with the task of `cell`, and becomes a spare.
     fn resume(&self, cell: &Cell, worker: &Worker) {
         let cpu = self.cpu();
-        let slot = self.shared.slot(cpu);
+        let slot = self.shared.scheduler.crew.slot(cpu);
         worker.get_slot_back();
         worker.part.is_here.store(true, Ordering::Release);
         worker.move_to(cpu);
         worker.bind_for(cell);
-        self.shared.crew.meters.comes(cpu, worker);
+        self.shared.scheduler.crew.meters.comes(cpu, worker);
         self.steer(worker);
         self.baton.lay_down();
-        self.shared.keep_spare(cpu, self.id);
+        self.shared.scheduler.crew.keep_spare(cpu, self.id);
         slot.resume(self.id, worker.id);
         worker.baton.grant();
-        self.arm_for_sleep(self.shared.machine.next_expiry(cpu));
+        self.arm_for_sleep(self.shared.scheduler.machine.next_expiry(cpu));
     }
 
     /// Serves every timer whose window is open. If there is none, waits until there is work.
@@ -602,7 +616,7 @@ impl Worker {
         if self.expire(cpu, os::thread::now(), true) {
             return Found::Asked;
         }
-        self.shared.tell(cpu, || match self.shared.machine.forced_idle(cpu) {
+        self.shared.scheduler.tell(cpu, || match self.shared.scheduler.machine.forced_idle(cpu) {
             Some(cookie) => What::ForcedIdle { cookie },
             None => What::Idle,
         });

@@ -8,10 +8,10 @@ use crate::crew::kick::ring;
 use crate::os;
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::protocol::company::NO_POLL;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::time::{Nanos, Time, VTime};
+use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{TaskOf, apply_pending};
 use std::collections::VecDeque;
 
@@ -68,7 +68,7 @@ impl Worker {
     /// Puts the first newcomer of `cpu` into the run queue, so that the next decision considers it. Returns whether
     /// there was one.
     pub(super) fn offer_newcomer(&self, cpu: CpuId, now: Time) -> bool {
-        let newcomers = self.shared.batches(cpu).map(|it| &it.newcomers);
+        let newcomers = self.shared.scheduler.dispatch.of(cpu).map(|it| &it.newcomers);
         let Some(newcomers) = newcomers.filter(|it| it.len() > 0) else { return false };
         let Some(task) = newcomers.take_first() else { return false };
         newcomers.note_taken(now.0);
@@ -86,19 +86,25 @@ impl Worker {
             && self.owns()
         {
             self.poll.clock_at.store(now.0, Ordering::Relaxed);
-            self.shared.machine.update_curr(now, self.cpu(), &mut KickNow(&self.shared));
+            self.shared.scheduler.machine.update_curr(
+                now,
+                self.cpu(),
+                &mut KickNow(&self.shared.scheduler),
+            );
         }
     }
 
     /// Takes some of the tasks that wait in another CPU's batch, and of its newcomers, as this CPU has none. Returns
     /// whether there were any.
     pub(super) fn take_some(&self, cpu: CpuId) -> bool {
-        let others = || self.shared.machine.config().topology.iter().filter(|&other| other != cpu);
-        let len = |other| self.shared.nr_beside(other);
+        let others =
+            || self.shared.scheduler.machine.config().topology.iter().filter(|&other| other != cpu);
+        let len = |other| self.shared.scheduler.dispatch.len(other);
         let Some(from) = others().max_by_key(|&other| len(other)).filter(|&it| len(it) > 0) else {
             return false;
         };
-        let (Some(own), Some(victim)) = (self.shared.batches(cpu), self.shared.batches(from))
+        let (Some(own), Some(victim)) =
+            (self.shared.scheduler.dispatch.of(cpu), self.shared.scheduler.dispatch.of(from))
         else {
             return false;
         };
@@ -119,11 +125,11 @@ impl Worker {
 
     /// Makes newcomers of another CPU newcomers of this one. Returns whether there were any.
     fn settle(&self, cpu: CpuId, taken: &mut VecDeque<TaskOf<Job>>) -> bool {
-        let Some(own) = self.shared.batches(cpu) else { return false };
+        let Some(own) = self.shared.scheduler.dispatch.of(cpu) else { return false };
         let any = !taken.is_empty();
         for mut task in taken.drain(..) {
             let from = task.cpu();
-            let place = self.shared.machine.move_newcomer(cpu, &mut task);
+            let place = self.shared.scheduler.machine.move_newcomer(cpu, &mut task);
             if let Err(task) = own.newcomers.push(place.0, task) {
                 self.give_back(os::thread::now(), from, cpu, task);
             }
@@ -132,18 +138,7 @@ impl Worker {
     }
 }
 
-impl Shared {
-    /// Returns the place of the first newcomer of a CPU, as far as is known without the cache line that a push writes.
-    #[inline]
-    pub(crate) fn first_newcomer(&self, cpu: CpuId) -> Option<VTime> {
-        self.batches(cpu)?.newcomers.first().map(VTime)
-    }
-
-    /// Returns whether newcomers wait at a CPU.
-    pub(super) fn has_newcomers(&self, cpu: CpuId) -> bool {
-        self.batches(cpu).is_some_and(|it| it.newcomers.len() > 0)
-    }
-
+impl Scheduler {
     /// Makes a new task without special settings a newcomer: of the CPU of the poll that spawned it, or of any CPU.
     /// Returns other tasks.
     pub(crate) fn welcome(
@@ -157,7 +152,7 @@ impl Shared {
             return Err(task);
         }
         let cpu = own.or_else(|| self.cpu_for_newcomer(now));
-        let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.batches(cpu)?))) else {
+        let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.dispatch.of(cpu)?))) else {
             return Err(task);
         };
         if !fits(&task) || self.machine.has_others_than_fair(cpu) {
@@ -187,7 +182,7 @@ impl Shared {
         {
             let idle = (waiting > 1).then(|| self.machine.idle_cpu_beside(own));
             idle.flatten().into_iter().for_each(|idle| ring(self, idle));
-        } else if self.slot(cpu).is_asleep() {
+        } else if self.crew.slot(cpu).is_asleep() {
             ring(self, cpu);
         }
         Ok(())
@@ -201,39 +196,40 @@ impl Shared {
         let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
         let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
-            self.batches(*cpu).is_some_and(|it| {
+            self.dispatch.of(*cpu).is_some_and(|it| {
                 let began = it.company.polls_since();
                 now < Time(it.newcomers.taken_at()) + FLOODS_WITHIN
                     && (began == NO_POLL || now < Time(began) + POLLS_FOR)
             })
         };
-        let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.slot(*cpu).is_asleep();
+        let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.crew.slot(*cpu).is_asleep();
         let nth = outsiders.nr.fetch_add(1, Ordering::Relaxed);
         // Where no poll is stopped, no poll tells an idle CPU which tasks wait beside it.
-        let in_flood = outsiders.are_flood(now, nth) && self.preemption.is_on;
+        let in_flood = outsiders.are_flood(now, nth) && self.crew.preemption.is_on;
         let was_quick = |_: &CpuId| !nth.is_multiple_of(LOOKS_EVERY);
         let goes_on = |cpu: &CpuId| in_flood && (was_quick(cpu) || is_quick(cpu));
         let quick = Some(last).filter(|cpu| looks(cpu) || goes_on(cpu)).filter(takes);
         quick.or_else(|| {
             let cpu = self.cpu_for_one(nth, takes)?;
-            self.batches(cpu)?.newcomers.note_taken(now.0);
+            self.dispatch.of(cpu)?.newcomers.note_taken(now.0);
             outsiders.last.store(cpu.0.into(), Ordering::Relaxed);
             Some(cpu)
         })
     }
 
     fn is_free(&self, cpu: CpuId) -> bool {
-        self.machine.is_idle(cpu) && !self.has_company(cpu)
+        self.machine.is_idle(cpu) && !self.dispatch.has_any(cpu)
     }
 
     /// Returns an idle CPU, or else, of two CPUs in turn, the one where fewer tasks wait.
     fn cpu_for_one(&self, nth: usize, takes: impl Fn(&CpuId) -> bool) -> Option<CpuId> {
-        let nr = self.slots.len();
+        let nr = self.crew.slots.len();
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
         let free = |cpu: &CpuId| self.is_free(*cpu);
         let beside = || self.machine.idle_cpu_beside(other).filter(free);
         let idle = Some(other).filter(free).or_else(beside);
-        let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.nr_beside(it));
+        let fewest =
+            || [one, other].into_iter().filter(takes).min_by_key(|&it| self.dispatch.len(it));
         idle.or_else(fewest)
     }
 }

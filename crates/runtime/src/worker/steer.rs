@@ -7,28 +7,32 @@ use crate::os;
 impl Worker {
     /// Waits for its baton by `wait`, and may be steered meanwhile. May be called in a signal handler.
     pub(super) fn asleep<R>(&self, wait: impl FnOnce() -> R) -> R {
-        if self.shared.pins() {
+        if self.shared.scheduler.crew.cpus.pins() {
             return wait();
         }
         self.binding.steering.sleeps(os::thread::current_cpu());
         let result = wait();
         self.binding.steering.wakes(|| self.unbind_all());
         if self.owns() {
-            self.shared.cpus.homes.follows(self.cpu(), os::thread::current_cpu(), os::thread::now);
+            self.shared.scheduler.crew.cpus.homes.follows(
+                self.cpu(),
+                os::thread::current_cpu(),
+                os::thread::now,
+            );
         }
         result
     }
 
     /// Waits for work by `wait`, with its slot: bound, if the kernel would wake it beside another worker.
     pub(super) fn asleep_at_home(&self, wait: impl FnOnce()) {
-        let (slot, homes) = (self.cpu(), &self.shared.cpus.homes);
-        if self.shared.pins() {
+        let (slot, homes) = (self.cpu(), &self.shared.scheduler.crew.cpus.homes);
+        if self.shared.scheduler.crew.cpus.pins() {
             return wait();
         }
         let slept_on = os::thread::current_cpu();
         homes.leaves(slot);
         if homes.are_kept(os::thread::now)
-            && let Some(home) = self.shared.home_of(slot, slept_on)
+            && let Some(home) = self.shared.scheduler.crew.cpus.home_of(slot, slept_on)
             && self.binding.steering.sleeps_bound(|| self.binds_to(home))
         {
             wait();
@@ -46,8 +50,8 @@ impl Worker {
 
     /// Notes the CPU on which this thread runs, if it has a slot.
     pub(super) fn note_place(&self) {
-        if !self.shared.pins() && self.owns() {
-            self.shared.cpus.homes.comes(self.cpu(), os::thread::current_cpu());
+        if !self.shared.scheduler.crew.cpus.pins() && self.owns() {
+            self.shared.scheduler.crew.cpus.homes.comes(self.cpu(), os::thread::current_cpu());
         }
     }
 
@@ -55,22 +59,22 @@ impl Worker {
     /// home. Does nothing if it is bound for a task, or by foreign code. May be called in a signal handler.
     pub(super) fn steer(&self, other: &Worker) {
         let shared = &self.shared;
-        if shared.pins() {
+        if shared.scheduler.crew.cpus.pins() {
             return;
         }
         let cpu = os::thread::current_cpu();
-        if !shared.cpus.homes.are_kept(os::thread::now) {
+        if !shared.scheduler.crew.cpus.homes.are_kept(os::thread::now) {
             return other.binding.steering.steer(Some(cpu), || other.binds_to(cpu));
         }
         // Without this the kernel would not even wake it where it sleeps, as this thread is still there.
-        let home = shared.home_of(self.cpu(), cpu).unwrap_or(cpu);
+        let home = shared.scheduler.crew.cpus.home_of(self.cpu(), cpu).unwrap_or(cpu);
         other.binding.steering.steer(None, || other.binds_to(home));
     }
 
     /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Returns whether it
     /// did.
     fn binds_to(&self, cpu: u32) -> bool {
-        let everywhere = &self.shared.cpus.everywhere;
+        let everywhere = &self.shared.scheduler.crew.cpus.everywhere;
         !self.binding.is_for_task()
             && everywhere.has(cpu)
             && os::thread::may_run_on(self.tid(), everywhere)
@@ -78,14 +82,14 @@ impl Worker {
     }
 
     fn unbind_all(&self) {
-        os::thread::bind_to(self.tid(), &self.shared.cpus.everywhere);
+        os::thread::bind_to(self.tid(), &self.shared.scheduler.crew.cpus.everywhere);
     }
 
     /// Unbinds this worker, for the keeper: it was called, and does not come. If it was bound, no worker is bound for a
     /// time.
     pub(crate) fn does_not_come(&self) {
         if self.binding.steering.free(|| self.unbind_all()) {
-            self.shared.cpus.homes.does_not_come(os::thread::now());
+            self.shared.scheduler.crew.cpus.homes.does_not_come(os::thread::now());
         }
     }
 }

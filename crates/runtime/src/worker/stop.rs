@@ -75,7 +75,7 @@ impl Worker {
 
     #[inline]
     fn is_called(&self) -> bool {
-        self.shared.slot(self.cpu()).calls(self.id)
+        self.shared.scheduler.crew.slot(self.cpu()).calls(self.id)
     }
 
     /// Returns whether this thread is called, and does not wait for the end of the poll. In a child of fork the call was
@@ -88,7 +88,7 @@ impl Worker {
 
     /// Returns whether this worker's poll has only just begun, and no real-time task waits.
     fn may_end_first(&self, now: Time) -> bool {
-        self.is_young(now) && !self.shared.machine.has_rt(self.cpu())
+        self.is_young(now) && !self.shared.scheduler.machine.has_rt(self.cpu())
     }
 
     /// Returns whether this worker's poll has only just begun.
@@ -104,7 +104,7 @@ impl Worker {
         if self.may_end_first(now) {
             self.alarm.ring_at(self.in_time(now + YOUNG));
         } else if !is_here {
-            os::signal::ring(self.tid(), self.shared.preemption.signal);
+            os::signal::ring(self.tid(), self.shared.scheduler.crew.preemption.signal);
         }
     }
 
@@ -115,11 +115,11 @@ impl Worker {
             return;
         }
         self.has_heard();
-        self.shared.crew.keeper.somebody_runs();
+        self.shared.scheduler.crew.keeper.somebody_runs();
         self.note_place();
         let now = os::thread::now();
         self.look_at_driver(now);
-        let slot = self.shared.slot(self.cpu());
+        let slot = self.shared.scheduler.crew.slot(self.cpu());
         if self.own.count() > 0 {
             if !slot.belongs_to(self.id) || self.section.waits() {
                 // It goes on without a slot, or unrung: it is asked again when it has used some more CPU time.
@@ -166,13 +166,13 @@ impl Worker {
         }
         // A thread that blocks loses its slot, and asks for one when it runs again.
         if blocks && self.owns() {
-            if self.shared.take_slot(self.cpu(), self.id) {
+            if self.shared.scheduler.crew.take_slot(self.cpu(), self.id) {
                 return;
             }
             if self.section.is_inside() {
                 // There is no spare: it waits with its slot, as a section does that begins without a spare.
                 self.wait_quietly();
-                self.shared.slot(self.cpu()).be_unrung(self.id);
+                self.shared.scheduler.crew.slot(self.cpu()).be_unrung(self.id);
                 return self.stop_when_it_runs();
             }
         }
@@ -198,7 +198,8 @@ impl Worker {
     fn has_left_a_kick(&self, now: Time) -> bool {
         let cpu = self.cpu();
         // Tasks that came from outside are not noted in `later`.
-        let waits = self.poll.later() == Later::Waiter || self.shared.has_company(cpu);
+        let waits =
+            self.poll.later() == Later::Waiter || self.shared.scheduler.dispatch.has_any(cpu);
         if waits && now < self.lasts_from() {
             // A task waits that arrived in this poll, which is probably over before the next check.
             return false;
@@ -206,9 +207,9 @@ impl Worker {
         let left = self.poll.take_later();
         if waits
             && left != Later::Kick
-            && let Some(idle) = self.shared.idle_cpu_for(cpu)
+            && let Some(idle) = self.shared.scheduler.idle_cpu_for(cpu)
         {
-            ring(&self.shared, idle);
+            ring(&self.shared.scheduler, idle);
         }
         left == Later::Kick
     }
@@ -241,14 +242,14 @@ impl Worker {
 
     /// Returns the time of a check: `at`, or the next timer of the CPU if that is earlier.
     pub(super) fn in_time(&self, at: Time) -> Time {
-        at.min(self.shared.machine.next_timer(self.cpu()))
+        at.min(self.shared.scheduler.machine.next_timer(self.cpu()))
     }
 
     /// Returns whether the due tick waits for the end of this poll. It does if nothing else is due, and the poll has
     /// not used much CPU time since a tick began to wait for it. The duration of the poll does not say whether it is a
     /// long one, as others may have had its CPU.
     fn tick_waits(&self, now: Time) -> bool {
-        self.shared.machine.next_timer(self.cpu()) > now
+        self.shared.scheduler.machine.next_timer(self.cpu()) > now
             && self.poll.delays_tick(Nanos(YOUNG.0 / 2))
     }
 
@@ -279,7 +280,7 @@ impl Worker {
     /// Acts on a request to this worker: gives the slot away and waits. Returns `false` if it could not, if no thread is stopped in this runtime, or if
     /// it goes on all the same.
     fn answer(&self) -> bool {
-        if self.shared.is_over() || !self.shared.preemption.is_on {
+        if self.shared.scheduler.crew.is_over() || !self.shared.scheduler.crew.preemption.is_on {
             return false;
         }
         self.note_answer();
@@ -290,12 +291,12 @@ impl Worker {
     /// is no spare, or it was let go.
     fn park(&self) -> bool {
         loop {
-            let slot = self.shared.slot(self.cpu());
+            let slot = self.shared.scheduler.crew.slot(self.cpu());
             // If threads are scarce, the last spare is kept for a task that blocks.
-            let kept = usize::from(self.shared.crew.maker.is_scarce());
+            let kept = usize::from(self.shared.scheduler.crew.maker.is_scarce());
             let Some(spare) = slot.take_spare_beyond(kept) else {
                 slot.enter_all_the_same(self.id);
-                self.shared.crew.maker.order();
+                self.shared.scheduler.crew.maker.order();
                 self.ring_again(NO_SPARE_RETRY);
                 return false;
             };
@@ -304,17 +305,17 @@ impl Worker {
                 slot.put_spare(spare);
                 return self.park_without_slot();
             }
-            self.shared.worker(spare).iter().for_each(|spare| {
+            self.shared.scheduler.crew.threads.worker(spare).iter().for_each(|spare| {
                 self.steer(spare);
                 spare.baton.grant();
             });
             if !slot.has_spares(maker::SPARES) {
-                self.shared.crew.maker.order();
+                self.shared.scheduler.crew.maker.order();
             }
             if !self.wait_for_slot() {
                 return false;
             }
-            if self.shared.slot(self.cpu()).enter(self.id) {
+            if self.shared.scheduler.crew.slot(self.cpu()).enter(self.id) {
                 return true;
             }
         }
@@ -325,17 +326,18 @@ impl Worker {
     fn park_without_slot(&self) -> bool {
         self.baton.lay_down();
         self.want_slot(true);
-        self.wait_for_slot() && (self.shared.slot(self.cpu()).enter(self.id) || self.park())
+        self.wait_for_slot()
+            && (self.shared.scheduler.crew.slot(self.cpu()).enter(self.id) || self.park())
     }
 
     /// Waits, after `lay_down`, until this worker owns a slot. Returns `false` if it was let go and goes on without
     /// one: it may hold a lock that another thread waits for, wherever it was stopped.
     fn wait_for_slot(&self) -> bool {
         let now = || {
-            self.shared.crew.keeper.count_stopped(true);
+            self.shared.scheduler.crew.keeper.count_stopped(true);
             os::thread::now().0
         };
-        let goes_on = || self.shared.crew.keeper.count_stopped(false);
+        let goes_on = || self.shared.scheduler.crew.keeper.count_stopped(false);
         let halted = self.halt_clock();
         let owns = self.asleep(|| self.baton.wait_for_slot(|| self.owns(), now, goes_on));
         self.go_on_clock(halted);
@@ -360,13 +362,15 @@ impl Worker {
     /// then by the other timer.
     pub(crate) fn stop_when_it_runs(&self) {
         let (shared, tid) = (&self.shared, self.tid());
-        if !shared.preemption.is_on {
+        if !shared.scheduler.crew.preemption.is_on {
             return;
         }
         let waits = self.section.waits();
         let after = if waits { SECTION_GRACE } else { UNSCHEDULED_GRACE };
         // To check now and then would interrupt the wait of a section.
-        if self.alarm.ring_after_cpu_time(tid, shared.preemption.signal, after) || waits {
+        if self.alarm.ring_after_cpu_time(tid, shared.scheduler.crew.preemption.signal, after)
+            || waits
+        {
             return;
         }
         let used = os::thread::cpu_time(tid).unwrap_or_default();

@@ -35,7 +35,12 @@ impl Worker {
     }
 
     fn rebind(&self, cell: Option<&Cell>) {
-        self.binding.follow(|| cell.and_then(Cell::affinity), |cpus| self.shared.bind(self, cpus));
+        self.binding.follow(
+            || cell.and_then(Cell::affinity),
+            |cpus| {
+                self.shared.scheduler.crew.cpus.bind(self.tid(), cpus);
+            },
+        );
     }
 
     /// Runs `section`, which is going to block in the kernel, without the slot, and queues for one after it. It runs
@@ -52,9 +57,10 @@ impl Worker {
         self.section.begin();
         self.wait_quietly();
         self.stop_when_it_runs();
-        let given = count == 0 && self.owns() && self.shared.take_slot(self.cpu(), self.id);
+        let given =
+            count == 0 && self.owns() && self.shared.scheduler.crew.take_slot(self.cpu(), self.id);
         if !given {
-            self.shared.slot(self.cpu()).be_unrung(self.id);
+            self.shared.scheduler.crew.slot(self.cpu()).be_unrung(self.id);
         }
         self.section.has_count(count);
         let _end = Blocking { worker: self, count, halted };
@@ -65,7 +71,7 @@ impl Worker {
     /// Runs a blocking function, which is all that its task does: as any poll, if polls can be stopped, otherwise as a
     /// [section](Worker::blocking).
     pub(crate) fn function<R>(&self, function: impl FnOnce() -> R) -> R {
-        if self.shared.preemption.is_on {
+        if self.shared.scheduler.crew.preemption.is_on {
             self.at_length(function)
         } else {
             self.blocking(function)
@@ -91,7 +97,7 @@ impl Worker {
     pub(crate) fn hear_in_section(&self) {
         if self.section.computes() {
             // This is for a section that could not give its slot away.
-            self.shared.slot(self.cpu()).be_rung_again(self.id);
+            self.shared.scheduler.crew.slot(self.cpu()).be_rung_again(self.id);
         }
     }
 
@@ -125,10 +131,10 @@ impl Drop for Blocking<'_> {
         worker.section.end();
         if count == 0 && !worker.owns() {
             worker.come_back();
-            worker.shared.slot(worker.cpu()).enter_all_the_same(worker.id);
+            worker.shared.scheduler.crew.slot(worker.cpu()).enter_all_the_same(worker.id);
         } else {
             // Requests that came meanwhile are handled when the section ends.
-            worker.shared.slot(worker.cpu()).be_rung_again(worker.id);
+            worker.shared.scheduler.crew.slot(worker.cpu()).be_rung_again(worker.id);
         }
         worker.arm(os::thread::now());
         worker.go_on_clock(halted);

@@ -15,7 +15,7 @@ impl Worker {
     /// none of these delays a task: if another thread asks for the worker, the rest is served before its next wait.
     pub(super) fn expire(&self, cpu: CpuId, now: Time, idle: bool) -> bool {
         let shared = &self.shared;
-        let Some(next) = shared.machine.next_expiry(cpu) else { return false };
+        let Some(next) = shared.scheduler.machine.next_expiry(cpu) else { return false };
         let due = next <= now;
         let walk = match (idle, due) {
             (false, false) => return false,
@@ -24,7 +24,7 @@ impl Worker {
             (true, true) => Walk::Idle,
         };
         if due {
-            shared.tell(cpu, || What::TimerInterrupt);
+            shared.scheduler.tell(cpu, || What::TimerInterrupt);
         }
         self.own.serve(|| self.serve_timers(cpu, now, walk))
     }
@@ -32,13 +32,15 @@ impl Worker {
     fn serve_timers(&self, cpu: CpuId, now: Time, walk: Walk) -> bool {
         let shared = &self.shared;
         let mut any = false;
-        while let Some(expired) = shared.machine.expire(now, cpu, walk, &mut KickNow(shared)) {
+        while let Some(expired) =
+            shared.scheduler.machine.expire(now, cpu, walk, &mut KickNow(&shared.scheduler))
+        {
             any = true;
             let Expired::Timer(expiry) = expired else { continue };
-            shared.fire(now, cpu, expiry);
-            if expiry.greedy && shared.slot(cpu).is_pending() {
+            shared.timers.fire(&shared.scheduler, now, cpu, expiry);
+            if expiry.greedy && shared.scheduler.crew.slot(cpu).is_pending() {
                 // The worker schedules next.
-                shared.slot(cpu).take_pending();
+                shared.scheduler.crew.slot(cpu).take_pending();
                 break;
             }
         }
@@ -49,7 +51,7 @@ impl Worker {
     /// that queue a task here, while this one runs alone, do not notify it. May be called in a signal handler.
     #[inline]
     pub(crate) fn arm(&self, now: Time) {
-        let machine = &self.shared.machine;
+        let machine = &self.shared.scheduler.machine;
         let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = self.alarm.armed();
         let config = machine.config();
@@ -63,7 +65,7 @@ impl Worker {
     /// Sets the worker's timer to a timer that was armed in a poll, if it is set to a later time. If the tick is due,
     /// the worker's timer is set for that already, or its signal is on its way.
     pub(crate) fn arm_sooner(&self) {
-        let due = self.shared.machine.next_timer(self.cpu());
+        let due = self.shared.scheduler.machine.next_timer(self.cpu());
         if due < self.alarm.armed() {
             self.alarm.set_at(due);
         }
@@ -75,7 +77,8 @@ impl Worker {
     /// it now. A worker that sleeps longer, as a spare may, is woken once without need.
     pub(super) fn arm_for_sleep(&self, until: Option<Time>) {
         let armed = self.alarm.armed();
-        let tick_after = |until| self.shared.machine.config().next_tick(self.cpu(), until);
+        let tick_after =
+            |until| self.shared.scheduler.machine.config().next_tick(self.cpu(), until);
         match until.map(tick_after) {
             Some(tick) if armed != tick => self.alarm.set_at(tick),
             None if armed > os::thread::now() => {

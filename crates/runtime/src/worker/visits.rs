@@ -56,7 +56,7 @@ impl Worker {
         if now < Time(self.visits.next.load(Ordering::Relaxed)) {
             return true;
         }
-        let Some(driver) = self.shared.driver.for_workers() else {
+        let Some(driver) = self.shared.scheduler.driver.for_workers() else {
             self.visits.next.store(u64::MAX, Ordering::Relaxed);
             return true;
         };
@@ -69,7 +69,7 @@ impl Worker {
         driver.leave_wheel();
         if !self.owns() {
             // The new owner of the slot may sleep by now, as this worker drove.
-            self.shared.see_to_driver();
+            self.shared.scheduler.see_to_driver();
         }
         self.poll.later() != Later::Kick
     }
@@ -82,11 +82,11 @@ impl Worker {
     /// Checks, as a running worker, whether no thread has driven for long. Other busy workers do not detect it. Called
     /// in the signal handler.
     pub(super) fn look_at_driver(&self, now: Time) {
-        let driver = self.shared.driver.for_workers();
+        let driver = self.shared.scheduler.driver.for_workers();
         let Some(since) = driver.and_then(Own::free_since) else { return };
         let in_poll = || self.cpu_of_poll().is_some() && !self.is_in_own_code();
         if now >= since + POLL_GRACE {
-            self.shared.see_to_driver();
+            self.shared.scheduler.see_to_driver();
         } else if !self.is_young(now) && in_poll() && !self.section.is_inside() {
             self.alarm.set_at(self.in_time(since + POLL_GRACE));
         }
