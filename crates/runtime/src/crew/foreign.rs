@@ -103,7 +103,7 @@ impl Foreigners {
     pub(crate) fn look(&mut self, scheduler: &Scheduler, rescue: &mut Rescue) {
         let now = os::thread::now();
         let since = now.since(self.looked);
-        if scheduler.crew.keeper.nr_stopped() == 0 || since < INTERVAL {
+        if scheduler.crew().keeper.nr_stopped() == 0 || since < INTERVAL {
             return;
         }
         self.looked = now;
@@ -117,7 +117,7 @@ impl Foreigners {
             self.next = (self.next + 1) % self.known.len();
             self.known[self.next].attend(&mut self.saved, scheduler, rescue);
         }
-        let driving = scheduler.driver.for_workers().and_then(Own::driving_thread);
+        let driving = scheduler.driver().for_workers().and_then(Own::driving_thread);
         let before = self.driving.filter(|seen| driving == Some(seen.tid));
         self.driving = before.or_else(|| driving.map(Seen::new));
         self.driving.iter_mut().for_each(|seen| seen.attend(&mut self.saved, scheduler, rescue));
@@ -133,8 +133,9 @@ impl Foreigners {
         self.links = links;
         self.workers.clear();
         let room = self.workers.capacity();
-        self.workers
-            .extend(scheduler.crew.threads.workers().map(|worker| worker.tid().0).take(room));
+        self.workers.extend(
+            scheduler.crew().threads.workers().map(|worker| worker.thread.tid().0).take(room),
+        );
         self.workers.sort_unstable();
         let (known, workers) = (&mut self.known, &self.workers);
         known.retain(|seen| os::thread::cpu_time(seen.tid).is_some());

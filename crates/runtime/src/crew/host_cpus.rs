@@ -14,8 +14,8 @@ pub(crate) struct HostCpus {
     /// The CPUs of the runtime. Each CPU has its own copy of the set, because the set is reference counted.
     all: Box<[CpuSet]>,
     /// All of them, as a set for binding.
-    pub(crate) everywhere: Places,
-    pub(crate) homes: Homes,
+    everywhere: Places,
+    homes: Homes,
     /// Whether each worker is bound to the CPU of its slot.
     pins: bool,
 }
@@ -35,6 +35,15 @@ impl HostCpus {
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
             pins,
         }
+    }
+
+    /// Returns all of them, as a set for binding.
+    pub(crate) fn everywhere(&self) -> &Places {
+        &self.everywhere
+    }
+
+    pub(crate) fn homes(&self) -> &Homes {
+        &self.homes
     }
 
     /// Returns the CPUs of the runtime, of which each CPU has its own copy: the `nth`, modulo their number.

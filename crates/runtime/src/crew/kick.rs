@@ -13,24 +13,26 @@ use runyard_smp::machine::Effects;
 
 /// Asks the owner of a slot to schedule, unless the owner is the caller and will schedule anyway.
 pub(crate) fn ring(scheduler: &Scheduler, cpu: CpuId) {
-    if let Some(paused) = &scheduler.paused {
+    if let Some(paused) = scheduler.paused() {
         return paused.kick(cpu);
     }
-    if scheduler.here(|own| own.serves(cpu)) == Some(true) {
+    if scheduler.here(|it| it.own.serves() && it.thread.cpu() == cpu) == Some(true) {
         return;
     }
-    let slot = scheduler.crew.slot(cpu);
+    let slot = scheduler.crew().slot(cpu);
     match slot.request() {
         Ring::Nothing => {}
-        Ring::Signal(_) if !scheduler.crew.preemption.is_on => {}
+        Ring::Signal(_) if !scheduler.crew().preemption.is_on => {}
         Ring::Signal(owner) => {
-            let is_here = scheduler.here(|own| own.id) == Some(owner);
-            scheduler.crew.threads.worker(owner).into_iter().for_each(|owner| owner.call(is_here));
+            let is_here = scheduler.here(|it| it.thread.id()) == Some(owner);
+            scheduler.crew().threads.worker(owner).into_iter().for_each(|owner| {
+                owner.poll.call(&owner.thread, scheduler.machine(), is_here);
+            });
         }
         // The owner is the caller itself: it checks when its turn in the driver is over.
-        Ring::Bell(owner) if scheduler.here(|own| own.id) == Some(owner) => {}
+        Ring::Bell(owner) if scheduler.here(|it| it.thread.id()) == Some(owner) => {}
         Ring::Bell(_) => {
-            scheduler.driver.for_workers().into_iter().for_each(|own| own.ring());
+            scheduler.driver().for_workers().into_iter().for_each(|own| own.ring());
             is_woken(scheduler);
         }
         Ring::Wake => {
@@ -42,9 +44,9 @@ pub(crate) fn ring(scheduler: &Scheduler, cpu: CpuId) {
 
 /// Notes that a sleeping worker is woken.
 fn is_woken(scheduler: &Scheduler) {
-    if scheduler.crew.cpus.pins() || scheduler.crew.cpus.homes.are_kept(os::thread::now) {
+    if scheduler.crew().cpus.pins() || scheduler.crew().cpus.homes().are_kept(os::thread::now) {
         // The kernel may not bring it to another CPU.
-        scheduler.crew.keeper.somebody_runs();
+        scheduler.crew().keeper.somebody_runs();
     }
 }
 
@@ -65,7 +67,7 @@ impl Effects<Job> for KickNow<'_> {
     }
 
     fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
-        self.0.dispatch.first_newcomer(cpu)
+        self.0.dispatch().first_newcomer(cpu)
     }
 }
 
@@ -91,14 +93,14 @@ impl Effects<Job> for DeferOwnKick<'_> {
     }
 
     fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
-        self.scheduler.dispatch.first_newcomer(cpu)
+        self.scheduler.dispatch().first_newcomer(cpu)
     }
 }
 
 impl Scheduler {
     /// If no thread drives, wakes a sleeping worker or the driver's thread to do so. May be called in a signal handler.
     pub(crate) fn see_to_driver(&self) {
-        let Some(own) = self.driver.for_workers().filter(|own| own.is_free()) else { return };
+        let Some(own) = self.driver().for_workers().filter(|own| own.is_free()) else { return };
         if !self.wake_driver() {
             own.call();
         }
@@ -106,8 +108,8 @@ impl Scheduler {
 
     /// Wakes a sleeping worker that could drive. Returns whether there was one. May be called in a signal handler.
     pub(crate) fn wake_driver(&self) -> bool {
-        let mut cpus = self.machine.config().topology.iter();
-        let asleep = cpus.find(|&cpu| self.crew.slot(cpu).is_asleep());
+        let mut cpus = self.machine().config().topology.iter();
+        let asleep = cpus.find(|&cpu| self.crew().slot(cpu).is_asleep());
         asleep.into_iter().for_each(|cpu| ring(self, cpu));
         asleep.is_some()
     }

@@ -172,16 +172,16 @@ impl Surplus {
 
 /// Runs the maker's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    let (mut signal_is_ours, mut ending) = (shared.scheduler.crew.preemption.is_on, Vec::new());
+    let (mut signal_is_ours, mut ending) = (shared.scheduler.crew().preemption.is_on, Vec::new());
     let mut retry = Retry { after: FIRST_RETRY, said: false };
     let mut surplus = Surplus::new(os::thread::now());
-    let crew = &shared.scheduler.crew;
+    let crew = shared.scheduler.crew();
     let maker = &crew.maker;
     crew.keeper.is_there();
     while !crew.is_over() {
         let orders = maker.orders.load(Ordering::SeqCst);
         crew.keeper.maker_works(true);
-        let refused = provide(shared);
+        let refused = crew.provide(|cpu| shared.start_worker(cpu, false));
         maker.scarce.store(refused.is_some(), Ordering::SeqCst);
         crew.take_from_sections();
         shared.scheduler.let_in(crew.nr_spares());
@@ -202,8 +202,8 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                 crew.preemption.signal
             );
         }
-        shared.scheduler.teller.iter().for_each(Teller::say_if_it_loses);
-        shared.scheduler.driver.say_if_tasks_escape();
+        shared.scheduler.teller().into_iter().for_each(Teller::say_if_it_loses);
+        shared.scheduler.driver().say_if_tasks_escape();
         let mut after = retry.after(refused.as_ref());
         if maker.nr_in_lobby() > 0 {
             // A task that left the lobby may have needed no spare.
@@ -215,19 +215,6 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         crew.keeper.maker_works(false);
         os::futex::wait(&maker.orders, orders, Some(until));
     }
-}
-
-/// Gives every slot its spares, first one each. Returns the reason if a slot has fewer.
-fn provide(shared: &Arc<Shared>) -> Option<Refusal> {
-    let mut refused = None;
-    for wanted in 1..=SPARES {
-        for cpu in shared.scheduler.machine.config().topology.iter() {
-            if !shared.scheduler.crew.slot(cpu).has_spares(wanted) {
-                refused = shared.add_spare(cpu, wanted, refused).err();
-            }
-        }
-    }
-    refused
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::meter::Meters;
 use super::slotless::Slotless;
 use super::threads::Threads;
 use crate::deferred::rubbish::{Rubbish, discard};
+use crate::os::refusal::Refusal;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::os::threads::LOWEST_NICE;
 use crate::protocol::handoff::{Slot, WorkerId};
@@ -28,17 +29,17 @@ pub(crate) struct Preemption {
 /// The slots and the threads of a runtime.
 #[derive(Debug)]
 pub(crate) struct Crew {
-    pub(crate) slots: Box<[Slot]>,
+    pub(super) slots: Box<[Slot]>,
     /// The workers.
-    pub(crate) threads: Arc<Threads>,
+    pub(super) threads: Arc<Threads>,
     /// The worker that runs the task of each slot.
-    pub(crate) meters: Arc<Meters>,
-    pub(crate) keeper: Keeper,
-    pub(crate) maker: Maker,
+    pub(super) meters: Arc<Meters>,
+    pub(super) keeper: Keeper,
+    pub(super) maker: Maker,
     /// The threads that run without a slot.
-    pub(crate) slotless: Slotless,
-    pub(crate) cpus: HostCpus,
-    pub(crate) preemption: Preemption,
+    pub(super) slotless: Slotless,
+    pub(super) cpus: HostCpus,
+    pub(super) preemption: Preemption,
     /// The threads of the keeper, the maker, the siege and the search for stalls.
     servants: Mutex<Vec<JoinHandle<()>>>,
     over: AtomicBool,
@@ -65,6 +66,46 @@ impl Crew {
             servants: Mutex::default(),
             over: AtomicBool::new(false),
         }
+    }
+
+    #[inline]
+    pub(crate) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    #[inline]
+    pub(crate) fn threads(&self) -> &Arc<Threads> {
+        &self.threads
+    }
+
+    #[inline]
+    pub(crate) fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    #[inline]
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    #[inline]
+    pub(crate) fn maker(&self) -> &Maker {
+        &self.maker
+    }
+
+    #[inline]
+    pub(crate) fn slotless(&self) -> &Slotless {
+        &self.slotless
+    }
+
+    #[inline]
+    pub(crate) fn cpus(&self) -> &HostCpus {
+        &self.cpus
+    }
+
+    #[inline]
+    pub(crate) fn preemption(&self) -> &Preemption {
+        &self.preemption
     }
 
     #[inline]
@@ -116,13 +157,43 @@ impl Crew {
 
     /// Grants a worker its baton. May be called in a signal handler.
     fn grant(&self, id: WorkerId) {
-        self.threads.worker(id).into_iter().for_each(|worker| worker.baton.grant());
+        self.threads.worker(id).into_iter().for_each(|worker| worker.thread.baton().grant());
     }
 
     /// Takes a worker of the pool, or of a slot that has more than `kept`.
     pub(crate) fn take_spare_beyond(&self, kept: usize) -> Option<WorkerId> {
         let pooled = self.threads.take_from_pool();
         pooled.or_else(|| self.slots.iter().find_map(|slot| slot.take_spare_beyond(kept)))
+    }
+
+    /// Gives every slot its spares, first one each: workers of the pool, of a slot that has more, or with new threads that
+    /// `start` makes until one is refused. Returns the reason if a slot has fewer. Only the maker calls this.
+    pub(crate) fn provide(
+        &self,
+        start: impl Fn(CpuId) -> Result<WorkerId, Refusal>,
+    ) -> Option<Refusal> {
+        let mut refused = None;
+        for wanted in 1..=maker::SPARES {
+            for nth in 0..self.slots.len() {
+                let cpu = CpuId::at(nth);
+                if self.slot(cpu).has_spares(wanted) {
+                    continue;
+                }
+                let id = match (self.take_spare_beyond(wanted), refused.take()) {
+                    (Some(id), _) => Ok(id),
+                    (None, Some(refusal)) => Err(refusal),
+                    (None, None) => start(cpu),
+                };
+                refused = id.map(|id| self.add_spare(cpu, id)).err();
+            }
+        }
+        refused
+    }
+
+    /// Adds a worker, which waits at no slot or at another one, to the spares of a slot.
+    fn add_spare(&self, cpu: CpuId, id: WorkerId) {
+        self.threads.worker(id).into_iter().for_each(|worker| worker.thread.move_to(cpu));
+        self.keep_spare(cpu, id);
     }
 
     /// Adds a worker without work to the spares of a slot, or to the pool.
@@ -138,7 +209,7 @@ impl Crew {
     /// Retires a worker of the pool, or of a slot that has more than `kept`, and returns it.
     pub(crate) fn retire_spare_beyond(&self, kept: usize) -> Option<Arc<Worker>> {
         let worker = self.threads.worker(self.take_spare_beyond(kept)?)?;
-        worker.retire();
+        worker.thread.retire();
         Some(worker)
     }
 

@@ -43,10 +43,10 @@ impl Rescue {
     /// Lets stopped threads go, in the round of this number.
     pub(crate) fn round(&mut self, scheduler: &Scheduler, nth: u32) {
         let stopped = scheduler
-            .crew
+            .crew()
             .threads
             .workers()
-            .filter_map(|it| Some((Time(it.baton.stopped_since()?), it.id)));
+            .filter_map(|it| Some((Time(it.thread.baton().stopped_since()?), it.thread.id())));
         let room = self.stopped.capacity();
         self.stopped.clear();
         self.stopped.extend(stopped.take(room));
@@ -57,8 +57,8 @@ impl Rescue {
             self.stopped.truncate(many);
         }
         for &(_, id) in &self.stopped {
-            scheduler.crew.threads.worker(id).iter().for_each(|worker| {
-                worker.baton.let_go(grace.0);
+            scheduler.crew().threads.worker(id).iter().for_each(|worker| {
+                worker.thread.baton().let_go(grace.0);
             });
         }
     }
@@ -66,7 +66,7 @@ impl Rescue {
     /// Returns the most CPU time that this round would use.
     pub(crate) fn cost(&self, scheduler: &Scheduler, nth: u32) -> Nanos {
         let (many, grace) = size_of_round(nth);
-        let stopped = scheduler.crew.keeper.nr_stopped();
+        let stopped = scheduler.crew().keeper.nr_stopped();
         Nanos(grace.0.saturating_mul(many.min(stopped) as u64))
     }
 }

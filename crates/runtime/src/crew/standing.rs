@@ -40,14 +40,14 @@ impl Standing {
     /// follow.
     pub(crate) fn sleeps(&mut self, scheduler: &Scheduler, cpu: CpuId) -> bool {
         // The bed is read first: so the owner is still called for the same sleep.
-        let nth = scheduler.crew.slot(cpu).bed.load(Ordering::SeqCst);
-        let called = scheduler.crew.slot(cpu).is_called();
+        let nth = scheduler.crew().slot(cpu).bed.load(Ordering::SeqCst);
+        let called = scheduler.crew().slot(cpu).is_called();
         let state = &mut self.0[cpu.index()];
         *state = match (called, *state) {
             (false, _) => State::Sleeps,
             (true, State::Called(before)) if before == nth => {
-                let owner = scheduler.crew.threads.worker(scheduler.crew.slot(cpu).owner());
-                owner.into_iter().for_each(|owner| owner.does_not_come());
+                let owner = scheduler.crew().threads.worker(scheduler.crew().slot(cpu).owner());
+                owner.into_iter().for_each(|owner| owner.thread.does_not_come());
                 State::Stands
             }
             (true, State::Stands) => State::Stands,
@@ -64,7 +64,7 @@ impl Standing {
     /// Moves, after a check, tasks of workers that stand still to workers that sleep, one task to each. These come for
     /// more when they have no other work. If no worker sleeps, the tasks go to a worker that runs.
     pub(crate) fn relieve(&self, scheduler: &Scheduler) {
-        for from in self.all(State::Stands).filter(|&cpu| scheduler.machine.has_tasks(cpu)) {
+        for from in self.all(State::Stands).filter(|&cpu| scheduler.machine().has_tasks(cpu)) {
             let woken = self.all(State::Sleeps).filter(|&to| scheduler.relieve(from, to)).count();
             if woken == 0 {
                 let gives = || self.all(State::Runs).any(|to| scheduler.relieve(from, to));

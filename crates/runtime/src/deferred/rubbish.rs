@@ -90,8 +90,8 @@ impl Bin {
 pub(crate) fn discard(rubbish: Rubbish) {
     let mut left = Some(rubbish);
     crate::current::worker::worker(|worker: &Worker| {
-        if worker.is_in_own_code() {
-            let bin = &worker.shared.deferred.bins.0[worker.cpu().index()];
+        if worker.own.is_here() {
+            let bin = &worker.shared.deferred.bins.0[worker.thread.cpu().index()];
             left.take().into_iter().for_each(|rubbish| bin.put(rubbish));
         }
     });

@@ -52,9 +52,9 @@ impl Guards {
 /// The runtimes of this process, by their numbers.
 static RUNTIMES: Mutex<List<(u16, Weak<Shared>)>> = Mutex::new(List::new());
 
-/// Registers a runtime, so that the mutexes find it.
-pub(crate) fn enlist(shared: &Arc<Shared>) {
-    let known = (shared.number, Arc::downgrade(shared));
+/// Registers the runtime of this number, so that the mutexes find it.
+pub(crate) fn enlist(runtime: u16, shared: Weak<Shared>) {
+    let known = (runtime, shared);
     without_preemption(|| lock(&RUNTIMES).push(known));
 }
 
@@ -70,7 +70,8 @@ pub(crate) fn delist(runtime: u16) {
 
 /// Counts `more` guards for the task at a `place` of the runtime `number`. The number is negative for a release.
 pub(crate) fn count(number: u16, place: u64, more: i32) {
-    let here = |worker: &Worker| worker.count_guard((number, place), more);
+    let here =
+        |worker: &Worker| worker.shared.number == number && worker.poll.count_guard(place, more);
     if crate::current::worker::worker(here) == Some(true) {
         return;
     }

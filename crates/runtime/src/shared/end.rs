@@ -11,7 +11,6 @@ use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::sync::Arc;
 use crate::os::threads;
-use crate::stall::Stalls;
 
 impl Shared {
     /// Accepts no more tasks, and ends every task at its next await. It may be called twice.
@@ -34,9 +33,9 @@ impl Shared {
         self.registry.wait_for_the_last();
         self.scheduler.crew.end();
         self.scheduler.driver.leave_to_thread();
-        self.scheduler.crew.keeper.look();
-        self.scheduler.crew.maker.call();
-        self.observation.stalls.iter().for_each(Stalls::call);
+        self.scheduler.crew.keeper().look();
+        self.scheduler.crew.maker().call();
+        self.observation.stalls.iter().for_each(|stalls| stalls.call());
         // Servants end first, because the maker starts workers.
         let servants = self.scheduler.crew.take_servants();
         servants.into_iter().for_each(threads::join);
@@ -44,21 +43,16 @@ impl Shared {
         for cpu in self.scheduler.machine.config().topology.iter() {
             ring(&self.scheduler, cpu);
         }
-        for worker in self.scheduler.crew.threads.workers() {
-            worker.baton.free();
+        for worker in self.scheduler.crew.threads().workers() {
+            worker.thread.baton().free();
         }
-        self.scheduler.crew.threads.join();
+        self.scheduler.crew.threads().join();
         self.scheduler.driver.end();
         self.deferred.errands.end();
         self.scheduler.teller.iter().for_each(Teller::end);
-        self.forget_boxes();
-        self.serve_late();
-        os::fork::end();
-    }
-
-    /// Frees the boxes of tasks that are over, because they refer to the runtime.
-    pub(crate) fn forget_boxes(&self) {
         self.deferred.bins.empty();
         self.registry.forget_boxes();
+        self.serve_late();
+        os::fork::end();
     }
 }

@@ -1,19 +1,17 @@
 //! The state that workers, wakers and handles share, in two layers. The [`Scheduler`] runs the tasks that are awake: it
 //! has the machine, the crew of threads, and the batches. [`Shared`] has it and all that lives longer than a task's
-//! turn: the [`registry`] of tasks, timers, deferred work, groups. [`end`] has the end of the runtime.
+//! turn: the [registry](crate::registry) of tasks, timers, deferred work, groups. [`end`] has the end of the runtime.
 
 pub(crate) mod cookies;
 mod end;
 mod parts;
 pub(crate) mod paused;
-pub(crate) mod registry;
 pub(crate) mod settings;
 mod spawn;
 mod start;
 mod wake;
 
-use self::parts::{Bounds, Deferred, Leavers, Observation};
-use self::registry::Registry;
+use self::parts::{Bounds, Deferred, Observation};
 use self::settings::Settings;
 use crate::crew::host_cpus::HostCpus;
 use crate::crew::maker::Maker;
@@ -27,9 +25,11 @@ use crate::group::limit;
 use crate::group::quota;
 use crate::observe::teller::Teller;
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::biased::Marks;
 use crate::os::sync::{Arc, AtomicU32, Ordering};
 use crate::protocol::handoff::WorkerId;
+use crate::registry::Registry;
 use crate::shared::paused::Host;
 use crate::snapshot::Groups;
 use crate::stall::Stalls;
@@ -65,15 +65,15 @@ pub(crate) const FIRST_ROOM: usize = 1_024;
 /// tasks are woken, changed and chosen.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
-    pub(crate) machine: Machine<Job>,
-    pub(crate) crew: Arc<Crew>,
-    pub(crate) dispatch: Dispatch,
+    machine: Machine<Job>,
+    crew: Arc<Crew>,
+    dispatch: Dispatch,
     /// Present if this runtime is in virtual time, without workers.
-    pub(crate) paused: Option<Host>,
+    paused: Option<Host>,
     /// Tells the observer of events, if there is an observer.
-    pub(crate) teller: Option<Teller>,
+    teller: Option<Teller>,
     /// tokio's driver, if tasks may use it.
-    pub(crate) driver: Driver,
+    driver: Driver,
 }
 
 /// The state that workers, wakers and handles share.
@@ -89,13 +89,44 @@ pub(crate) struct Shared {
     pub(crate) late: Late,
     pub(crate) deferred: Deferred,
     pub(crate) bounds: Bounds,
-    pub(crate) leavers: Leavers,
 }
 
 impl Scheduler {
-    /// Writes the state of each slot and each worker, as far as that is known without locks.
-    fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let (scarce, waiting) = (self.crew.maker.is_scarce(), self.crew.maker.nr_in_lobby());
+    #[inline]
+    pub(crate) fn machine(&self) -> &Machine<Job> {
+        &self.machine
+    }
+
+    #[inline]
+    pub(crate) fn crew(&self) -> &Arc<Crew> {
+        &self.crew
+    }
+
+    #[inline]
+    pub(crate) fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
+    }
+
+    #[inline]
+    pub(crate) fn paused(&self) -> Option<&Host> {
+        self.paused.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn teller(&self) -> Option<&Teller> {
+        self.teller.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// Writes the state of each slot and each worker, as far as that is known without
+    /// locks. So many tasks are live.
+    pub(crate) fn picture(&self, nr_live: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "at {}: {nr_live} live tasks, ", os::thread::now().0)?;
+        let (scarce, waiting) = (self.crew.maker().is_scarce(), self.crew.maker().nr_in_lobby());
         writeln!(out, "{waiting} wait for threads, threads are scarce {scarce}")?;
         for cpu in self.machine.config().topology.iter() {
             let slot = self.crew.slot(cpu);
@@ -105,7 +136,28 @@ impl Scheduler {
             write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
             writeln!(out, "has a spare {spare}, tasks wait {waits}, next expiry {due:?}")?;
         }
-        self.crew.threads.workers().try_for_each(|worker| worker.picture(out))
+        self.crew.threads().workers().try_for_each(|worker| worker.picture(out))
+    }
+
+    /// Returns all CPUs of the runtime.
+    pub(crate) fn all(&self, registry: &Registry) -> &CpuSet {
+        self.crew.cpus().all(registry.part(self))
+    }
+
+    /// Makes room on each CPU for so many live tasks and groups. Memory is allocated and freed outside of sections. If
+    /// two threads do this at once, one does it in vain.
+    #[cold]
+    fn make_room(&self, tasks: usize, groups: usize) {
+        for cpu in self.machine.config().topology.iter() {
+            let mut room = self.machine.room(tasks + groups);
+            without_preemption(|| self.machine.reserve_in(cpu, &mut room));
+        }
+        for batches in self.dispatch.all() {
+            let mut memory = VecDeque::with_capacity(tasks);
+            without_preemption(|| batches.newcomers.reserve(&mut memory));
+        }
+        let mut lobby = VecDeque::with_capacity(tasks);
+        without_preemption(|| self.crew.maker().reserve_lobby(&mut lobby));
     }
 
     /// Calls `ask` with the calling thread's worker, if it is one of this runtime's. May be called in a signal handler.
@@ -193,7 +245,7 @@ impl Shared {
             },
             registry: Registry::new(topology.cpus()),
             observation: Observation {
-                stalls: settings.on_stall.map(Stalls::new),
+                stalls: settings.on_stall.map(|on_stall| Arc::new(Stalls::new(on_stall))),
                 groups: Groups::default(),
                 started,
             },
@@ -209,19 +261,6 @@ impl Shared {
                 max_groups,
                 cookies: settings.cores.map(drop),
             },
-            leavers: Leavers::default(),
         }
-    }
-
-    /// Writes the state of each slot and each worker, as far as that is known without locks.
-    pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let nr_live = self.registry.nr_live();
-        write!(out, "at {}: {nr_live} live tasks, ", os::thread::now().0)?;
-        self.scheduler.picture(out)
-    }
-
-    /// Returns all CPUs of the runtime.
-    pub(crate) fn all(&self) -> &CpuSet {
-        self.scheduler.crew.cpus.all(self.part())
     }
 }

@@ -6,7 +6,6 @@ use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, lock};
 use crate::task::{Asked, Cell, Head, Job, JoinHandle, NewCell, NewTask, Todo};
-use crate::worker::Worker;
 use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
@@ -53,7 +52,7 @@ impl Shared {
         let bequeaths = new.bequeaths();
         let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
         let asked = Asked::new(&attr, reset_on_fork);
-        let light = serves || !(self.scheduler.crew.preemption.is_on || blocks);
+        let light = serves || !(self.scheduler.crew.preemption().is_on || blocks);
         let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
         let (cell, result) = os::future::task(Head::new(self.clone(), new), future);
         let result = JoinHandle::new(result);
@@ -66,21 +65,29 @@ impl Shared {
         if has_affinity {
             cell.note_affinity(&attr.affinity);
         }
-        let Some(used) = self.registry.enroll(&cell, self.part()) else {
+        let Some(used) = self.registry.enroll(&cell, self.registry.part(&self.scheduler)) else {
             refuse(&cell);
             return result;
         };
         let job = Job { cell, todo: Todo::Poll };
         let mut task = match used {
             Some(used) => used.renewed(id, attr, job),
-            None => self.new_box(id, attr, job),
+            None => {
+                let groups = self.bounds.max_groups;
+                self.registry.count_box(|tasks| self.scheduler.make_room(tasks, groups));
+                runyard_engine::task::Task::new(id, attr, job)
+            }
         };
         if self.scheduler.machine.config().accounts {
             task.keep_account();
         }
         without_preemption(|| {
             let (now, scheduler) = (os::thread::now(), &self.scheduler);
-            task.set_cpu(scheduler.here(Worker::cpu).unwrap_or_else(|| scheduler.first_cpu()));
+            task.set_cpu(
+                scheduler
+                    .here(|worker| worker.thread.cpu())
+                    .unwrap_or_else(|| scheduler.first_cpu()),
+            );
             scheduler.tell(task.cpu(), || What::Spawn { task: id });
             scheduler.tell_wake(&task, now);
             scheduler.queue(now, task, true);

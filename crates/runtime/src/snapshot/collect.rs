@@ -132,15 +132,15 @@ impl Shared {
         let stopped_threads = tasks.iter().filter(stops).count();
         Snapshot {
             uptime,
-            statistics: self.scheduler.machine.config().accounts,
+            statistics: self.scheduler.machine().config().accounts,
             oldest_wait: oldest_wait(&tasks),
             cpus: cpus.into_iter().enumerate().map(|(nth, seen)| cpu(nth, seen)).collect(),
             tasks,
             groups: groups.shown(),
             ended: ended.into(),
-            threads: self.scheduler.crew.threads.nr_running(),
+            threads: self.scheduler.crew().threads().nr_running(),
             stopped_threads,
-            deaf: deaf_threads(&self.scheduler.crew.threads),
+            deaf: deaf_threads(self.scheduler.crew().threads()),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Scheduler {
         let mut cpus = Vec::new();
         for _ in 0..ROUNDS {
             list.clear();
-            let topology = self.machine.config().topology;
+            let topology = self.machine().config().topology;
             cpus =
                 topology.iter().map(|cpu| self.look_into_queue(cpu, &mut list, listed)).collect();
             self.look_elsewhere(&mut list);
@@ -185,7 +185,7 @@ impl Scheduler {
         // A group for which this CPU holds CPU time is not removed before the lock is free.
         let nearest = |mut group: GroupId| {
             while group != GroupId::ROOT && !listed.contains(&group) {
-                group = self.machine.groups().parent(group);
+                group = self.machine().groups().parent(group);
             }
             group
         };
@@ -193,7 +193,7 @@ impl Scheduler {
         loop {
             let now = os::thread::now();
             let looked = without_preemption(|| {
-                self.machine.watch(now, cpu, &mut KickNow(self), |rq| {
+                self.machine().watch(now, cpu, &mut KickNow(self), |rq| {
                     let (tasks, groups) = (rq.tasks().count(), rq.used_by_groups().count());
                     if list.capacity() - list.len() < tasks || used.capacity() < groups {
                         return Err((tasks, groups));
@@ -230,7 +230,7 @@ impl Scheduler {
         now: Time,
         list: &mut Vec<Seen>,
     ) -> Option<(TaskId, usize)> {
-        let batches = self.dispatch.of(cpu)?;
+        let batches = self.dispatch().of(cpu)?;
         list.reserve(MORE + 2 * MEMBERS);
         let (mut polled, mut waiting) = (None, 0);
         without_preemption(|| {
@@ -248,30 +248,31 @@ impl Scheduler {
 
     /// Adds the tasks that block in the kernel, and those that wait for threads.
     fn look_elsewhere(&self, list: &mut Vec<Seen>) {
-        list.reserve(self.crew.threads.nr_running() + self.crew.maker.nr_in_lobby() + MORE);
+        list.reserve(self.crew().threads().nr_running() + self.crew().maker().nr_in_lobby() + MORE);
         // If more tasks than that have just arrived, the rest is missed.
         let add = |list: &mut Vec<Seen>, task: &Task<Job>, state| {
             if list.len() < list.capacity() {
                 list.push(Seen::out_of_queue(task, state));
             }
         };
-        for worker in self.crew.threads.workers() {
-            let state = if worker.is_deaf() { TaskState::Deaf } else { TaskState::InKernel };
+        for worker in self.crew().threads().workers() {
+            let state =
+                if worker.hearing.is_deaf() { TaskState::Deaf } else { TaskState::InKernel };
             let see = |task: &Task<Job>| add(list, task, state);
-            without_preemption(|| worker.look_in_kernel(see));
+            without_preemption(|| worker.part.look_in_kernel(see));
         }
         let see = |task: &Task<Job>| add(list, task, TaskState::AwaitsThread);
-        without_preemption(|| self.crew.maker.look_into_lobby(see));
+        without_preemption(|| self.crew().maker().look_into_lobby(see));
     }
 }
 
 /// Returns the threads that do not answer.
 fn deaf_threads(threads: &Threads) -> Vec<DeafThread> {
-    let deaf = threads.workers().filter(|worker| worker.is_deaf());
+    let deaf = threads.workers().filter(|worker| worker.hearing.is_deaf());
     deaf.filter_map(|worker| {
-        let cell = worker.cell_of_poll()?;
+        let cell = worker.poll.cell(&worker.shared.registry)?;
         let (task, name) = (cell.id, cell.name().map(str::to_owned));
-        Some(DeafThread { thread: worker.tid().0, task, name })
+        Some(DeafThread { thread: worker.thread.tid().0, task, name })
     })
     .collect()
 }

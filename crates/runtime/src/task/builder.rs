@@ -6,7 +6,6 @@ use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
 use crate::os::sync::Arc;
 use crate::shared::Shared;
 use crate::task::{Heritage, JoinHandle, NewTask, Task};
-use crate::worker::Worker;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
@@ -237,7 +236,15 @@ impl TaskBuilder {
         function: impl FnOnce() -> T,
     ) -> (TaskBuilder, impl Future<Output = T>) {
         self.blocks = true;
-        (self, async move { crate::current::worker::section(function, Worker::function) })
+        // As any poll, if polls can be stopped, otherwise as a section that blocks.
+        (self, async move {
+            crate::current::worker::section(function, |worker, function| {
+                match worker.thread.is_preempted() {
+                    true => worker.poll.clock().at_length(function),
+                    false => worker.blocking(function),
+                }
+            })
+        })
     }
 
     #[track_caller]
@@ -260,7 +267,7 @@ impl TaskBuilder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let inherited = Heritage::here(shared);
+        let inherited = Heritage::here(shared.number);
         let asked = self.latency_nice.map(|nice| allowed(shared.bounds.lowest_latency_nice, nice));
         let asked = asked.transpose().map_err(SpawnError::LatencyNice)?;
         let group = self.group.applied_to(inherited.group);
@@ -268,8 +275,8 @@ impl TaskBuilder {
             return Err(SpawnError::Group);
         }
         let affinity = match self.cpus {
-            Some(cpus) => Some(shared.scheduler.crew.cpus.among(&cpus).ok_or_else(|| {
-                SpawnError::Affinity { asked: cpus, cpus: shared.scheduler.crew.slots.len() }
+            Some(cpus) => Some(shared.scheduler.crew().cpus().among(&cpus).ok_or_else(|| {
+                SpawnError::Affinity { asked: cpus, cpus: shared.scheduler.crew().slots().len() }
             })?),
             None => inherited.affinity,
         };
@@ -281,7 +288,9 @@ impl TaskBuilder {
             slice: self.slice.or(inherited.slice),
             cookie: self.cookie.applied_to(inherited.cookie),
             group: group.as_ref().map_or(GroupId::ROOT, Group::id),
-            ..Attr::normal(affinity.unwrap_or_else(|| shared.all().clone()))
+            ..Attr::normal(
+                affinity.unwrap_or_else(|| shared.scheduler.all(&shared.registry).clone()),
+            )
         };
         let TaskBuilder { reset_on_fork, name, blocks, .. } = self;
         let serves = false;

@@ -103,8 +103,8 @@ impl TaskHandle {
     pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
         let wanted: Vec<_> = cpus.into_iter().collect();
         let scheduler = &self.cell.shared.scheduler;
-        let affinity = scheduler.crew.cpus.among(&wanted).unwrap_or_else(|| {
-            let all = scheduler.machine.all();
+        let affinity = scheduler.crew().cpus().among(&wanted).unwrap_or_else(|| {
+            let all = scheduler.machine().all();
             panic!("the runtime has the CPUs {all}, and none of the CPUs {wanted:?}")
         });
         self.cell.note_affinity(&affinity);
@@ -116,7 +116,11 @@ impl TaskHandle {
     pub fn affinity(&self) -> Vec<usize> {
         let shared = &self.cell.shared;
         let own = without_preemption(|| self.cell.affinity());
-        own.as_ref().unwrap_or(shared.all()).iter().map(CpuId::index).collect()
+        own.as_ref()
+            .unwrap_or(shared.scheduler.all(&shared.registry))
+            .iter()
+            .map(CpuId::index)
+            .collect()
     }
 
     /// Returns the CPU time that the task has used so far. This is the engine's account, and as exact as the engine's

@@ -54,7 +54,7 @@ impl Late {
 impl Shared {
     /// Makes sure that timers are served if the runtime is over. Called in foreign code.
     pub(crate) fn serve_late(self: &Arc<Shared>) {
-        if !self.scheduler.crew.is_over() || !self.timers.has_any() {
+        if !self.scheduler.crew().is_over() || !self.timers.has_any() {
             return;
         }
         let starts = without_preemption(|| !std::mem::replace(&mut *lock(&self.late.serves), true));

@@ -24,7 +24,6 @@ use crate::os::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::protocol::places::Places;
 use crate::shared::{Scheduler, Shared};
 use crate::task::{Cell, Job};
-use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::run_queue::Expired;
@@ -166,18 +165,19 @@ impl Timers {
         alarm: Alarm,
         bell: &mut Option<Bell>,
     ) -> Result<(CpuId, Token), (CpuId, Lack)> {
-        let cpu = scheduler.here(Worker::cpu).or_else(here::cpu).unwrap_or_default();
+        let cpu =
+            scheduler.here(|worker| worker.thread.cpu()).or_else(here::cpu).unwrap_or_default();
         let window = alarm.window();
-        let token = self.enter(&scheduler.machine, cpu, alarm, bell)?;
+        let token = self.enter(scheduler.machine(), cpu, alarm, bell)?;
         scheduler.tell(cpu, || What::TimerArmed);
         let looks = scheduler.here(|worker| {
-            worker.arm_sooner();
-            worker.owns()
+            worker.thread.arm_sooner(scheduler.machine());
+            worker.thread.owns()
         });
         // The owner of the slot may sleep for longer than that, or have set its timer to a later time.
         let is_first =
-            || scheduler.machine.next_expiry(cpu).is_none_or(|first| window.hard <= first);
-        if looks != Some(true) && scheduler.paused.is_none() && is_first() {
+            || scheduler.machine().next_expiry(cpu).is_none_or(|first| window.hard <= first);
+        if looks != Some(true) && scheduler.paused().is_none() && is_first() {
             ring(scheduler, cpu);
         }
         Ok((cpu, token))
@@ -212,7 +212,7 @@ impl Timers {
         let served = table.serve(token, now);
         let lapsed = matches!(served, Served::Lapses).then(|| table.remove(token)).flatten();
         if let Some(waiter) = &lapsed {
-            scheduler.machine.cancel(cpu, waiter.timer);
+            scheduler.machine().cancel(cpu, waiter.timer);
         }
         drop(table);
         // This event is also due if the timer was cancelled after it expired. The cancelling code reports the
@@ -231,7 +231,7 @@ impl Timers {
 
     /// Serves the due timers of all CPUs, when no worker does any more. Returns the time at which the next one is due.
     pub(super) fn serve_all(&self, scheduler: &Scheduler, now: Time) -> Option<Time> {
-        let machine = &scheduler.machine;
+        let machine = scheduler.machine();
         let cpus = || machine.config().topology.iter();
         for cpu in cpus() {
             let fx = &mut KickNow(scheduler);
@@ -260,7 +260,7 @@ impl Host {
         let armed = loop {
             match without_preemption(|| shared.timers.arm(&shared.scheduler, alarm, bell)) {
                 Ok(armed) => break armed,
-                Err(lacking) => make_room(&shared.scheduler.machine, alarm.window(), lacking),
+                Err(lacking) => make_room(shared.scheduler.machine(), alarm.window(), lacking),
             }
         };
         shared.serve_late();
@@ -277,7 +277,7 @@ impl Host {
     /// Returns the reference to the runtime of the calling code.
     fn current() -> Host {
         let task = crate::current::task::task(|task| {
-            task.filter(|cell| is_current(&cell.shared)).cloned()
+            task.filter(|cell| is_current(cell.shared.number)).cloned()
         });
         task.map_or_else(|| Host::Runtime(current()), Host::Task)
     }
@@ -313,16 +313,15 @@ impl Armed {
 
     /// Returns whether the timer belongs to the calling code's runtime.
     pub(crate) fn is_current(&self) -> bool {
-        match &self.host {
-            Host::Task(cell) => is_current(&cell.shared),
-            Host::Runtime(shared) => is_current(shared),
-        }
+        is_current(self.host.shared().number)
     }
 
     /// Returns whether the timer belongs to the calling code's runtime, and is on the CPU on which that code runs, if
     /// it runs on one.
     pub(crate) fn is_near(&self) -> bool {
-        let here = || without_preemption(|| self.host.shared().scheduler.here(Worker::cpu));
+        let here = || {
+            without_preemption(|| self.host.shared().scheduler.here(|worker| worker.thread.cpu()))
+        };
         self.is_current() && here().is_none_or(|cpu| cpu == self.cpu)
     }
 
@@ -354,7 +353,7 @@ impl Armed {
             let shared = host.shared();
             let mut table = shared.timers.table(*cpu);
             let waiter = table.remove(*token)?;
-            let cancelled = shared.scheduler.machine.cancel(*cpu, waiter.timer);
+            let cancelled = shared.scheduler.machine().cancel(*cpu, waiter.timer);
             drop(table);
             if cancelled {
                 shared.scheduler.tell(*cpu, || What::TimerCancelled);

@@ -79,15 +79,16 @@ impl Dispatch {
 impl Scheduler {
     /// Returns whether a task waits on a CPU, in its queue or in a batch.
     pub(crate) fn is_wanted(&self, cpu: CpuId) -> bool {
-        self.machine.is_wanted(cpu) || self.dispatch.has_any(cpu)
+        self.machine().is_wanted(cpu) || self.dispatch().has_any(cpu)
     }
 
     /// Adds a task that the calling thread's poll wakes to its batch, if it may join.
     pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
-        if !self.dispatch.is_on() {
+        if !self.dispatch().is_on() {
             return Err(task);
         }
-        self.by_worker(task, Worker::rejoin)
+        let rejoins = |worker: &Worker, task| worker.poll.rejoin(&worker.thread, self, task);
+        self.by_worker(task, rejoins)
     }
 
     /// Passes a task to the calling thread's worker, if it is one of this runtime.
@@ -105,25 +106,25 @@ impl Scheduler {
 
     /// Returns an idle CPU that could run a task that waits on `cpu`.
     pub(crate) fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
-        let machine = &self.machine;
-        let beside = || machine.idle_cpu_beside(cpu).filter(|_| self.dispatch.has_any(cpu));
+        let machine = self.machine();
+        let beside = || machine.idle_cpu_beside(cpu).filter(|_| self.dispatch().has_any(cpu));
         machine.idle_cpu_for(cpu).or_else(beside)
     }
 
     /// Makes a task leave its batch, if it is in one, since a request was made to a task that is in no run queue.
     pub(crate) fn claim(&self, tag: &Tag) {
-        if !self.dispatch.is_on() || !tag.is_away() {
+        if !self.dispatch().is_on() || !tag.is_away() {
             return;
         }
-        for cpu in self.machine.config().topology.iter() {
-            let Some(batches) = self.dispatch.of(cpu).filter(|it| it.has_any()) else { continue };
+        for cpu in self.machine().config().topology.iter() {
+            let Some(batches) = self.dispatch().of(cpu).filter(|it| it.has_any()) else { continue };
             let is_it = |task: &TaskOf<Job>| {
                 task.payload.as_ref().is_some_and(|job| std::ptr::eq(&raw const job.cell.tag, tag))
             };
             let newcomer = || batches.newcomers.claim(is_it);
             if let Some(task) = batches.company.claim(is_it).or_else(newcomer) {
                 let now = os::thread::now();
-                return self.machine.give_back(now, task, (cpu, cpu), &mut KickNow(self));
+                return self.machine().give_back(now, task, (cpu, cpu), &mut KickNow(self));
             }
             let polled =
                 |polls: &Polls, _: &_, is_polled| (is_polled && polls.is_of(tag)).then_some(());
@@ -132,5 +133,10 @@ impl Scheduler {
                 return ring(self, cpu);
             }
         }
+    }
+
+    /// Gives a task that was taken from the run queue of `from` to that of `to`.
+    pub(super) fn give_back(&self, now: Time, from: CpuId, to: CpuId, task: TaskOf<Job>) {
+        self.machine().give_back(now, task, (from, to), &mut KickNow(self));
     }
 }

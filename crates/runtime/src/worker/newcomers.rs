@@ -1,8 +1,10 @@
 //! Newcomers ([`crate::protocol::newcomers`]): the place where a new task waits, and the ways in which the owner of a
 //! slot and idle CPUs get it.
 
-use super::Worker;
 use super::batch::{STAYS, fits};
+use super::own::Own;
+use super::poll::Poll;
+use super::thread::Thread;
 use crate::crew::kick::KickNow;
 use crate::crew::kick::ring;
 use crate::os;
@@ -64,51 +66,47 @@ impl Outsiders {
     }
 }
 
-impl Worker {
-    /// Puts the first newcomer of `cpu` into the run queue, so that the next decision considers it. Returns whether
-    /// there was one.
-    pub(super) fn offer_newcomer(&self, cpu: CpuId, now: Time) -> bool {
-        let newcomers = self.shared.scheduler.dispatch.of(cpu).map(|it| &it.newcomers);
-        let Some(newcomers) = newcomers.filter(|it| it.len() > 0) else { return false };
-        let Some(task) = newcomers.take_first() else { return false };
-        newcomers.note_taken(now.0);
-        self.own.serve(|| self.give_back(now, cpu, cpu, task));
-        true
-    }
-
+impl Poll {
     /// Updates the clock that places a task spawned by a poll outside a batch: it must not be older than
     /// [`CLOCK_LASTS`]. Otherwise children are placed as if their parent had not run: a chain of them got a tenth too
     /// much.
-    fn update_clock(&self, now: Time) {
-        let known = self.poll.began().0.max(self.poll.clock_at.load(Ordering::Relaxed));
+    fn update_clock(&self, thread: &Thread, scheduler: &Scheduler, now: Time) {
+        let known = self.began().0.max(self.clock_at.load(Ordering::Relaxed));
         if now >= Time(known) + CLOCK_LASTS
-            && self.poll.batch.load(Ordering::Relaxed) == 0
-            && self.owns()
+            && self.batch.load(Ordering::Relaxed) == 0
+            && thread.owns()
         {
-            self.poll.clock_at.store(now.0, Ordering::Relaxed);
-            self.shared.scheduler.machine.update_curr(
-                now,
-                self.cpu(),
-                &mut KickNow(&self.shared.scheduler),
-            );
+            self.clock_at.store(now.0, Ordering::Relaxed);
+            let fx = &mut KickNow(scheduler);
+            scheduler.machine().update_curr(now, thread.cpu(), fx);
         }
+    }
+}
+
+impl Scheduler {
+    /// Puts the first newcomer of `cpu` into the run queue, so that the next decision considers it. Returns whether
+    /// there was one.
+    pub(super) fn offer_newcomer(&self, own: &Own, cpu: CpuId, now: Time) -> bool {
+        let newcomers = self.dispatch().of(cpu).map(|it| &it.newcomers);
+        let Some(newcomers) = newcomers.filter(|it| it.len() > 0) else { return false };
+        let Some(task) = newcomers.take_first() else { return false };
+        newcomers.note_taken(now.0);
+        own.serve(|| self.give_back(now, cpu, cpu, task));
+        true
     }
 
     /// Takes some of the tasks that wait in another CPU's batch, and of its newcomers, as this CPU has none. Returns
     /// whether there were any.
-    pub(super) fn take_some(&self, cpu: CpuId) -> bool {
-        let others =
-            || self.shared.scheduler.machine.config().topology.iter().filter(|&other| other != cpu);
-        let len = |other| self.shared.scheduler.dispatch.len(other);
+    pub(super) fn take_some(&self, own: &Own, cpu: CpuId) -> bool {
+        let others = || self.machine().config().topology.iter().filter(|&other| other != cpu);
+        let len = |other| self.dispatch().len(other);
         let Some(from) = others().max_by_key(|&other| len(other)).filter(|&it| len(it) > 0) else {
             return false;
         };
-        let (Some(own), Some(victim)) =
-            (self.shared.scheduler.dispatch.of(cpu), self.shared.scheduler.dispatch.of(from))
-        else {
+        let (Some(here), Some(victim)) = (self.dispatch().of(cpu), self.dispatch().of(from)) else {
             return false;
         };
-        let mut taken = own.take_room();
+        let mut taken = here.take_room();
         let now = os::thread::now();
         let has_stayed = |task: &TaskOf<Job>| now.since(task.waits_since()) >= STAYS;
         // A newcomer that its spawner waits for stays on that CPU.
@@ -118,27 +116,25 @@ impl Worker {
         let any = self.settle(cpu, &mut taken);
         victim.company.steal(&mut taken, has_stayed);
         let any = any || !taken.is_empty();
-        self.own.serve(|| taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task)));
-        own.keep_room(taken);
+        own.serve(|| taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task)));
+        here.keep_room(taken);
         any
     }
 
     /// Makes newcomers of another CPU newcomers of this one. Returns whether there were any.
     fn settle(&self, cpu: CpuId, taken: &mut VecDeque<TaskOf<Job>>) -> bool {
-        let Some(own) = self.shared.scheduler.dispatch.of(cpu) else { return false };
+        let Some(own) = self.dispatch().of(cpu) else { return false };
         let any = !taken.is_empty();
         for mut task in taken.drain(..) {
             let from = task.cpu();
-            let place = self.shared.scheduler.machine.move_newcomer(cpu, &mut task);
+            let place = self.machine().move_newcomer(cpu, &mut task);
             if let Err(task) = own.newcomers.push(place.0, task) {
                 self.give_back(os::thread::now(), from, cpu, task);
             }
         }
         any
     }
-}
 
-impl Scheduler {
     /// Makes a new task without special settings a newcomer: of the CPU of the poll that spawned it, or of any CPU.
     /// Returns other tasks.
     pub(crate) fn welcome(
@@ -147,42 +143,44 @@ impl Scheduler {
         mut task: TaskOf<Job>,
         own: Option<CpuId>,
     ) -> Result<(), TaskOf<Job>> {
-        let spawner = || self.here(|worker| worker.owns().then(|| worker.cpu())).flatten();
-        if own.is_none() && spawner().is_some_and(|cpu| self.machine.has_others_than_fair(cpu)) {
+        let spawner = || self.here(|worker| worker.thread.own_cpu()).flatten();
+        if own.is_none() && spawner().is_some_and(|cpu| self.machine().has_others_than_fair(cpu)) {
             return Err(task);
         }
         let cpu = own.or_else(|| self.cpu_for_newcomer(now));
-        let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.dispatch.of(cpu)?))) else {
+        let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.dispatch().of(cpu)?))) else {
             return Err(task);
         };
-        if !fits(&task) || self.machine.has_others_than_fair(cpu) {
+        if !fits(&task) || self.machine().has_others_than_fair(cpu) {
             return Err(task);
         }
         if own.is_some() {
-            task = match self.by_worker(task, |worker, task| worker.join(now, task, true)) {
+            task = match self.by_worker(task, |worker, task| {
+                worker.poll.join(&worker.thread, self, (now, true), task)
+            }) {
                 Ok(()) => return Ok(()),
                 Err(task) => task,
             };
         }
         if own.is_some() {
-            self.here(|worker| worker.update_clock(now));
+            self.here(|worker| worker.poll.update_clock(&worker.thread, self, now));
         }
         apply_pending(&mut task);
         let most = own.map_or(OUTSIDE, |_| Nanos::MAX);
-        let Some(place) = self.machine.place_newcomer(cpu, &mut task, most) else {
+        let Some(place) = self.machine().place_newcomer(cpu, &mut task, most) else {
             return Err(task);
         };
         task.wakes(now);
         let waiting = batches.newcomers.push(place.0, task)?;
         if let Some(own) = own
             && self.here(|worker| {
-                worker.look_soon(now, false);
-                worker.owns()
+                worker.poll.look_soon(&worker.thread, now, false);
+                worker.thread.owns()
             }) == Some(true)
         {
-            let idle = (waiting > 1).then(|| self.machine.idle_cpu_beside(own));
+            let idle = (waiting > 1).then(|| self.machine().idle_cpu_beside(own));
             idle.flatten().into_iter().for_each(|idle| ring(self, idle));
-        } else if self.crew.slot(cpu).is_asleep() {
+        } else if self.crew().slot(cpu).is_asleep() {
             ring(self, cpu);
         }
         Ok(())
@@ -192,44 +190,44 @@ impl Scheduler {
     /// that looks for work, or is quick in a flood. Otherwise it is an idle CPU, or of two CPUs, in turn, the one where
     /// fewer tasks wait.
     fn cpu_for_newcomer(&self, now: Time) -> Option<CpuId> {
-        let outsiders = &self.dispatch.outsiders;
-        let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
+        let outsiders = &self.dispatch().outsiders;
+        let takes = |cpu: &CpuId| !self.machine().has_others_than_fair(*cpu);
         let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
-            self.dispatch.of(*cpu).is_some_and(|it| {
+            self.dispatch().of(*cpu).is_some_and(|it| {
                 let began = it.company.polls_since();
                 now < Time(it.newcomers.taken_at()) + FLOODS_WITHIN
                     && (began == NO_POLL || now < Time(began) + POLLS_FOR)
             })
         };
-        let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.crew.slot(*cpu).is_asleep();
+        let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.crew().slot(*cpu).is_asleep();
         let nth = outsiders.nr.fetch_add(1, Ordering::Relaxed);
         // Where no poll is stopped, no poll tells an idle CPU which tasks wait beside it.
-        let in_flood = outsiders.are_flood(now, nth) && self.crew.preemption.is_on;
+        let in_flood = outsiders.are_flood(now, nth) && self.crew().preemption().is_on;
         let was_quick = |_: &CpuId| !nth.is_multiple_of(LOOKS_EVERY);
         let goes_on = |cpu: &CpuId| in_flood && (was_quick(cpu) || is_quick(cpu));
         let quick = Some(last).filter(|cpu| looks(cpu) || goes_on(cpu)).filter(takes);
         quick.or_else(|| {
             let cpu = self.cpu_for_one(nth, takes)?;
-            self.dispatch.of(cpu)?.newcomers.note_taken(now.0);
+            self.dispatch().of(cpu)?.newcomers.note_taken(now.0);
             outsiders.last.store(cpu.0.into(), Ordering::Relaxed);
             Some(cpu)
         })
     }
 
     fn is_free(&self, cpu: CpuId) -> bool {
-        self.machine.is_idle(cpu) && !self.dispatch.has_any(cpu)
+        self.machine().is_idle(cpu) && !self.dispatch().has_any(cpu)
     }
 
     /// Returns an idle CPU, or else, of two CPUs in turn, the one where fewer tasks wait.
     fn cpu_for_one(&self, nth: usize, takes: impl Fn(&CpuId) -> bool) -> Option<CpuId> {
-        let nr = self.crew.slots.len();
+        let nr = self.crew().slots().len();
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
         let free = |cpu: &CpuId| self.is_free(*cpu);
-        let beside = || self.machine.idle_cpu_beside(other).filter(free);
+        let beside = || self.machine().idle_cpu_beside(other).filter(free);
         let idle = Some(other).filter(free).or_else(beside);
         let fewest =
-            || [one, other].into_iter().filter(takes).min_by_key(|&it| self.dispatch.len(it));
+            || [one, other].into_iter().filter(takes).min_by_key(|&it| self.dispatch().len(it));
         idle.or_else(fewest)
     }
 }
