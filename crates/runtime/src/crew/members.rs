@@ -11,6 +11,7 @@ use crate::os::refusal::Refusal;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::os::threads::LOWEST_NICE;
 use crate::protocol::handoff::{Slot, WorkerId};
+use crate::registry::Registry;
 use crate::task::Cell;
 use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
@@ -233,10 +234,10 @@ impl Crew {
         self.slots.iter().map(Slot::nr_spares).sum()
     }
 
-    /// Returns whether the owner of a slot must not poll a task, as long as the runtime accepts tasks: the task might
-    /// block, and there is no spare that could take the slot over.
-    pub(crate) fn lacks_spare_for(&self, cpu: CpuId, cell: &Cell) -> bool {
-        !self.slot(cpu).has_spares(1) && !cell.is_light()
+    /// Returns whether the owner of a slot must not poll a task: the task might block, and there is no spare that could
+    /// take the slot over. A runtime that ends polls all.
+    pub(crate) fn must_wait(&self, registry: &Registry, cpu: CpuId, cell: &Cell) -> bool {
+        !self.slot(cpu).has_spares(1) && !cell.is_light() && !registry.is_closed()
     }
 
     /// Returns whether tasks are stopped in the middle of their polls now, on each worker.

@@ -570,13 +570,11 @@ impl Worker {
         // The two variables take turns: to move one into the other would cost as much as half a turn.
         let (mut member, mut next) = (&mut member, &mut other);
         self.part.be_here(true);
-        self.shared.scheduler.crew().meters().polls(cpu, self);
-        let Shared { scheduler, registry, .. } = &*self.shared;
-        let must_wait =
-            |cell: &_| scheduler.crew().lacks_spare_for(cpu, cell) && !registry.is_closed();
+        let (crew, registry) = (self.shared.scheduler.crew(), &self.shared.registry);
+        crew.meters().polls(cpu, self);
         let mut enters = open.slot.enter(self.thread.id());
         loop {
-            if member.cell().tag.was_asked() || must_wait(member.cell()) {
+            if member.cell().tag.was_asked() || crew.must_wait(registry, cpu, member.cell()) {
                 enters = false;
             }
             batches.company.note_poll(open.now.0);

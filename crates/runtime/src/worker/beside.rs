@@ -2,16 +2,36 @@
 
 use super::Worker;
 use super::batch::{Batches, Polls};
-use super::newcomers::Outsiders;
 use crate::crew::kick::KickNow;
 use crate::crew::kick::ring;
 use crate::os;
+use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shared::Scheduler;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time, VTime};
 use runyard_smp::control::Tag;
 use runyard_smp::machine::TaskOf;
+
+/// The tasks that no poll has spawned, away from the fields that all threads read.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Outsiders {
+    /// The number of such tasks so far.
+    pub(super) nr: AtomicUsize,
+    /// The arrival of the last one with a number that is a multiple of the size of a flood.
+    pub(super) counted_at: AtomicU64,
+    pub(super) is_flood: AtomicBool,
+    /// The CPU of the last one.
+    pub(super) last: AtomicU32,
+}
+
+impl Outsiders {
+    /// Returns whether the last ones were a flood.
+    pub(super) fn is_flood(&self) -> bool {
+        self.is_flood.load(Ordering::Relaxed)
+    }
+}
 
 /// The tasks that are polled in batches, and those that come to them.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! Kernel threads that run tasks: the scheduling loop. The parts are the reaction to the doorbell ([`stop`]), the
-//! kernel's settings of the thread ([`thread`]), waiting for work ([`idle`]), visits to tokio's driver ([`visits`]),
-//! many polls for one decision ([`batch`]), and tasks that have never been polled ([`newcomers`]).
+//! Kernel threads that run tasks: the scheduling loop. Beside it are the reaction to the doorbell ([`stop`]), sections
+//! that block ([`blocking`]), waiting for work ([`idle`]), many polls for one decision ([`batch`]), and tasks that have
+//! never been polled ([`newcomers`]). The other files have the parts of a worker.
 //!
 //! A worker owns a slot while it runs tasks ([`crate::protocol::handoff`]). Foreign code runs with `preempt_count` at
 //! zero and may be stopped at any instruction. The runtime's own code runs with it above zero and is never stopped,
@@ -182,8 +182,6 @@ impl Worker {
     fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
         let Shared { scheduler, registry, timers, .. } = &*self.shared;
         self.thread.slot().take_pending();
-        let must_wait =
-            |cpu, cell: &_| scheduler.crew().lacks_spare_for(cpu, cell) && !registry.is_closed();
         let (mut over, mut idled, mut waits_for_threads) = (None, false, false);
         loop {
             if scheduler.crew().is_over() {
@@ -227,7 +225,7 @@ impl Worker {
             curr = Some(id);
             scheduler.tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
             match todo {
-                Todo::Poll if must_wait(cpu, &cell) => {
+                Todo::Poll if scheduler.crew().must_wait(registry, cpu, &cell) => {
                     waits_for_threads = true;
                     prev = Prev::Blocked(Job { cell, todo });
                 }
@@ -300,24 +298,26 @@ impl Worker {
     /// polled.
     #[inline]
     fn run_foreign(&self, now: Time, cell: &Arc<Cell>, enters: bool) -> bool {
-        let Worker { thread, own, poll, visits, shared, .. } = self;
-        let (cpu, scheduler) = (thread.cpu(), &shared.scheduler);
-        thread.arm(scheduler.machine(), now);
-        let visits = || visits.in_passing((thread, own, poll), scheduler, now);
+        let (cpu, scheduler) = (self.thread.cpu(), &self.shared.scheduler);
+        self.thread.arm(scheduler.machine(), now);
+        let visits = || {
+            let parts = (&self.thread, &self.own, &self.poll);
+            !self.visits.are_due(now) || self.visits.in_passing(parts, scheduler, now)
+        };
         let enters = enters && (cell.slack.is_real_time() || visits());
-        own.set_count(0);
+        self.own.set_count(0);
         // A signal that came while the count was above zero left its mark.
-        let polls = enters && !scheduler.crew().slot(cpu).calls(thread.id());
+        let polls = enters && !scheduler.crew().slot(cpu).calls(self.thread.id());
         if polls {
-            shared.deferred.bins.empty_a_little(cpu);
-            poll.foreign(|| {
-                poll.clock().clocked(now, || {
+            self.shared.deferred.bins.empty_a_little(cpu);
+            self.poll.foreign(|| {
+                self.poll.clock().clocked(now, || {
                     crate::current::task::with_task(cell, || os::future::run(cell))
                 });
                 os::fork::end_child();
             });
         }
-        own.set_count(1);
+        self.own.set_count(1);
         polls
     }
 

@@ -2,19 +2,21 @@
 //! slot and idle CPUs get it.
 
 use super::batch::{STAYS, fits};
+use super::beside::{Dispatch, Outsiders};
 use super::own::Own;
 use super::poll::Poll;
 use super::thread::Thread;
 use crate::crew::kick::KickNow;
 use crate::crew::kick::ring;
+use crate::crew::members::Crew;
 use crate::os;
-use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::os::sync::Ordering;
 use crate::protocol::company::NO_POLL;
 use crate::shared::Scheduler;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_smp::machine::{TaskOf, apply_pending};
+use runyard_smp::machine::{Machine, TaskOf, apply_pending};
 use std::collections::VecDeque;
 
 /// The longest time for which a task that no task has spawned waits for the tasks that are there. The debit of a slice
@@ -37,25 +39,7 @@ const POLLS_FOR: Nanos = Nanos::from_micros(20);
 /// worker writes with each poll.
 const LOOKS_EVERY: usize = 8;
 
-/// The tasks that no poll has spawned, away from the fields that all threads read.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Outsiders {
-    /// The number of such tasks so far.
-    nr: AtomicUsize,
-    /// The arrival of the last one with a number that is a multiple of [`FLOOD`].
-    counted_at: AtomicU64,
-    is_flood: AtomicBool,
-    /// The CPU of the last one.
-    last: AtomicU32,
-}
-
 impl Outsiders {
-    /// Returns whether the last ones were a flood.
-    pub(super) fn is_flood(&self) -> bool {
-        self.is_flood.load(Ordering::Relaxed)
-    }
-
     /// Returns whether the `nth` is one of a flood.
     fn are_flood(&self, now: Time, nth: usize) -> bool {
         if nth.is_multiple_of(FLOOD) {
@@ -147,7 +131,8 @@ impl Scheduler {
         if own.is_none() && spawner().is_some_and(|cpu| self.machine().has_others_than_fair(cpu)) {
             return Err(task);
         }
-        let cpu = own.or_else(|| self.cpu_for_newcomer(now));
+        let cpu =
+            own.or_else(|| self.dispatch().cpu_for_newcomer(self.machine(), self.crew(), now));
         let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.dispatch().of(cpu)?))) else {
             return Err(task);
         };
@@ -185,49 +170,55 @@ impl Scheduler {
         }
         Ok(())
     }
+}
 
+impl Dispatch {
     /// Returns the CPU where a task waits that no poll of this runtime has spawned. It is the CPU of the last one, if
     /// that looks for work, or is quick in a flood. Otherwise it is an idle CPU, or of two CPUs, in turn, the one where
     /// fewer tasks wait.
-    fn cpu_for_newcomer(&self, now: Time) -> Option<CpuId> {
-        let outsiders = &self.dispatch().outsiders;
-        let takes = |cpu: &CpuId| !self.machine().has_others_than_fair(*cpu);
+    fn cpu_for_newcomer(&self, machine: &Machine<Job>, crew: &Crew, now: Time) -> Option<CpuId> {
+        let outsiders = &self.outsiders;
+        let takes = |cpu: &CpuId| !machine.has_others_than_fair(*cpu);
         let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
-            self.dispatch().of(*cpu).is_some_and(|it| {
+            self.of(*cpu).is_some_and(|it| {
                 let began = it.company.polls_since();
                 now < Time(it.newcomers.taken_at()) + FLOODS_WITHIN
                     && (began == NO_POLL || now < Time(began) + POLLS_FOR)
             })
         };
-        let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.crew().slot(*cpu).is_asleep();
+        let looks = |cpu: &CpuId| self.is_free(machine, *cpu) && !crew.slot(*cpu).is_asleep();
         let nth = outsiders.nr.fetch_add(1, Ordering::Relaxed);
         // Where no poll is stopped, no poll tells an idle CPU which tasks wait beside it.
-        let in_flood = outsiders.are_flood(now, nth) && self.crew().preemption().is_on;
+        let in_flood = outsiders.are_flood(now, nth) && crew.preemption().is_on;
         let was_quick = |_: &CpuId| !nth.is_multiple_of(LOOKS_EVERY);
         let goes_on = |cpu: &CpuId| in_flood && (was_quick(cpu) || is_quick(cpu));
         let quick = Some(last).filter(|cpu| looks(cpu) || goes_on(cpu)).filter(takes);
         quick.or_else(|| {
-            let cpu = self.cpu_for_one(nth, takes)?;
-            self.dispatch().of(cpu)?.newcomers.note_taken(now.0);
+            let cpu = self.cpu_for_one(machine, nth, takes)?;
+            self.of(cpu)?.newcomers.note_taken(now.0);
             outsiders.last.store(cpu.0.into(), Ordering::Relaxed);
             Some(cpu)
         })
     }
 
-    fn is_free(&self, cpu: CpuId) -> bool {
-        self.machine().is_idle(cpu) && !self.dispatch().has_any(cpu)
+    fn is_free(&self, machine: &Machine<Job>, cpu: CpuId) -> bool {
+        machine.is_idle(cpu) && !self.has_any(cpu)
     }
 
     /// Returns an idle CPU, or else, of two CPUs in turn, the one where fewer tasks wait.
-    fn cpu_for_one(&self, nth: usize, takes: impl Fn(&CpuId) -> bool) -> Option<CpuId> {
-        let nr = self.crew().slots().len();
+    fn cpu_for_one(
+        &self,
+        machine: &Machine<Job>,
+        nth: usize,
+        takes: impl Fn(&CpuId) -> bool,
+    ) -> Option<CpuId> {
+        let nr = self.all().len();
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
-        let free = |cpu: &CpuId| self.is_free(*cpu);
-        let beside = || self.machine().idle_cpu_beside(other).filter(free);
+        let free = |cpu: &CpuId| self.is_free(machine, *cpu);
+        let beside = || machine.idle_cpu_beside(other).filter(free);
         let idle = Some(other).filter(free).or_else(beside);
-        let fewest =
-            || [one, other].into_iter().filter(takes).min_by_key(|&it| self.dispatch().len(it));
+        let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.len(it));
         idle.or_else(fewest)
     }
 }

@@ -28,6 +28,12 @@ impl Visits {
         Visits { next: AtomicU64::new(0), keeps_cpu_until: AtomicU64::new(0) }
     }
 
+    /// Returns whether it is time to check whether any thread drives.
+    #[inline]
+    pub(super) fn are_due(&self, now: Time) -> bool {
+        now >= Time(self.next.load(Ordering::Relaxed))
+    }
+
     /// Visits the driver before a poll that begins `now`, if no thread has driven for long. So sockets and timers need
     /// no idle worker while polls are short. Returns `false` if a decision is needed before the poll.
     ///
@@ -39,9 +45,6 @@ impl Visits {
         scheduler: &Scheduler,
         now: Time,
     ) -> bool {
-        if now < Time(self.next.load(Ordering::Relaxed)) {
-            return true;
-        }
         let Some(driver) = scheduler.driver().for_workers() else {
             self.next.store(u64::MAX, Ordering::Relaxed);
             return true;
