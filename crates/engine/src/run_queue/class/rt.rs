@@ -56,7 +56,7 @@ impl<P, G: Pools> Queues<P, G> {
     }
 
     /// Moves the task before or behind its equals.
-    #[inline]
+    #[inline(always)]
     pub(super) fn requeue_rt(&mut self, at: Index, end: End) {
         self.rt.requeue(self.tasks.rt_task(at), end);
         self.waiting.note_rt(at, &self.site, (&self.tasks, end));
