@@ -86,6 +86,7 @@ impl CpuTime {
     }
 
     /// Returns the total that was charged on this CPU.
+    #[inline]
     fn in_all(&self) -> Nanos {
         self.metered.charged(self.charged)
     }
@@ -143,6 +144,7 @@ impl CpuTime {
     }
 
     /// Notes that a task ended that had used this much in its life.
+    #[inline]
     pub(super) fn note_end(&mut self, runtime: Nanos) {
         self.ended += runtime;
     }

@@ -235,7 +235,9 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// If no task is at `at`.
     pub fn change(&mut self, now: Time, at: QueueIndex, change: Change) -> Changed<P> {
         let changed = self.at(now).change(at, change);
-        self.settle_group();
+        if let Some(curr) = self.classes.queues().tasks().curr() {
+            self.time.belongs_to(curr.attr.group);
+        }
         changed
     }
 
@@ -314,8 +316,12 @@ impl<P, G: Pools> RunQueue<P, G> {
                 if let Some((task, Released::Exited)) = &released {
                     self.time.note_end(task.runtime);
                 }
-                let next = self.pick(before);
-                Switch { next: next.map(|at| self.classes.queues_mut().hand_out(at)), released }
+                let next = self.pick(before).map(|at| {
+                    let (id, payload, group) = self.classes.queues_mut().hand_out(at);
+                    self.time.belongs_to(group);
+                    (id, payload)
+                });
+                Switch { next, released }
             }
         };
         self.classes.queues_mut().note_rt_throttling();
@@ -351,23 +357,11 @@ impl<P, G: Pools> RunQueue<P, G> {
         if let Some(idle) = idle {
             self.time.was_idle(idle);
         }
-        match next {
-            None => self.tick_at = None,
-            Some(_) => {
-                self.settle_group();
-                if self.tick_at.is_none() {
-                    self.tick_at = Some(self.site().next_tick());
-                }
-            }
+        if next.is_none() {
+            self.tick_at = None;
+        } else if self.tick_at.is_none() {
+            self.tick_at = Some(self.site().next_tick());
         }
         next
-    }
-
-    /// Charges the following CPU time to the group of the running task.
-    #[inline]
-    fn settle_group(&mut self) {
-        if let Some(curr) = self.classes.queues().tasks().curr() {
-            self.time.belongs_to(curr.attr.group);
-        }
     }
 }

@@ -26,6 +26,7 @@ impl NextSwitch {
         self.due
     }
 
+    #[inline]
     pub(super) fn resched(&self) -> Resched {
         if self.due { Resched::Yes } else { Resched::No }
     }

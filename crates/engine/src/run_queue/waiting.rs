@@ -1,6 +1,6 @@
 //! The index by cookie of the tasks that wait on one CPU, on a machine with core scheduling.
 
-use crate::attr::{Cookie, RtPrio};
+use crate::attr::Cookie;
 use crate::config::Config;
 use crate::core::core_latency;
 use crate::fair::Fair;
@@ -83,18 +83,17 @@ impl Waiting {
         &mut self,
         at: Index,
         site: &Site<impl Pools>,
-        tasks: &Tasks<P>,
-        place: (RtPrio, End),
+        (tasks, end): (&Tasks<P>, End),
     ) {
         if self.is_on() {
-            self.put_rt(at, site.cookie_of(tasks.task(at)), place);
+            self.put_rt(at, site, (tasks, end));
         }
     }
 
     #[inline(never)]
-    fn put_rt(&mut self, at: Index, cookie: Option<Cookie>, place: (RtPrio, End)) {
+    fn put_rt<P>(&mut self, at: Index, site: &Site<impl Pools>, (tasks, end): (&Tasks<P>, End)) {
         if let Some(index) = &mut self.index {
-            index.put_rt(at, cookie, place);
+            index.put_rt(at, site.cookie_of(tasks.task(at)), (tasks.rt_task(at).prio, end));
         }
     }
 

@@ -139,12 +139,14 @@ impl<P, G: Pools> Classes<P, G> {
 
 /// The choice of the next task.
 impl<P, G: Pools> Classes<P, G> {
-    /// A task enters the queues of its class. The fair server may start because of it.
+    /// A task enters the queues of its class (`enqueue_task`).
     fn enqueue(&mut self, at: Index, end: End) {
-        self.queues.enqueue(at, end);
         match self.queues.tasks.task(at).class() {
-            Class::Fair => self.start_server(),
-            Class::Rt(_) => {}
+            Class::Fair => {
+                self.queues.enqueue_fair(at);
+                self.start_server();
+            }
+            Class::Rt(_) => self.queues.enqueue_rt(at, end),
         }
     }
 

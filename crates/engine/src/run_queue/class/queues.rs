@@ -84,11 +84,13 @@ impl<P, G: Pools> Queues<P, G> {
         self.limits.news_mut()
     }
 
-    /// Returns the name and the payload of a task that has the CPU from now on.
+    /// Returns the name and the payload of a task that has the CPU from now on, and the group that
+    /// uses the CPU time.
     #[inline]
-    pub(in crate::run_queue) fn hand_out(&mut self, at: Index) -> (TaskId, P) {
+    pub(in crate::run_queue) fn hand_out(&mut self, at: Index) -> (TaskId, P, GroupId) {
         let task = self.tasks.task_mut(at);
-        (task.id, task.payload.take().expect("a waiting task has its payload"))
+        let payload = task.payload.take().expect("a waiting task has its payload");
+        (task.id, payload, task.attr.group)
     }
 
     pub(super) fn add_place(&mut self, place: Place<P>) -> Index {
@@ -138,14 +140,6 @@ impl<P, G: Pools> Queues<P, G> {
 
 /// Enqueue and dequeue, and the way from and to other CPUs.
 impl<P, G: Pools> Queues<P, G> {
-    /// A task enters the queues of its class (`enqueue_task`).
-    pub(super) fn enqueue(&mut self, at: Index, end: End) {
-        match self.tasks.task(at).class() {
-            Class::Fair => self.enqueue_fair(at),
-            Class::Rt(_) => self.enqueue_rt(at, end),
-        }
-    }
-
     /// A task leaves the queues of its class (`dequeue_task`).
     pub(super) fn dequeue(&mut self, at: Index, asleep: bool) {
         match self.tasks.task(at).class() {
@@ -281,9 +275,9 @@ impl<P, G: Pools> Queues<P, G> {
     pub(super) fn set_cookie(&mut self, at: Index, recookies: bool) {
         match self.tasks.task(at).class() {
             Class::Fair => self.reindex(at),
-            Class::Rt(prio) => {
+            Class::Rt(_) => {
                 if recookies && self.waiting.index().place(at).is_some() {
-                    self.waiting.note_rt(at, &self.site, &self.tasks, (prio, End::Tail));
+                    self.waiting.note_rt(at, &self.site, (&self.tasks, End::Tail));
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::time::{Nanos, Time};
 impl<P> Tasks<P> {
     /// Returns the fields of a task that the real-time class needs.
     #[inline(always)]
-    pub(super) fn rt_task(&self, at: Index) -> RtTask {
+    pub(in crate::run_queue) fn rt_task(&self, at: Index) -> RtTask {
         let task = self.task(at);
         let prio = match task.class() {
             Class::Rt(prio) => prio,
@@ -45,9 +45,8 @@ impl<P, G: Pools> Queues<P, G> {
 
     #[inline]
     fn list_rt(&mut self, at: Index, end: End) {
-        let task = self.tasks.rt_task(at);
-        self.rt.enqueue(task, end);
-        self.waiting.note_rt(at, &self.site, &self.tasks, (task.prio, end));
+        self.rt.enqueue(self.tasks.rt_task(at), end);
+        self.waiting.note_rt(at, &self.site, (&self.tasks, end));
     }
 
     #[inline]
@@ -57,11 +56,10 @@ impl<P, G: Pools> Queues<P, G> {
     }
 
     /// Moves the task before or behind its equals.
-    #[inline]
+    #[inline(always)]
     pub(super) fn requeue_rt(&mut self, at: Index, end: End) {
-        let task = self.tasks.rt_task(at);
-        self.rt.requeue(task, end);
-        self.waiting.note_rt(at, &self.site, &self.tasks, (task.prio, end));
+        self.rt.requeue(self.tasks.rt_task(at), end);
+        self.waiting.note_rt(at, &self.site, (&self.tasks, end));
     }
 
     /// Applies a change that leaves the task its priority, though perhaps for another reason.
