@@ -325,7 +325,7 @@ impl Looks {
         let is_busy = self.busy || wanting || !scheduler.crew().keeper.rests();
         let next = self.looked + if is_busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         let next = next.since(now).max(LEAST_INTERVAL);
-        let runs_rt = || self.owners.iter().any(|&(cpu, _)| scheduler.machine().runs_rt(cpu));
+        let runs_rt = || self.owners.iter().any(|&(cpu, _)| scheduler.machine().sight().runs_rt(cpu));
         if is_busy { next.min(scheduler.crew().slotless.next_look(now, runs_rt)) } else { next }
     }
 
@@ -417,7 +417,7 @@ fn see_to_driver(scheduler: &Scheduler) {
 /// timers.
 fn has_due_timer(scheduler: &Scheduler, cpu: CpuId) -> bool {
     let now = os::thread::now();
-    scheduler.machine().next_expiry(cpu).is_some_and(|at| at <= now)
+    scheduler.machine().sight().next_expiry(cpu).is_some_and(|at| at <= now)
 }
 
 /// Returns whether a task waits for a CPU, as far as is known without locks.

@@ -47,12 +47,12 @@ impl Scheduler {
     pub(crate) fn take_from(&self, called: Called, own: CpuId) -> bool {
         let near = self.crew().near(own).enumerate();
         let from = near.filter(|(nth, _)| called.0 >> nth & 1 == 1);
-        let mut standing = from.filter(|&(_, cpu)| self.machine().has_tasks(cpu));
+        let mut standing = from.filter(|&(_, cpu)| self.machine().sight().has_tasks(cpu));
         standing.any(|(_, cpu)| self.relieve(cpu, own))
     }
 
     /// Moves a task that waits on a CPU to another one. Returns whether there was one.
     pub(super) fn relieve(&self, from: CpuId, to: CpuId) -> bool {
-        self.machine().relieve(os::thread::now(), from, to, &mut KickNow(self))
+        self.machine().cpus().relieve(os::thread::now(), from, to, &mut KickNow(self))
     }
 }

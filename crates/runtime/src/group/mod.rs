@@ -226,7 +226,7 @@ impl Group {
         let cpus = machine.config().topology.iter().filter_map(|cpu| {
             let (used, limited) = without_preemption(|| {
                 let used = machine.used_in(now, self.id(), cpu, &mut KickNow(&shared.scheduler));
-                (used, machine.usage_on(now, self.id(), cpu))
+                (used, machine.cpu(cpu).usage(now, self.id()))
             });
             let there = limited.unwrap_or_default();
             let was_here = used > Nanos::ZERO || limited.is_some();
@@ -264,7 +264,7 @@ impl Group {
     /// Returns the CPU time in a second that its own limit leaves, if it has one.
     fn rate(&self) -> Option<u128> {
         let shared = &self.inner.shared;
-        let limit = without_preemption(|| shared.scheduler.machine().limit(self.id()))?;
+        let limit = without_preemption(|| shared.scheduler.machine().groups().limit(self.id()))?;
         let parts = if limit.is_per_cpu() { shared.scheduler.machine().all().len() } else { 1 };
         let runtime = u128::from(limit.runtime().0) * parts as u128;
         Some(runtime * 1_000_000_000 / u128::from(limit.period().0))

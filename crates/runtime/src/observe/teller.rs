@@ -379,7 +379,7 @@ impl Scheduler {
 
     /// Reports that a CPU has nothing to do now.
     pub(crate) fn tell_idle(&self, cpu: CpuId) {
-        self.tell(cpu, || match self.machine().forced_idle(cpu) {
+        self.tell(cpu, || match self.machine().cpu(cpu).forced_idle() {
             Some(cookie) => What::ForcedIdle { cookie },
             None => What::Idle,
         });

@@ -192,7 +192,7 @@ impl Clockwork {
         for (own, cpu) in
             self.cpus.iter().zip(self.shared.scheduler.machine().config().topology.iter())
         {
-            if self.shared.scheduler.machine().next_expiry(cpu).is_some_and(|at| at <= self.now) {
+            if self.shared.scheduler.machine().sight().next_expiry(cpu).is_some_and(|at| at <= self.now) {
                 acts.push(Act::Expire(cpu));
             }
             let computes = matches!(own.doing, Doing::Computes(..));
@@ -221,7 +221,7 @@ impl Clockwork {
         for (own, cpu) in
             self.cpus.iter().zip(self.shared.scheduler.machine().config().topology.iter())
         {
-            consider(self.shared.scheduler.machine().next_expiry(cpu));
+            consider(self.shared.scheduler.machine().sight().next_expiry(cpu));
             if let Doing::Computes(stretch) = &own.doing {
                 consider(Some(stretch.until));
                 consider(own.look.map(|look| look.at));
@@ -238,7 +238,7 @@ impl Clockwork {
     /// Serves the timers of a CPU, as [`crate::worker::Worker`] does.
     fn expire(&mut self, cpu: CpuId, goes_idle: bool) {
         let shared = self.shared.clone();
-        let Some(next) = shared.scheduler.machine().next_expiry(cpu) else { return };
+        let Some(next) = shared.scheduler.machine().sight().next_expiry(cpu) else { return };
         let idles = goes_idle || matches!(self.cpus[cpu.index()].doing, Doing::Idle);
         let walk = match (idles, next <= self.now) {
             (false, false) => return,
@@ -262,7 +262,7 @@ impl Clockwork {
         let own = &mut self.cpus[cpu.index()];
         if own.look.take().is_some_and(|look| look.kicked) {
             own.kicked = true;
-        } else if let Some(idle) = self.shared.scheduler.machine().idle_cpu_for(cpu) {
+        } else if let Some(idle) = self.shared.scheduler.machine().sight().idle_cpu_for(cpu) {
             self.cpus[idle.index()].kicked = true;
         }
     }

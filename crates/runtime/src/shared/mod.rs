@@ -132,7 +132,7 @@ impl Scheduler {
             let slot = self.crew.slot(cpu);
             let (WorkerId(owner), doing) = slot.doing();
             let (asked, spare) = (slot.is_pending(), slot.has_spares(1));
-            let (waits, due) = (self.is_wanted(cpu), self.machine.next_expiry(cpu));
+            let (waits, due) = (self.is_wanted(cpu), self.machine.sight().next_expiry(cpu));
             write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
             writeln!(out, "has a spare {spare}, tasks wait {waits}, next expiry {due:?}")?;
         }
@@ -150,7 +150,7 @@ impl Scheduler {
     fn make_room(&self, tasks: usize, groups: usize) {
         for cpu in self.machine.config().topology.iter() {
             let mut room = self.machine.room(tasks + groups);
-            without_preemption(|| self.machine.reserve_in(cpu, &mut room));
+            without_preemption(|| self.machine.cpu(cpu).reserve_in(&mut room));
         }
         for batches in self.dispatch.all() {
             let mut memory = VecDeque::with_capacity(tasks);

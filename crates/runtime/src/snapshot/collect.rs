@@ -194,7 +194,7 @@ impl Scheduler {
             let now = os::thread::now();
             let looked = without_preemption(|| {
                 self.machine().watch(now, cpu, &mut KickNow(self), |rq| {
-                    let (tasks, groups) = (rq.tasks().count(), rq.used_by_groups().count());
+                    let (tasks, groups) = (rq.tasks().iter().count(), rq.time().by_group().count());
                     if list.capacity() - list.len() < tasks || used.capacity() < groups {
                         return Err((tasks, groups));
                     }

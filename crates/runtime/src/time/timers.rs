@@ -176,7 +176,7 @@ impl Timers {
         });
         // The owner of the slot may sleep for longer than that, or have set its timer to a later time.
         let is_first =
-            || scheduler.machine().next_expiry(cpu).is_none_or(|first| window.hard <= first);
+            || scheduler.machine().sight().next_expiry(cpu).is_none_or(|first| window.hard <= first);
         if looks != Some(true) && scheduler.paused().is_none() && is_first() {
             ring(scheduler, cpu);
         }
@@ -197,7 +197,7 @@ impl Timers {
         assert!(place < PERIODIC, "memory cannot hold so many timers");
         let repeats = if period.is_some() { PERIODIC } else { 0 };
         let token = Token(u64::from(generation) << u32::BITS | repeats | place);
-        let timer = machine.arm_in_room(cpu, window, period, token);
+        let timer = machine.cpu(cpu).arm_in_room(window, period, token);
         let timer = timer.map_err(|lack| (cpu, lack))?;
         table.generation = generation;
         table.waiters.insert(Waiter { generation, timer, due: window.soft, bell: bell.take() });
@@ -212,7 +212,7 @@ impl Timers {
         let served = table.serve(token, now);
         let lapsed = matches!(served, Served::Lapses).then(|| table.remove(token)).flatten();
         if let Some(waiter) = &lapsed {
-            scheduler.machine().cancel(cpu, waiter.timer);
+            scheduler.machine().cpu(cpu).cancel(waiter.timer);
         }
         drop(table);
         // This event is also due if the timer was cancelled after it expired. The cancelling code reports the
@@ -241,7 +241,7 @@ impl Timers {
                 }
             }
         }
-        cpus().filter_map(|cpu| machine.next_expiry(cpu)).min()
+        cpus().filter_map(|cpu| machine.sight().next_expiry(cpu)).min()
     }
 }
 
@@ -287,7 +287,7 @@ impl Host {
 #[cold]
 fn make_room(machine: &Machine<Job>, window: Window, (cpu, lack): (CpuId, Lack)) {
     let mut room = TimerRoom::new(lack);
-    without_preemption(|| machine.reserve_timers_in(cpu, window, &mut room));
+    without_preemption(|| machine.cpu(cpu).reserve_timers_in(window, &mut room));
 }
 
 impl Armed {
@@ -353,7 +353,7 @@ impl Armed {
             let shared = host.shared();
             let mut table = shared.timers.table(*cpu);
             let waiter = table.remove(*token)?;
-            let cancelled = shared.scheduler.machine().cancel(*cpu, waiter.timer);
+            let cancelled = shared.scheduler.machine().cpu(*cpu).cancel(waiter.timer);
             drop(table);
             if cancelled {
                 shared.scheduler.tell(*cpu, || What::TimerCancelled);

@@ -356,7 +356,7 @@ impl Open<'_> {
         let Lender { cpu, batches, scheduler, registry, .. } = self.lender;
         let (mut may_lend, mut may_come, mut may_linger) = (true, self.takes_newcomers, true);
         loop {
-            let bounds = scheduler.machine().batch_bounds(cpu);
+            let bounds = scheduler.machine().sight().batch_bounds(cpu);
             let has_room = batches.company.len() <= MEMBERS - COME;
             let newcomer = self.newcomer(&bounds).filter(|_| may_come && has_room);
             let step = &mut Step {
@@ -376,7 +376,7 @@ impl Open<'_> {
                     return true;
                 }
                 Turn::Outsider => may_come = self.admit_newcomers(&bounds),
-                Turn::Alone if scheduler.machine().is_wanted(cpu) => {
+                Turn::Alone if scheduler.machine().sight().is_wanted(cpu) => {
                     if !std::mem::take(&mut may_lend) || !self.lend() {
                         return false;
                     }
@@ -486,7 +486,7 @@ impl Open<'_> {
         let waits_long = |task: &TaskOf<Job>| now.since(task.waits_since()) >= POLL_GRACE;
         let member =
             |_: &_, task: &_, is_polled: bool| (!is_polled && waits_long(task)).then_some(());
-        if let Some(idle) = scheduler.machine().idle_cpu_beside(cpu)
+        if let Some(idle) = scheduler.machine().sight().idle_cpu_beside(cpu)
             && (batches.newcomers.look(waits_long) == Some(true)
                 || batches.company.look_as(self.thread.id(), member).is_some())
         {
@@ -513,7 +513,7 @@ impl Worker {
         let may_go_on = match prev {
             Prev::Yielded(_) => true,
             Prev::Blocked(_) | Prev::Exited => {
-                scheduler.machine().is_wanted(cpu)
+                scheduler.machine().sight().is_wanted(cpu)
                     || scheduler.offer_newcomer(&self.own, cpu, self.poll.ended())
             }
             Prev::Preempted(_) | Prev::Idle => false,

@@ -99,7 +99,7 @@ impl Dispatch {
 impl Scheduler {
     /// Returns whether a task waits on a CPU, in its queue or in a batch.
     pub(crate) fn is_wanted(&self, cpu: CpuId) -> bool {
-        self.machine().is_wanted(cpu) || self.dispatch().has_any(cpu)
+        self.machine().sight().is_wanted(cpu) || self.dispatch().has_any(cpu)
     }
 
     /// Adds a task that the calling thread's poll wakes to its batch, if it may join.
@@ -127,8 +127,8 @@ impl Scheduler {
     /// Returns an idle CPU that could run a task that waits on `cpu`.
     pub(crate) fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
         let machine = self.machine();
-        let beside = || machine.idle_cpu_beside(cpu).filter(|_| self.dispatch().has_any(cpu));
-        machine.idle_cpu_for(cpu).or_else(beside)
+        let beside = || machine.sight().idle_cpu_beside(cpu).filter(|_| self.dispatch().has_any(cpu));
+        machine.sight().idle_cpu_for(cpu).or_else(beside)
     }
 
     /// Makes a task leave its batch, if it is in one, since a request was made to a task that is in no run queue.

@@ -137,7 +137,7 @@ impl Wait<'_> {
                 std::hint::spin_loop();
             }
             now = self.let_others_run(now);
-            if self.scheduler.machine().next_expiry(self.cpu).is_some_and(|at| at <= now) {
+            if self.scheduler.machine().sight().next_expiry(self.cpu).is_some_and(|at| at <= now) {
                 return Some(Found::Due);
             }
         }
@@ -171,7 +171,7 @@ impl Wait<'_> {
             if self.driver.is_none() && could_drive() {
                 return self.wakes().unwrap_or(Found::Due);
             }
-            let until = self.scheduler.machine().next_expiry(self.cpu);
+            let until = self.scheduler.machine().sight().next_expiry(self.cpu);
             self.thread.arm_for_sleep(self.scheduler.machine(), until);
             match (self.driver, until) {
                 (Some(driver), until) => _ = self.visit(driver, Until::Woken(until)),

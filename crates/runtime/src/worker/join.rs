@@ -28,7 +28,7 @@ impl Poll {
             return Err(task);
         }
         apply_pending(&mut task);
-        let bounds = scheduler.machine().batch_bounds(cpu);
+        let bounds = scheduler.machine().sight().batch_bounds(cpu);
         batches.company.join(thread.id(), batch, task, |polls, task, (polled, front)| {
             let terms = &polls.terms;
             let joins = terms.fit(task)
@@ -45,7 +45,7 @@ impl Poll {
             Some(if first { At::Front } else { At::Back })
         })?;
         let is_noted = self.later() != Later::Nothing;
-        if !is_noted && scheduler.machine().idle_cpu_beside(cpu).is_some() {
+        if !is_noted && scheduler.machine().sight().idle_cpu_beside(cpu).is_some() {
             self.look_soon(thread, now, false);
         }
         Ok(())

@@ -114,7 +114,7 @@ impl Poll {
     /// Returns whether the poll has lasted longer than it may while other tasks wait in the runtime.
     pub(super) fn is_overdue(&self, thread: &Thread, scheduler: &Scheduler, now: Time) -> bool {
         let (cpu, span) = (thread.cpu(), now.since(self.began()));
-        let debit = scheduler.machine().debit(cpu);
+        let debit = scheduler.machine().sight().debit(cpu);
         !self.is_rt()
             && span >= debit
             && scheduler.dispatch().has_any(cpu)

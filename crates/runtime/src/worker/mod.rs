@@ -393,7 +393,7 @@ impl Worker {
         thread.becomes_spare();
         slot.resume(thread.id(), worker.thread.id());
         worker.thread.baton().grant();
-        thread.arm_for_sleep(machine, machine.next_expiry(cpu));
+        thread.arm_for_sleep(machine, machine.sight().next_expiry(cpu));
     }
 
     /// Hands the slot to a spare, with the task that this worker was about to poll or to resume, if its thread cannot

@@ -111,7 +111,7 @@ impl Scheduler {
         let any = !taken.is_empty();
         for mut task in taken.drain(..) {
             let from = task.cpu();
-            let place = self.machine().move_newcomer(cpu, &mut task);
+            let place = self.machine().sight().move_newcomer(cpu, &mut task);
             if let Err(task) = own.newcomers.push(place.0, task) {
                 self.give_back(os::thread::now(), from, cpu, task);
             }
@@ -128,7 +128,7 @@ impl Scheduler {
         own: Option<CpuId>,
     ) -> Result<(), TaskOf<Job>> {
         let spawner = || self.here(|worker| worker.thread.own_cpu()).flatten();
-        if own.is_none() && spawner().is_some_and(|cpu| self.machine().has_others_than_fair(cpu)) {
+        if own.is_none() && spawner().is_some_and(|cpu| self.machine().sight().has_others_than_fair(cpu)) {
             return Err(task);
         }
         let cpu =
@@ -136,7 +136,7 @@ impl Scheduler {
         let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.dispatch().of(cpu)?))) else {
             return Err(task);
         };
-        if !fits(&task) || self.machine().has_others_than_fair(cpu) {
+        if !fits(&task) || self.machine().sight().has_others_than_fair(cpu) {
             return Err(task);
         }
         if own.is_some() {
@@ -152,7 +152,7 @@ impl Scheduler {
         }
         apply_pending(&mut task);
         let most = own.map_or(OUTSIDE, |_| Nanos::MAX);
-        let Some(place) = self.machine().place_newcomer(cpu, &mut task, most) else {
+        let Some(place) = self.machine().sight().place_newcomer(cpu, &mut task, most) else {
             return Err(task);
         };
         task.wakes(now);
@@ -163,7 +163,7 @@ impl Scheduler {
                 worker.thread.owns()
             }) == Some(true)
         {
-            let idle = (waiting > 1).then(|| self.machine().idle_cpu_beside(own));
+            let idle = (waiting > 1).then(|| self.machine().sight().idle_cpu_beside(own));
             idle.flatten().into_iter().for_each(|idle| ring(self, idle));
         } else if self.crew().slot(cpu).is_asleep() {
             ring(self, cpu);
@@ -178,7 +178,7 @@ impl Dispatch {
     /// fewer tasks wait.
     fn cpu_for_newcomer(&self, machine: &Machine<Job>, crew: &Crew, now: Time) -> Option<CpuId> {
         let outsiders = &self.outsiders;
-        let takes = |cpu: &CpuId| !machine.has_others_than_fair(*cpu);
+        let takes = |cpu: &CpuId| !machine.sight().has_others_than_fair(*cpu);
         let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
             self.of(*cpu).is_some_and(|it| {
@@ -203,7 +203,7 @@ impl Dispatch {
     }
 
     fn is_free(&self, machine: &Machine<Job>, cpu: CpuId) -> bool {
-        machine.is_idle(cpu) && !self.has_any(cpu)
+        machine.sight().is_idle(cpu) && !self.has_any(cpu)
     }
 
     /// Returns an idle CPU, or else, of two CPUs in turn, the one where fewer tasks wait.
@@ -216,7 +216,7 @@ impl Dispatch {
         let nr = self.all().len();
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
         let free = |cpu: &CpuId| self.is_free(machine, *cpu);
-        let beside = || machine.idle_cpu_beside(other).filter(free);
+        let beside = || machine.sight().idle_cpu_beside(other).filter(free);
         let idle = Some(other).filter(free).or_else(beside);
         let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.len(it));
         idle.or_else(fewest)

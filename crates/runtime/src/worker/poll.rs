@@ -173,7 +173,7 @@ impl Poll {
 
     /// Returns whether the poll, on this CPU, has only just begun, and no real-time task waits.
     pub(super) fn may_end_first(&self, machine: &Machine<Job>, cpu: CpuId, now: Time) -> bool {
-        self.is_young(now) && !machine.has_rt(cpu)
+        self.is_young(now) && !machine.sight().has_rt(cpu)
     }
 
     /// Returns the time from which the poll has lasted so long that others should not wait for its end.
@@ -239,7 +239,7 @@ impl Poll {
     /// Returns whether the due tick of this CPU waits for the end of the poll: nothing else is due, and the poll has not
     /// used much CPU time since a tick began to wait for it.
     pub(super) fn tick_waits(&self, machine: &Machine<Job>, cpu: CpuId, now: Time) -> bool {
-        machine.next_timer(cpu) > now && self.delays_tick(Nanos(YOUNG.0 / 2))
+        machine.sight().next_timer(cpu) > now && self.delays_tick(Nanos(YOUNG.0 / 2))
     }
 
     /// Returns whether a due tick waits for the end of this poll: until the poll has used `most` CPU time since a tick

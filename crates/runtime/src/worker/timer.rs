@@ -17,7 +17,7 @@ use runyard_smp::machine::Machine;
 /// Returns whether a timer or a tick of a CPU is due.
 #[inline]
 pub(super) fn is_due(machine: &Machine<Job>, cpu: CpuId, now: Time) -> bool {
-    machine.next_expiry(cpu).is_some_and(|due| due <= now)
+    machine.sight().next_expiry(cpu).is_some_and(|due| due <= now)
 }
 
 impl Own {
@@ -31,7 +31,7 @@ impl Own {
         now: Time,
         idle: bool,
     ) -> bool {
-        let Some(next) = scheduler.machine().next_expiry(cpu) else { return false };
+        let Some(next) = scheduler.machine().sight().next_expiry(cpu) else { return false };
         let due = next <= now;
         let walk = match (idle, due) {
             (false, false) => return false,
@@ -66,7 +66,7 @@ impl Thread {
     /// that queue a task here, while this one runs alone, do not notify it. May be called in a signal handler.
     #[inline]
     pub(super) fn arm(&self, machine: &Machine<Job>, now: Time) {
-        let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
+        let due = machine.sight().next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = self.alarm.armed();
         let config = machine.config();
         // The timer may have been set to a far moment, for a timer of a task that is gone since.
@@ -79,7 +79,7 @@ impl Thread {
     /// Sets the worker's timer to a timer that was armed in a poll, if it is set to a later time. If the tick is due,
     /// the worker's timer is set for that already, or its signal is on its way.
     pub(crate) fn arm_sooner(&self, machine: &Machine<Job>) {
-        let due = machine.next_timer(self.cpu());
+        let due = machine.sight().next_timer(self.cpu());
         if due < self.alarm.armed() {
             self.alarm.set_at(due);
         }
@@ -103,6 +103,6 @@ impl Thread {
 
     /// Returns the time of a check: `at`, or the next timer of the CPU if that is earlier.
     pub(super) fn in_time(&self, machine: &Machine<Job>, at: Time) -> Time {
-        at.min(machine.next_timer(self.cpu()))
+        at.min(machine.sight().next_timer(self.cpu()))
     }
 }

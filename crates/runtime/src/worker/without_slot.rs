@@ -80,7 +80,7 @@ impl WithoutSlot {
         // Time on the clock does not measure a thread that is supposed to wait.
         let ran = if os::thread::KNOWS_CPU_TIME { used.0.saturating_sub(paid) } else { 0 };
         let ran = Nanos(ran);
-        let is_exhausted = machine.charge_unpicked(now, thread.cpu(), self.group(), ran);
+        let is_exhausted = machine.cpu(thread.cpu()).charge_unpicked(now, self.group(), ran);
         Used { ran, all: used, is_exhausted }
     }
 
@@ -89,7 +89,7 @@ impl WithoutSlot {
         let (now, group) = (os::thread::now(), self.group());
         if machine.groups().is_limited(group) {
             self.charge(thread, machine, now);
-            machine.forgive(now, thread.cpu(), group);
+            machine.cpu(thread.cpu()).forgive(now, group);
         }
     }
 }
