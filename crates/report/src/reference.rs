@@ -8,7 +8,7 @@ use crate::groups::GroupReport;
 use crate::report::{CpuReport, MachineReport, TaskReport};
 use crate::why::Cause;
 
-/// The table of this name as Markdown: `causes`, or the fields of a part of the report, as `tasks[]`. `None` if there
+/// The table of this name as Markdown: `causes`, `remedies`, or the fields of a part of the report, as `tasks[]`. `None` if there
 /// is none. A test of the command holds the pages to it.
 ///
 /// ```
@@ -21,6 +21,10 @@ pub fn reference(table: &str) -> Option<String> {
         "causes" => markdown(
             ["cause", "the task waits, and"],
             Cause::ALL.map(|cause| (cause.entry().name, cause.entry().rule)),
+        ),
+        "remedies" => markdown(
+            ["cause", "remedies to try"],
+            Cause::ALL.map(|cause| (cause.entry().name, cause.entry().remedy)),
         ),
         "machine" => fields::<MachineReport>(),
         "cpus[]" => fields::<CpuReport>(),

@@ -1,5 +1,5 @@
-//! The causes of waits. A cause is one entry of the table below: its name in JSON, its rule in the reference, and its
-//! words in stories and pages follow from the entry. An entry without a field does not compile.
+//! The causes of waits. A cause is one entry of the table below: its name in JSON, its rule in the reference, its
+//! remedy in the guide, and its words in stories and pages follow from the entry. An entry without a field does not compile.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,8 @@ pub struct Entry {
     pub name: &'static str,
     /// The condition under which it is the cause, in words that follow "the task waits, and".
     pub rule: &'static str,
+    /// What helps against it, in Markdown, for the guide.
+    pub remedy: &'static str,
     /// The cause as a clause, for pages and for the sum of a story.
     pub(crate) phrase: &'static str,
     /// The end of a story's line about the CPU where the task waited. `{free}` stands for a CPU that was free.
@@ -39,54 +41,63 @@ causes! {
     TimerSlack {
         name: "timer_slack",
         rule: "it is not woken yet: its timer may expire later than it was due",
+        remedy: "a smaller `timer_slack` of the task",
         phrase: "the slack of its timer, which may expire so much later",
         part: "",
     }
     Throttled {
         name: "throttled",
         rule: "its group, a group above that, or all real-time tasks have no budget left on its CPU",
+        remedy: "a larger `runtime`, a shorter `period`, a `burst`",
         phrase: "its task group, or all real-time tasks, had no budget left there",
         part: ": its task group was throttled there",
     }
     CoreCookie {
         name: "core_cookie",
         rule: "its CPU is forced idle, or runs a task that comes after it, because the core runs another cookie",
+        remedy: "fewer cookies on one core; see [core scheduling](../design/core-scheduling.md)",
         phrase: "its core ran tasks of another cookie",
         part: ": the core ran another cookie",
     }
     Cost {
         name: "cost",
         rule: "its CPU does the scheduler's work, leaves its idle state, or has not switched yet",
+        remedy: "the machine's `costs`, its idle states, fewer interrupts",
         phrase: "the scheduler's own work",
         part: "",
     }
     Placement {
         name: "placement",
         rule: "a CPU that it may use was free when it came to a busy one, and still is",
+        remedy: "see [balance](../design/balance.md)",
         phrase: "it was put on a busy CPU while another one was free",
         part: ", though {free} was free when it was put here",
     }
     Balance {
         name: "balance",
         rule: "a CPU that it may use is free, and was not then",
+        remedy: "see [balance](../design/balance.md)",
         phrase: "a CPU that became free did not take it",
         part: ", though {free} became free and did not take it",
     }
     Affinity {
         name: "affinity",
         rule: "a CPU is free that it may not use, and none that it may use",
+        remedy: "more CPUs in `cpus`",
         phrase: "only CPUs were free on which it may not run",
         part: "; {free} was free, where it may not run",
     }
     ProtectedSlice {
         name: "protected_slice",
         rule: "its CPU runs a fair task that comes after it in the order, until the end of its slice",
+        remedy: "a shorter `scheduler.base_slice_us`, a `slice` or `latency_nice` of the task",
         phrase: "the running task comes after it, but its slice is protected",
         part: ", which comes after it but keeps its slice",
     }
     Important {
         name: "important",
         rule: "its CPU runs a task that the policy puts first",
+        remedy: "a [nice value, a priority](../reference/language.md#threads-and-phases), fewer such tasks",
         phrase: "the policy puts first what ran",
         part: ", which comes first",
     }
