@@ -143,7 +143,7 @@ impl Cpu {
     /// Wakes a task, or enqueues it for the first time, and returns whether it preempts the running task.
     fn wake(&mut self, task: u32) -> bool {
         let woken = self.tasks[task as usize].take().expect("it sleeps");
-        let was_idle = self.rq.curr().is_none();
+        let was_idle = self.rq.tasks().curr().is_none();
         match self.rq.offer(self.now, woken, Enqueue::Woken) {
             Ok((_, resched)) => resched == Resched::Yes && !was_idle,
             Err(_) => unreachable!("the CPU takes tasks"),
@@ -152,7 +152,7 @@ impl Cpu {
 
     /// Switches away from the running task, if any, and returns the next task.
     fn switch(&mut self, why: Why) -> u32 {
-        let prev = match (self.rq.curr(), why) {
+        let prev = match (self.rq.tasks().curr(), why) {
             (None, _) => Prev::Idle,
             (Some(_), Why::Preempted) => Prev::Preempted(()),
             (Some(_), Why::Blocked) => Prev::Blocked(()),

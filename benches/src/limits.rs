@@ -93,11 +93,11 @@ struct World {
 impl World {
     /// Advances to the next expiry on the CPU and handles it.
     fn step(&mut self) {
-        let due = self.machine.next_expiry(HERE).expect("a limit has its timers");
+        let due = self.machine.sight().next_expiry(HERE).expect("a limit has its timers");
         self.clock.now = self.clock.now.max(due);
         let now = self.clock.now;
         while self.machine.expire(now, HERE, Walk::Busy, &mut Quiet).is_some() {}
-        if self.machine.resched(HERE) == Resched::Yes {
+        if self.machine.cpu(HERE).resched() == Resched::Yes {
             self.seat.switch(&self.machine, now);
         }
     }

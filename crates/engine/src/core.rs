@@ -4,7 +4,7 @@
 //! Tasks with different [cookies](crate::attr::Cookie) never run on one core at the same time. So
 //! the threads of a core decide together. Each makes an [`Offer`] of its best task. The cookie of
 //! the most important one is that of the core until the next decision ([`Core`]). A thread runs its
-//! best task of that cookie, or is *forced idle*. The run queue's part is in `run_queue/beside.rs`.
+//! best task of that cookie, or is *forced idle*. The run queue's part is in `run_queue/class/beside.rs`.
 //! The machine, which holds a lock of the core, asks the threads.
 //!
 //! Two fair tasks in different run queues are compared by their progress since the first comparison

@@ -111,8 +111,7 @@ impl Rt {
         self.nr == 0 && self.nr_set_aside == 0
     }
 
-    /// Returns whether tasks wait for their budget, if that changed since the last call: for
-    /// [`RunQueue::note_rt_throttling`](crate::run_queue::RunQueue).
+    /// Returns whether tasks wait for their budget, if that changed since the last call.
     #[inline]
     pub(crate) fn take_throttling(&mut self) -> Option<bool> {
         if !self.throttled && !self.told {

@@ -167,7 +167,7 @@ impl<P> Task<P> {
     }
 
     /// Returns the CPU where it may still have a ghost in its queue, if it sleeps
-    /// ([`RunQueue::has_ghost_of`](crate::run_queue::RunQueue::has_ghost_of)).
+    /// ([`Tasks::has_ghost_of`](crate::run_queue::Tasks::has_ghost_of)).
     #[inline]
     #[must_use]
     pub fn sleeps_on(&self) -> Option<CpuId> {
@@ -178,7 +178,7 @@ impl<P> Task<P> {
     }
 
     /// Returns the CPU that has its part in the averages since it fell asleep, if it sleeps and
-    /// there are averages ([`RunQueue::withdraw`](crate::run_queue::RunQueue::withdraw)).
+    /// there are averages ([`Queues::withdraw`](crate::run_queue::Queues::withdraw)).
     #[inline]
     #[must_use]
     pub fn left_on(&self) -> Option<CpuId> {
@@ -187,7 +187,7 @@ impl<P> Task<P> {
 
     /// Returns its averages, if it sleeps, was ever in a fair queue, and there are averages
     /// (`PELT`). For a task that waits or runs, its run queue has them
-    /// ([`RunQueue::task_averages`](crate::run_queue::RunQueue::task_averages)).
+    /// ([`Queues::task_averages`](crate::run_queue::Queues::task_averages)).
     #[must_use]
     pub fn averages(&self, now: Time) -> Option<TaskAverages> {
         Some(self.kept.average()?.averages(now))

@@ -56,6 +56,7 @@ mod os;
 mod pages;
 mod paused;
 mod protocol;
+mod registry;
 mod runtime;
 mod shared;
 mod snapshot;

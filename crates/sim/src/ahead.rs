@@ -70,13 +70,13 @@ impl Sim<'_> {
         for (cpu, due) in next.iter().filter(|&(cpu, due)| !goes_on(&self.cpus[cpu.index()], due)) {
             queues.push((cpu, due));
         }
-        queues.read(|(cpu, _)| self.machine.read_ahead(cpu, 0));
+        queues.read(|(cpu, _)| self.machine.unshared(cpu).read_ahead(0));
         let (mut tasks, mut timers) = (Few::new(TaskId(0)), Few::new(CpuId(0)));
         let mut expire = Few::new(CpuId(0));
         for (cpu, due) in queues.iter() {
             let own = &self.cpus[cpu.index()];
             match due {
-                Due::Interrupt(_) if self.machine.next_timer(cpu) <= own.interrupt_at => {
+                Due::Interrupt(_) if self.machine.sight().next_timer(cpu) <= own.interrupt_at => {
                     timers.push(cpu);
                     expire.push(cpu);
                 }
@@ -89,12 +89,12 @@ impl Sim<'_> {
         }
         tasks.read(|task| self.read_program(task));
         for hops in 1..=HOPS {
-            queues.read(|(cpu, _)| self.machine.read_ahead(cpu, hops));
-            timers.read(|cpu| self.machine.read_timers(cpu, hops));
+            queues.read(|(cpu, _)| self.machine.unshared(cpu).read_ahead(hops));
+            timers.read(|cpu| self.machine.unshared(cpu).read_timers(hops));
         }
         let mut woken = Few::new(TaskId(0));
         for cpu in expire.iter() {
-            let token = self.machine.first_timer_of(cpu);
+            let token = self.machine.unshared(cpu).first_timer();
             token.into_iter().for_each(|token| woken.push(TaskId(token.0)));
         }
         woken.read(|task| self.read_program(task));

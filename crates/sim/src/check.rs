@@ -133,7 +133,7 @@ impl Sim<'_> {
     /// Returns the kind of tasks that a CPU should pull.
     pub(crate) fn takes(&self, cpu: CpuId) -> Takes {
         let own = &self.cpus[cpu.index()];
-        let (online, load) = self.machine.inspect(cpu, |rq| (rq.is_online(), rq.load()));
+        let (online, load) = self.machine.cpu(cpu).inspect(|rq| (rq.site().is_online(), rq.classes().load()));
         // Pending kicks do not matter here: a kick without effect repeats again and again.
         if !online || own.inbound > 0 || own.silent {
             return Takes::Nobody;
@@ -149,14 +149,15 @@ impl Sim<'_> {
 
     /// Adds the fair tasks that wait in the run queue of a CPU to `waiting`.
     pub(crate) fn waiting_on(&self, cpu: CpuId, waiting: &mut Vec<Waiter>) {
-        self.machine.inspect(cpu, |rq| {
-            let curr = rq.curr().map(|task| task.id);
-            let tasks = || rq.competing().map(|(_, task)| task);
-            let idle_class =
-                |it: &Task<_>| it.class().is_fair() && self.machine.counts_as_idle(it.attr());
+        self.machine.cpu(cpu).inspect(|rq| {
+            let curr = rq.tasks().curr().map(|task| task.id);
+            let tasks = || rq.queues().competing().map(|(_, task)| task);
+            let idle_class = |it: &Task<_>| {
+                it.class().is_fair() && self.machine.sight().counts_as_idle(it.attr())
+            };
             // A task that waits for the turn of a light SCHED_IDLE task would wait on any CPU.
             let others = tasks().filter(|&it| !idle_class(it)).count();
-            let pressed = others > 1 || rq.load().idle_is_heavy;
+            let pressed = others > 1 || rq.classes().load().idle_is_heavy;
             let fair = tasks().filter(|it| Some(it.id) != curr && it.class().is_fair());
             waiting.extend(fair.map(|it| Waiter {
                 task: it.id,
@@ -182,25 +183,25 @@ impl Sim<'_> {
 
     /// Returns the number of tasks in the run queue of a CPU.
     pub(crate) fn queued_on(&self, cpu: CpuId) -> usize {
-        self.machine.inspect(cpu, |rq| rq.tasks().count())
+        self.machine.cpu(cpu).inspect(|rq| rq.tasks().iter().count())
     }
 
     /// Checks that a CPU runs the current task of its run queue, and that it idles only if no task waits there.
     pub(crate) fn check_current(&mut self, on: CpuId) {
         let cpu = &self.cpus[on.index()];
-        let (curr, first, closed) = self.machine.inspect(on, |rq| {
-            let closed = rq.load().importance == Importance::Closed;
-            (rq.curr().map(|task| task.id), rq.first_timer(), closed)
+        let (curr, first, closed) = self.machine.cpu(on).inspect(|rq| {
+            let closed = rq.classes().load().importance == Importance::Closed;
+            (rq.tasks().curr().map(|task| task.id), rq.first_timer(), closed)
         });
         assert_eq!(cpu.task(), curr, "CPU {on} runs the task of its queue");
         let late = self.costs.longest_timer_latency();
         let overdue = |&expiry: &Time| expiry + late < self.now;
-        let overdue = self.machine.next_expiry(on).filter(overdue);
+        let overdue = self.machine.sight().next_expiry(on).filter(overdue);
         assert_eq!(overdue, None, "CPU {on} takes its interrupts in time at {}", self.now);
         assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");
-        let forced = self.machine.forced_idle(on).is_some();
+        let forced = self.machine.cpu(on).forced_idle().is_some();
         if cpu.doing == Doing::Idle && cpu.is_settled() && !closed && !forced {
-            let queued = self.machine.inspect(on, |rq| rq.competing().count());
+            let queued = self.machine.cpu(on).inspect(|rq| rq.queues().competing().count());
             if queued > 0 {
                 let what = format!("CPU {on} idles while {queued} tasks wait there");
                 self.violate("work-conservation", what);
@@ -232,12 +233,12 @@ impl Sim<'_> {
         if !self.cpus[cpu.index()].is_settled() {
             return None;
         }
-        self.machine.inspect(cpu, |rq| {
-            if rq.load().importance == Importance::Closed || rq.is_serving() {
+        self.machine.cpu(cpu).inspect(|rq| {
+            if rq.classes().load().importance == Importance::Closed || rq.classes().is_serving() {
                 return None;
             }
-            let curr = rq.curr().map(|task| task.id);
-            let waiting = rq.competing().filter(|(_, task)| Some(task.id) != curr);
+            let curr = rq.tasks().curr().map(|task| task.id);
+            let waiting = rq.queues().competing().filter(|(_, task)| Some(task.id) != curr);
             let beaten = waiting.filter_map(|(_, task)| {
                 let on = find(Importance::Rt(task.class().push_prio()?), &task.attr().affinity)?;
                 Some(Beaten { task: task.id, waits: cpu, on })
@@ -260,11 +261,14 @@ impl Sim<'_> {
     pub(crate) fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
         let open = self
             .machine
-            .inspect(cpu, |rq| rq.load().importance != Importance::Closed && !rq.is_serving());
+            .cpu(cpu)
+            .inspect(|rq| rq.classes().load().importance != Importance::Closed && !rq.classes().is_serving());
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
-            let prio =
-                self.machine.inspect(cpu, |rq| rq.curr().and_then(|task| task.class().push_prio()));
+            let prio = self
+                .machine
+                .cpu(cpu)
+                .inspect(|rq| rq.tasks().curr().and_then(|task| task.class().push_prio()));
             prio.map_or(Importance::Normal, Importance::Rt)
         })
     }

@@ -23,7 +23,7 @@ use runyard_engine::task::Task;
 impl Sim<'_> {
     /// Reports that a CPU is idle, or forced idle.
     pub(crate) fn tell_idle(&mut self, cpu: CpuId) {
-        let forced = self.machine.forced_idle(cpu);
+        let forced = self.machine.cpu(cpu).forced_idle();
         let what = forced.map_or(What::Idle, |cookie| What::ForcedIdle { cookie });
         if let Some(cores) = &mut self.cores {
             cores.told[cpu.index()] = forced;
@@ -33,14 +33,15 @@ impl Sim<'_> {
 
     /// Returns whether an idle CPU was last reported with another reason for idling.
     pub(crate) fn idles_otherwise(&self, cpu: CpuId) -> bool {
-        let told = |cores: &Cores| cores.told[cpu.index()] != self.machine.forced_idle(cpu);
+        let told = |cores: &Cores| cores.told[cpu.index()] != self.machine.cpu(cpu).forced_idle();
         self.cores.as_ref().is_some_and(told)
     }
 
     /// Returns whether all threads of a CPU's core are idle, or `true` without core scheduling.
     pub(crate) fn is_whole_core_idle(&self, cpu: CpuId) -> bool {
         let idles = |cpu: CpuId| {
-            self.cpus[cpu.index()].doing == Doing::Idle && self.machine.forced_idle(cpu).is_none()
+            self.cpus[cpu.index()].doing == Doing::Idle
+                && self.machine.cpu(cpu).forced_idle().is_none()
         };
         self.cores.as_ref().is_none_or(|cores| cores.threads_of(cpu).all(idles))
     }
@@ -78,7 +79,7 @@ impl Sim<'_> {
         let one = cookies.next();
         let mixed = cookies.any(|cookie| Some(cookie) != one);
         let was = cores.seen[nth];
-        let now = Seen { runs: self.machine.core_runs(first), mixed, since: was.since };
+        let now = Seen { runs: self.machine.sight().core_runs(first), mixed, since: was.since };
         let since = if now == was { was.since } else { self.now };
         if let Some(cores) = &mut self.cores {
             cores.seen[nth] = Seen { since, ..now };
@@ -97,7 +98,7 @@ impl Sim<'_> {
 
     fn check_forced_idle(&mut self, all: &[CpuId]) {
         for &cpu in all {
-            let Some(by) = self.machine.forced_idle(cpu) else { continue };
+            let Some(by) = self.machine.cpu(cpu).forced_idle() else { continue };
             let mut running = all.iter().filter_map(|&cpu| self.running_cookie(cpu)).peekable();
             let wrong = running.peek().is_none() || running.any(|cookie| cookie != by);
             if wrong {
@@ -111,10 +112,10 @@ impl Sim<'_> {
     fn check_core_order(&mut self, all: &[CpuId]) {
         let prio = |task: &Task<_>| task.class().push_prio();
         let inspect = |cpu| {
-            self.machine.inspect(cpu, |rq| {
-                let closed = rq.load().importance == Importance::Closed;
-                let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
-                (rq.curr().and_then(prio), best.filter(|_| !closed), rq.is_serving())
+            self.machine.cpu(cpu).inspect(|rq| {
+                let closed = rq.classes().load().importance == Importance::Closed;
+                let best = rq.queues().competing().filter_map(|(_, task)| prio(task)).max();
+                (rq.tasks().curr().and_then(prio), best.filter(|_| !closed), rq.classes().is_serving())
             })
         };
         let seen: Vec<_> = all.iter().map(|&cpu| inspect(cpu)).collect();
@@ -129,13 +130,13 @@ impl Sim<'_> {
 
     /// Returns the cookie of a CPU's task, which may be none. Returns `None` if the CPU has no task.
     fn running_cookie(&self, cpu: CpuId) -> Option<Option<Cookie>> {
-        self.machine.inspect(cpu, |rq| Some(rq.cookie_of(rq.curr()?)))
+        self.machine.cpu(cpu).inspect(|rq| Some(rq.site().cookie_of(rq.tasks().curr()?)))
     }
 
     fn is_settled(&self, cpu: CpuId) -> bool {
         let own = &self.cpus[cpu.index()];
         let switching = matches!(own.doing, Doing::Overhead(_));
-        let due = || self.machine.resched(cpu) == Resched::Yes;
+        let due = || self.machine.cpu(cpu).resched() == Resched::Yes;
         own.is_settled() && !switching && !due()
     }
 }

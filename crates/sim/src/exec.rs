@@ -26,7 +26,7 @@ impl Sim<'_> {
             return false;
         }
         (own.programmed, own.interrupt_at) = (Time::MAX, Time::MAX);
-        let due = self.machine.next_expiry(cpu).is_some_and(|expiry| expiry <= at);
+        let due = self.machine.sight().next_expiry(cpu).is_some_and(|expiry| expiry <= at);
         if !due {
             self.program_timer(cpu);
             if let Some(end) = self.cpus[cpu.index()].take_put_off() {
@@ -309,7 +309,7 @@ impl Sim<'_> {
     /// Sets the timer hardware to the next expiry. An earlier setting stays. Its interrupt finds no work and sets the
     /// hardware again, which costs no virtual time.
     pub(crate) fn program_timer(&mut self, cpu: CpuId) {
-        let Some(expiry) = self.machine.next_expiry(cpu) else { return };
+        let Some(expiry) = self.machine.sight().next_expiry(cpu) else { return };
         let programmed = expiry.max(self.now);
         if programmed < self.cpus[cpu.index()].programmed {
             let at = programmed + self.costs.timer_latency(cpu);

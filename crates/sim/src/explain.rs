@@ -35,8 +35,8 @@ impl Sim<'_> {
         if !self.options.explain || expired != Expired::Tick {
             return;
         }
-        let first = self.machine.inspect(cpu, |rq| {
-            let mut first = rq.passed_over(ASKED_AT_TICK);
+        let first = self.machine.cpu(cpu).inspect(|rq| {
+            let mut first = rq.classes().passed_over(ASKED_AT_TICK);
             std::array::from_fn::<_, ASKED_AT_TICK, _>(|_| first.next())
         });
         for task in first.into_iter().flatten() {

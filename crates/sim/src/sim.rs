@@ -358,9 +358,9 @@ impl<'s> Sim<'s> {
 
     fn limits(&self) -> BTreeMap<GroupId, Limited> {
         let groups = (1..self.scenario.groups.len()).map(|at| GroupId(at as u32));
-        let limited = groups.filter(|&group| self.machine.was_limited(group));
+        let limited = groups.filter(|&group| self.machine.groups().was_limited(group));
         let of = |group| {
-            let on = |cpu| Some((cpu, self.machine.usage_on(self.now, group, cpu)?));
+            let on = |cpu| Some((cpu, self.machine.cpu(cpu).usage(self.now, group)?));
             let cpus = self.machine.config().topology.iter();
             Limited {
                 usage: self.machine.usage(self.now, group),
@@ -419,7 +419,7 @@ impl<'s> Sim<'s> {
             Due::Publish(cpu) => {
                 self.cpus[cpu.index()].silent = false;
                 self.watch.note(cpu);
-                self.machine.publish_held_back(self.now, cpu, &mut self.fx);
+                self.machine.cpus().publish_held_back(self.now, cpu, &mut self.fx);
                 self.carry_out();
             }
             Due::Start(task) => self.begin(None, task, self.now),
@@ -488,7 +488,7 @@ impl<'s> Sim<'s> {
         self.cpus[moving.to.index()].inbound -= 1;
         self.watch.note(moving.to);
         let (task, to) = (moving.task().id, moving.to);
-        self.machine.arrive(self.now, moving, &mut self.fx);
+        self.machine.cpus().arrive(self.now, moving, &mut self.fx);
         self.carry_out();
         self.explain(task, to);
     }

@@ -204,7 +204,7 @@ impl Sim<'_> {
     fn sleep_until(&mut self, cpu: CpuId, task: TaskId, soft: Time) -> Then {
         let window = Window { soft, hard: soft + self.tasks[task.index()].slack() };
         self.tell(cpu, What::TimerArmed);
-        self.machine.arm(cpu, window, Token(task.0));
+        self.machine.cpu(cpu).arm(window, Token(task.0));
         self.program_timer(cpu);
         Then::Block(Waiting::Timer(window))
     }

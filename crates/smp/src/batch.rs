@@ -5,12 +5,14 @@
 //! make sure that this happens soon.
 
 use crate::control::{Home, take};
+use crate::cpu::Queue;
 use crate::host::{Controlled, Effects, Moving, TaskOf, mark_away, tag};
-use crate::machine::{Machine, Queue};
+use crate::machine::Machine;
+use crate::sight::Sight;
 use runyard_engine::attr::Weight;
 use runyard_engine::balance::Seen;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::run_queue::{Begun, Bounds, Enqueue, Prev, Terms};
+use runyard_engine::run_queue::{Begun, Enqueue, Prev, Terms};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time, VTime};
 
@@ -29,7 +31,7 @@ impl<W: Controlled> Loan<'_, W> {
     /// Lends the tasks and returns their number.
     fn lend(self, rq: &mut Queue<W>, terms: &Terms) -> u32 {
         let mut lent = 0;
-        rq.lend(terms, self.most, self.fits, |task| {
+        rq.classes_mut().lend(terms, self.most, self.fits, |task| {
             mark_away(&task);
             lent += 1;
             (self.take)(task);
@@ -52,22 +54,22 @@ impl<W: Controlled> Machine<W> {
         loan: Loan<'_, W>,
         fx: &mut impl Effects<W>,
     ) -> Begun<W> {
-        let (begun, delta) = self.with(cpu, fx, |rq| {
+        let (begun, delta) = self.cpu(cpu).change(fx, |rq| {
             let yields = matches!(prev, Prev::Yielded(_));
-            if !rq.could_go_on(now, yields, loan.fits) {
+            if !rq.at(now).could_go_on(yields, loan.fits) {
                 return Begun::Refused(prev, stand_in);
             }
-            let begun = rq.begin_batch(now, prev, stand_in);
+            let begun = rq.at(now).begin_batch(prev, stand_in);
             if let Begun::Open(task, terms) = &begun {
                 if let Some(tag) = tag(task) {
                     tag.set_home(Home::Away);
                 }
                 let (lent, yielder) = (loan.lend(rq, terms), u32::from(yields));
-                rq.set_company(now, (lent + yielder).saturating_sub(1));
+                rq.at(now).set_company((lent + yielder).saturating_sub(1));
             }
             begun
         });
-        self.react(now, cpu, delta, fx);
+        self.cpus.react(now, cpu, delta, fx);
         begun
     }
 
@@ -79,12 +81,12 @@ impl<W: Controlled> Machine<W> {
         loan: Loan<'_, W>,
         fx: &mut impl Effects<W>,
     ) {
-        let ((), delta) = self.with(cpu, fx, |rq| {
-            rq.set_company(now, 0);
+        let ((), delta) = self.cpu(cpu).change(fx, |rq| {
+            rq.at(now).set_company(0);
             let lent = loan.lend(rq, terms);
-            rq.set_company(now, lent.saturating_sub(1));
+            rq.at(now).set_company(lent.saturating_sub(1));
         });
-        self.react(now, cpu, delta, fx);
+        self.cpus.react(now, cpu, delta, fx);
     }
 
     /// Ends the batch of `cpu` and returns the stand-in. `task`, whose control cell is `cell`, runs in the place of the
@@ -98,8 +100,8 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> TaskOf<W> {
         let id = task.id;
-        let (stand_in, delta) = self.with(cpu, fx, |rq| {
-            let (stand_in, _, at) = rq.end_batch(now, task, first);
+        let (stand_in, delta) = self.cpu(cpu).change(fx, |rq| {
+            let (stand_in, _, at) = rq.at(now).end_batch(task, first);
             cell.tag().enter(id, Home::At(cpu, at));
             if cell.tag().was_asked_meanwhile()
                 && let Some(change) = take(cell)
@@ -109,7 +111,7 @@ impl<W: Controlled> Machine<W> {
             }
             stand_in
         });
-        self.react(now, cpu, delta, fx);
+        self.cpus.react(now, cpu, delta, fx);
         stand_in
     }
 
@@ -121,20 +123,26 @@ impl<W: Controlled> Machine<W> {
         (from, to): (CpuId, CpuId),
         fx: &mut impl Effects<W>,
     ) {
-        self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
+        self.cpus.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
     }
 
-    /// Returns the bound up to which the tasks of the batch of `cpu` precede all others. It is a hint, read without the
-    /// lock.
-    #[must_use]
-    pub fn batch_bounds(&self, cpu: CpuId) -> Bounds {
-        Bounds { vruntime: self.hints.bound(cpu), until: None }
+    /// Charges the task that runs on `cpu` until `now`, so that the published clock is up to date.
+    pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let ((), delta) = self.cpu(cpu).change(fx, |rq| rq.charge_until(now));
+        self.cpus.react(now, cpu, delta, fx);
     }
+}
 
+impl Sight {
     /// Places a new task without any special attributes, which is to wait for `cpu` with the host. The place is its
-    /// [debit](Machine::debit) beyond the clock, but at most `most`. Returns the place, or `None` if the task must be
+    /// [debit](Sight::debit) beyond the clock, but at most `most`. Returns the place, or `None` if the task must be
     /// spawned.
-    pub fn place_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>, most: Nanos) -> Option<VTime> {
+    pub fn place_newcomer(
+        &self,
+        cpu: CpuId,
+        task: &mut TaskOf<impl Sized>,
+        most: Nanos,
+    ) -> Option<VTime> {
         let start = self.starts.get(cpu.index())?;
         let place = start.place(task, self.hints.clock(cpu), self.debit(cpu).min(most));
         if place.is_some() {
@@ -143,17 +151,11 @@ impl<W: Controlled> Machine<W> {
         place
     }
 
-    /// Charges the task that runs on `cpu` until `now`, so that the published clock is up to date.
-    pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let ((), delta) = self.with(cpu, fx, |rq| rq.update_curr(now));
-        self.react(now, cpu, delta, fx);
-    }
-
     /// Moves a newcomer that has its place at another CPU to `cpu`, and returns its place there.
     ///
     /// # Panics
     /// If newcomers are not placed on this machine.
-    pub fn move_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>) -> VTime {
+    pub fn move_newcomer(&self, cpu: CpuId, task: &mut TaskOf<impl Sized>) -> VTime {
         let place = self.starts[cpu.index()].move_here(task, self.hints.clock(cpu));
         task.set_cpu(cpu);
         place
@@ -171,25 +173,5 @@ impl<W: Controlled> Machine<W> {
         let period = config.latency.0.max((u64::from(nr_fair) + 1) * config.min_granularity.0);
         let slice = period * own / (self.hints.load(cpu) + own);
         Nanos(slice.max(config.min_granularity.0))
-    }
-
-    /// Returns whether the machine must place a new task that a host would otherwise keep waiting for `cpu`. This holds
-    /// if real-time tasks are on `cpu`, or if some CPU has only SCHED_IDLE tasks, which would give way.
-    #[must_use]
-    pub fn has_others_than_fair(&self, cpu: CpuId) -> bool {
-        !self.hints.sched_idle.is_empty() || self.hints.counts(cpu).nr_rt > 0
-    }
-
-    /// Returns whether `cpu` is idle, as a hint.
-    #[must_use]
-    pub fn is_idle(&self, cpu: CpuId) -> bool {
-        self.hints.idle.contains(cpu)
-    }
-
-    /// Returns the next idle CPU other than `cpu`, as a hint.
-    #[inline]
-    #[must_use]
-    pub fn idle_cpu_beside(&self, cpu: CpuId) -> Option<CpuId> {
-        self.hints.idle.next_beside(cpu)
     }
 }

@@ -3,14 +3,15 @@
 //! The rule is *offer, may be refused* of [`crate::machine`].
 
 use crate::control::{Home, take};
+use crate::cpu::{Delta, OneCpu};
+use crate::cpus::Cpus;
 use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending, kick_if, mark_away};
-use crate::machine::{Delta, Machine, Queue};
-use crate::sync::lock;
+use crate::sight::Sight;
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Enqueue, Importance};
-use runyard_engine::task::{Change, Task};
+use runyard_engine::task::Change;
 use runyard_engine::time::Time;
 
 /// The number of refusals after which a task goes back to the CPU that it came from.
@@ -25,7 +26,7 @@ pub(crate) struct Landed {
     delta: Option<Delta>,
 }
 
-impl<W: Controlled> Machine<W> {
+impl<W: Controlled> Cpus<W> {
     /// Enqueues a carried task on its destination CPU.
     pub fn arrive(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
         match self.land(now, moving, fx) {
@@ -54,7 +55,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Does the same as [`Machine::migrate`], but leaves the call of [`Machine::after_landing`] to its caller.
+    /// Does the same as [`Cpus::migrate`], but leaves the call of [`Cpus::after_landing`] to its caller.
     pub(crate) fn land_somewhere(
         &self,
         now: Time,
@@ -86,10 +87,10 @@ impl<W: Controlled> Machine<W> {
     ) -> Result<Landed, Moving<W>> {
         apply_pending(&mut moving.task);
         if let Some(left) = moving.task.left_on().filter(|&left| left != moving.to) {
-            self.withdraw(now, &mut moving.task, left, fx);
+            self.of(left).withdraw(now, &mut moving.task, fx);
         }
         let Moving { task, to, from, why, refusals, pulled } = moving;
-        let (offered, delta) = self.with(to, fx, |rq| self.offer(rq, now, task, why));
+        let (offered, delta) = self.of(to).offer(now, task, why, fx);
         kick_if(delta.resched, to, fx);
         if pulled.is_some_and(|prio| delta.importance < Importance::Rt(prio)) {
             // The task was changed on its way, or may no longer run here. The pull passed over other tasks for it, so
@@ -104,59 +105,55 @@ impl<W: Controlled> Machine<W> {
                     self.publish_held_back(now, to, fx);
                 }
                 let (refusals, pulled) = (refusals + 1, None);
-                Err(self.elsewhere(Moving { task, to, from, why, refusals, pulled }))
+                Err(self.sight.elsewhere(Moving { task, to, from, why, refusals, pulled }))
             }
         }
     }
+}
 
-    /// Removes the load of a task that wakes on another CPU from the averages of the CPU where it fell asleep. Nothing
-    /// else changes on that CPU, so no reaction is needed.
-    fn withdraw(&self, now: Time, task: &mut Task<W>, left: CpuId, fx: &mut impl Effects<W>) {
-        let mut locked = lock(&self.cpus[left.index()].queue);
-        locked.rq.withdraw(now, task);
-        self.hints.publish_averages(left, &locked.rq);
-        drop(locked);
-        fx.touched(left);
-    }
-
+impl<W: Controlled> OneCpu<'_, W> {
     /// Offers a task under the lock, and applies the requests that arrived in the meantime. Returns the task if it may
     /// not stay, else the priority by which CPUs push and pull it.
     fn offer(
         &self,
-        rq: &mut Queue<W>,
         now: Time,
         task: TaskOf<W>,
         why: Enqueue,
-    ) -> Result<Option<RtPrio>, TaskOf<W>> {
-        let id = task.id;
-        let (slot, _) = rq.offer(now, task, why)?;
-        let cell = rq.get(slot).and_then(|task| task.payload.as_ref());
-        let cell = cell.expect("an offered task waits here");
-        // No other check detects a caller that forgot to mark the task away; see `control`.
-        debug_assert_eq!(cell.tag().home(), Home::Away, "{id} was in no run queue");
-        cell.tag().enter(id, Home::At(rq.cpu(), slot));
-        if cell.tag().was_asked_meanwhile()
-            && let Some(change) = take(cell)
-            && let Some(task) = rq.change(now, slot, change).evicted
-        {
-            mark_away(&task);
-            return Err(task);
-        }
-        let prio = rq.get(slot).and_then(|task| task.class().push_prio());
-        if prio.is_some() && why == Enqueue::Woken && self.has(Feature::RtPush) {
-            let cpu = rq.cpu();
-            let _ = rq.make_way(slot, |task| {
-                task.class()
-                    .push_prio()
-                    .is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())
-            });
-        }
-        Ok(prio)
+        fx: &mut impl Effects<W>,
+    ) -> (Result<Option<RtPrio>, TaskOf<W>>, Delta) {
+        self.change(fx, |rq| {
+            let id = task.id;
+            let (slot, _) = rq.offer(now, task, why)?;
+            let cell = rq.tasks().get(slot).and_then(|task| task.payload.as_ref());
+            let cell = cell.expect("an offered task waits here");
+            // No other check detects a caller that forgot to mark the task away; see `control`.
+            debug_assert_eq!(cell.tag().home(), Home::Away, "{id} was in no run queue");
+            cell.tag().enter(id, Home::At(rq.site().cpu(), slot));
+            if cell.tag().was_asked_meanwhile()
+                && let Some(change) = take(cell)
+                && let Some(task) = rq.change(now, slot, change).evicted
+            {
+                mark_away(&task);
+                return Err(task);
+            }
+            let prio = rq.tasks().get(slot).and_then(|task| task.class().push_prio());
+            if prio.is_some() && why == Enqueue::Woken && self.sight.has(Feature::RtPush) {
+                let cpu = rq.site().cpu();
+                let _ = rq.classes_mut().make_way(slot, |task| {
+                    task.class()
+                        .push_prio()
+                        .is_some_and(|prio| self.sight.find_lowest(task, prio, cpu).is_some())
+                });
+            }
+            Ok(prio)
+        })
     }
+}
 
+impl Sight {
     /// Chooses the next destination of a refused task. Up to the limit of refusals, that is a CPU whose running task
     /// has a lower priority. After that, it is the CPU where the task came from.
-    fn elsewhere(&self, mut moving: Moving<W>) -> Moving<W> {
+    fn elsewhere<W>(&self, mut moving: Moving<W>) -> Moving<W> {
         let task = &moving.task;
         let target =
             task.class().push_prio().and_then(|prio| self.find_lowest(task, prio, moving.from));
@@ -169,7 +166,7 @@ impl<W: Controlled> Machine<W> {
         moving.why = Enqueue::Moved;
         let affinity = &task.attr().affinity;
         let usable = |cpu| affinity.contains(cpu) && self.hints.online.contains(cpu);
-        let n = self.cpus.len();
+        let n = self.nr_cpus();
         let first = self.hints.online.ring(affinity, 0..n, CpuId(0)).next();
         match Some(moving.from).filter(|&from| usable(from) && from != moving.to).or(first) {
             Some(to) => moving.to = to,

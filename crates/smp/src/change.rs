@@ -3,8 +3,9 @@
 //! [`crate::control`] explains how a request and its task find each other.
 
 use crate::control::{Home, ask, take};
+use crate::cpu::Queue;
 use crate::host::{Controlled, Effects, TaskOf, kick_if, mark_away};
-use crate::machine::{Machine, Queue};
+use crate::machine::Machine;
 use runyard_engine::task::{Change, QueueIndex};
 use runyard_engine::time::Time;
 
@@ -31,13 +32,13 @@ impl<W: Controlled> Machine<W> {
     ) {
         ask(cell, change);
         while let Home::At(cpu, slot) = cell.tag().home() {
-            let (visit, delta) = self.with(cpu, fx, |rq| visit(rq, now, cell, slot));
+            let (visit, delta) = self.cpu(cpu).change(fx, |rq| visit(rq, now, cell, slot));
             let Visit::Done { evicted } = visit else { continue };
             if let Some(task) = evicted {
-                self.migrate_away(now, task, cpu, fx);
+                self.cpus.migrate_away(now, task, cpu, fx);
             }
             kick_if(delta.resched, cpu, fx);
-            self.react(now, cpu, delta, fx);
+            self.cpus.react(now, cpu, delta, fx);
             return;
         }
     }
@@ -51,10 +52,10 @@ fn visit<W: Controlled>(
     at: QueueIndex,
 ) -> Visit<W> {
     let tag = cell.tag();
-    if tag.home() != Home::At(rq.cpu(), at) {
+    if tag.home() != Home::At(rq.site().cpu(), at) {
         return Visit::Missed;
     }
-    let lives = rq.get(at).is_some_and(|task| tag.is_of(task.id));
+    let lives = rq.tasks().get(at).is_some_and(|task| tag.is_of(task.id));
     let change = if lives { take(cell) } else { None };
     let evicted = change.and_then(|change| rq.change(now, at, change).evicted);
     Visit::Done { evicted: evicted.inspect(mark_away) }

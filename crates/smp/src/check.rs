@@ -1,13 +1,12 @@
 //! The invariants between all run queues. They are recounted over all CPUs, or only where a run queue changed.
 
-use crate::control::{Home, Tag};
-use crate::hints::Snapshot;
-use crate::host::{Controlled, tag};
-use crate::machine::{Machine, Queue};
-use crate::sync::lock;
+use crate::cpu::{OneCpu, Queue};
+use crate::groups::GroupTable;
+use crate::host::Controlled;
+use crate::machine::Machine;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::{Blocked, Groups};
+use runyard_engine::group::Groups;
 use runyard_engine::limits::Pools;
 use runyard_engine::time::{Nanos, Time};
 
@@ -27,6 +26,31 @@ impl Sums {
     pub fn groups_counted(&self) -> impl Iterator<Item = GroupId> {
         self.counted.iter().map(|&(_, group, _)| group)
     }
+
+    fn count<W: Controlled>(&mut self, cpu: CpuId, one: &OneCpu<'_, W>) {
+        let old = std::mem::take(&mut self.parts[cpu.index()]);
+        let groups = one.inspect(|rq| {
+            let there = rq.queues().group_loads().map(|(group, _)| group);
+            // The accounts of a limit remain after the group's queue is gone.
+            let mut groups: Vec<_> = there.chain(old.iter().map(|&(group, _)| group)).collect();
+            groups.sort_unstable();
+            groups.dedup();
+            groups
+        });
+        if groups.is_empty() {
+            return;
+        }
+        old.iter().for_each(|&(group, part)| self.all[group.index()].subtract(part));
+        let mut new = Vec::with_capacity(groups.len());
+        for group in groups {
+            let part = one.inspect(|rq| Part::of(rq, &one.sight.groups, group));
+            self.all[group.index()].add(part);
+            self.counted.push((cpu, group, part));
+            new.push((group, part));
+        }
+        new.retain(|&(_, part)| part != Part::default());
+        self.parts[cpu.index()] = new;
+    }
 }
 
 /// The part of a task group on one CPU, or on all.
@@ -40,6 +64,15 @@ struct Part {
 }
 
 impl Part {
+    fn of<W>(rq: &Queue<W>, groups: &GroupTable, group: GroupId) -> Part {
+        let load = rq.queues().group_load(group);
+        if !groups.has_limit(group) {
+            return Part { load, ..Part::default() };
+        }
+        let charged = rq.queues().usage(Time::ZERO, group).unwrap_or_default().used;
+        Part { load, held: rq.queues().held(group), used: charged - rq.queues().in_use(group) }
+    }
+
     fn add(&mut self, other: Part) {
         self.load += other.load;
         self.held += other.held;
@@ -59,23 +92,26 @@ impl<W: Controlled> Machine<W> {
     /// # Panics
     /// If an invariant does not hold. No other thread may use the machine during the call.
     pub fn check(&self) {
-        let mut loads = vec![0; self.groups.count()];
-        let mut blocked = vec![Vec::new(); self.groups.count()];
-        for cpu in self.config.topology.iter() {
-            self.check_queue(cpu);
-            self.inspect(cpu, |rq| {
-                for (group, load) in rq.group_loads() {
+        let groups = self.groups();
+        let mut loads = vec![0; groups.count()];
+        let mut blocked = vec![Vec::new(); groups.count()];
+        let mut newest = 0;
+        for cpu in self.cpus.all() {
+            cpu.check();
+            cpu.inspect(|rq| {
+                newest = newest.max(rq.queues().load_period());
+                for (group, load) in rq.queues().group_loads() {
                     loads[group.index()] += load;
                 }
-                for (group, part) in rq.blocked_loads() {
+                for (group, part) in rq.queues().blocked_loads() {
                     blocked[group.index()].push(part);
                 }
             });
         }
         self.check_limits();
-        for group in self.groups.ids().skip(1) {
-            self.check_load(group, loads[group.index()]);
-            self.check_blocked(group, &blocked[group.index()]);
+        for group in groups.ids().skip(1) {
+            groups.check_load(group, loads[group.index()]);
+            groups.check_blocked(group, &blocked[group.index()], newest);
         }
     }
 
@@ -85,94 +121,37 @@ impl<W: Controlled> Machine<W> {
     /// # Panics
     /// As [`Machine::check`].
     pub fn check_cpus(&self, changed: &[CpuId], sums: &mut Sums) {
-        sums.parts.resize_with(self.cpus.len(), Vec::new);
-        sums.all.resize(self.groups.count(), Part::default());
+        let groups = self.groups();
+        sums.parts.resize_with(self.sight().nr_cpus(), Vec::new);
+        sums.all.resize(groups.count(), Part::default());
         sums.counted.clear();
         for &cpu in changed {
-            self.check_queue(cpu);
-            self.count(cpu, sums);
+            let one = self.cpu(cpu);
+            one.check();
+            sums.count(cpu, &one);
         }
         for &(cpu, group, part) in &sums.counted {
             let all = sums.all[group.index()];
-            self.check_load(group, all.load);
-            if self.groups.has_limit(group) {
-                self.groups.check_part(group, cpu, part.held, all.held);
-                self.groups.check_used(group, all.used);
+            groups.check_load(group, all.load);
+            if groups.has_limit(group) {
+                groups.check_part(group, cpu, part.held, all.held);
+                groups.check_used(group, all.used);
             }
         }
     }
 
-    fn count(&self, cpu: CpuId, sums: &mut Sums) {
-        let old = std::mem::take(&mut sums.parts[cpu.index()]);
-        let groups = self.inspect(cpu, |rq| {
-            let there = rq.group_loads().map(|(group, _)| group);
-            // The accounts of a limit remain after the group's queue is gone.
-            let mut groups: Vec<_> = there.chain(old.iter().map(|&(group, _)| group)).collect();
-            groups.sort_unstable();
-            groups.dedup();
-            groups
-        });
-        if groups.is_empty() {
-            return;
-        }
-        old.iter().for_each(|&(group, part)| sums.all[group.index()].subtract(part));
-        let mut new = Vec::with_capacity(groups.len());
-        for group in groups {
-            let part = self.inspect(cpu, |rq| self.part(rq, group));
-            sums.all[group.index()].add(part);
-            sums.counted.push((cpu, group, part));
-            new.push((group, part));
-        }
-        new.retain(|&(_, part)| part != Part::default());
-        sums.parts[cpu.index()] = new;
-    }
-
-    fn part(&self, rq: &Queue<W>, group: GroupId) -> Part {
-        let load = rq.group_load(group);
-        if !self.groups.has_limit(group) {
-            return Part { load, ..Part::default() };
-        }
-        let charged = rq.usage(Time::ZERO, group).unwrap_or_default().used;
-        Part { load, held: rq.held(group), used: charged - rq.in_use(group) }
-    }
-
-    fn check_queue(&self, cpu: CpuId) {
-        self.check_hints(cpu);
-        self.inspect(cpu, |rq| {
-            rq.check();
-            for (slot, task) in rq.tasks() {
-                let home = tag(task).map(Tag::home);
-                let known = home.is_none_or(|home| home == Home::At(cpu, slot));
-                assert!(known, "{} knows its home, {home:?}\n{rq}", task.id);
+    /// Asserts that all granted budget is accounted for.
+    fn check_limits(&self) {
+        let groups = self.groups();
+        for group in groups.ids().skip(1).filter(|&group| groups.has_limit(group)) {
+            let (mut held, mut used) = (Vec::new(), Nanos::ZERO);
+            for cpu in self.cpus.all() {
+                let part = cpu.inspect(|rq| Part::of(rq, groups, group));
+                held.push(part.held);
+                used += part.used;
             }
-        });
-    }
-
-    fn check_load(&self, group: GroupId, sum: u64) {
-        assert_eq!(sum, self.groups.load(group), "the load of {group:?} is that of its CPUs");
-    }
-
-    /// Removing a part rounds it down by less than a 64th of a weight. This happens at most once on each CPU in a
-    /// period, and the error left in the sum decays. The remaining error is at most that of 47 periods.
-    fn check_blocked(&self, group: GroupId, parts: &[Blocked]) {
-        // A part that decays to nothing disappears without an update of the sum, so the sum may be old.
-        let newest = self.config.topology.iter().map(|cpu| self.inspect(cpu, Queue::load_period));
-        let all = self.groups.blocked(group).at(newest.max().unwrap_or(0));
-        let sum: u64 = parts.iter().map(|part| part.at(all.period()).get()).sum();
-        let rounded = 47 * self.cpus.len() as u64;
-        let slack = (1 << Blocked::FRACTION_BITS) + rounded + sum / 16;
-        let off = all.get().abs_diff(sum);
-        assert!(off <= slack, "{group:?}: its sleepers left {} on all CPUs, {sum}", all.get());
-    }
-
-    /// Asserts that the hints of a CPU are up to date, unless the host holds them back.
-    fn check_hints(&self, cpu: CpuId) {
-        let locked = lock(&self.cpus[cpu.index()].queue);
-        if locked.held_back.is_some() {
-            return;
+            groups.check(group, &held);
+            groups.check_used(group, used);
         }
-        let is = Snapshot::of(&locked.rq);
-        assert_eq!(locked.published, is, "CPU {cpu} has published its state\n{}", locked.rq);
-        self.hints.check(cpu, is, &locked.rq);
     }
 }

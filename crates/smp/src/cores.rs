@@ -7,20 +7,21 @@ use runyard_engine::core::Decision;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::topology::Topology;
 
-/// The cores of a machine.
+/// The published words of the cores.
 #[derive(Debug)]
 pub(crate) struct Cores {
-    cores: Box<[OneCore]>,
+    /// For each core, a [`Word`]: the cookie that the core runs, and whether a thread is forced idle. A hint.
+    words: Box<[AtomicU64]>,
     /// The number of hardware threads of each core.
     threads: usize,
 }
 
+/// The last decision of each core, each behind the lock of its core.
 #[derive(Debug)]
-pub(crate) struct OneCore {
-    pub(crate) decision: Mutex<Decision>,
-    /// A [`Word`] for readers without the lock: the cookie that the core runs, and whether a thread is forced idle. A
-    /// hint.
-    word: AtomicU64,
+pub(crate) struct Decisions {
+    cores: Box<[Mutex<Decision>]>,
+    /// The number of hardware threads of each core.
+    threads: usize,
 }
 
 /// The published state of a core, in one word.
@@ -47,10 +48,23 @@ impl Word {
     }
 }
 
-impl OneCore {
-    /// Publishes a decision to readers without the lock.
-    pub(crate) fn publish(&self, word: Word) {
-        self.word.store(word.to_bits(), Ordering::Release);
+impl Decisions {
+    /// Returns the decisions of a machine whose cores have several hardware threads.
+    pub(crate) fn new(topology: Topology) -> Option<Decisions> {
+        let threads = topology.threads();
+        let core = |_| Mutex::new(Decision::among(threads - 1));
+        let cores = (0..topology.cpus() / threads).map(core).collect();
+        (threads > 1).then_some(Decisions { cores, threads })
+    }
+
+    /// Reserves memory for tasks in groups nested up to `depth`. Up to that depth, a switch does not allocate.
+    pub(crate) fn reserve(&self, depth: usize) {
+        self.cores.iter().for_each(|core| lock(core).reserve(depth));
+    }
+
+    /// Returns the decision of the core of `cpu`.
+    pub(crate) fn of(&self, cpu: CpuId) -> &Mutex<Decision> {
+        &self.cores[cpu.index() / self.threads]
     }
 }
 
@@ -58,17 +72,9 @@ impl Cores {
     /// Returns the cores of a machine whose cores have several hardware threads.
     pub(crate) fn new(topology: Topology) -> Option<Cores> {
         let threads = topology.threads();
-        let core = |_| OneCore {
-            decision: Mutex::new(Decision::among(threads - 1)),
-            word: AtomicU64::new(Word { runs: None, in_episode: false }.to_bits()),
-        };
-        let cores = (0..topology.cpus() / threads).map(core).collect();
-        (threads > 1).then_some(Cores { cores, threads })
-    }
-
-    /// Reserves memory for tasks in groups nested up to `depth`. Up to that depth, a switch does not allocate.
-    pub(crate) fn reserve(&self, depth: usize) {
-        self.cores.iter().for_each(|core| lock(&core.decision).reserve(depth));
+        let idle = |_| AtomicU64::new(Word { runs: None, in_episode: false }.to_bits());
+        let words = (0..topology.cpus() / threads).map(idle).collect();
+        (threads > 1).then_some(Cores { words, threads })
     }
 
     /// Returns the threads of the core of `cpu`.
@@ -76,12 +82,13 @@ impl Cores {
         std::iter::once(cpu).chain(self.siblings(cpu))
     }
 
-    pub(crate) fn of(&self, cpu: CpuId) -> &OneCore {
-        &self.cores[cpu.index() / self.threads]
+    /// Publishes a decision to readers without the lock.
+    pub(crate) fn publish(&self, cpu: CpuId, word: Word) {
+        self.words[cpu.index() / self.threads].store(word.to_bits(), Ordering::Release);
     }
 
     pub(crate) fn word(&self, cpu: CpuId) -> Word {
-        Word::from_bits(self.of(cpu).word.load(Ordering::Acquire))
+        Word::from_bits(self.words[cpu.index() / self.threads].load(Ordering::Acquire))
     }
 
     /// Returns whether a thread of the core of `cpu` is forced idle, as a hint.

@@ -1,8 +1,8 @@
 //! The timers of a CPU that have expired: its tick, its part of limits, and the timers of hosts.
 
+use crate::cpu::{OneCpu, Queue};
 use crate::host::{Controlled, Effects, kick_if};
-use crate::machine::{Machine, Queue, tell_throttlings};
-use crate::sync::lock;
+use crate::machine::Machine;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::Expired;
 use runyard_engine::time::{Nanos, Time};
@@ -18,15 +18,16 @@ impl<W: Controlled> Machine<W> {
         walk: Walk,
         fx: &mut impl Effects<W>,
     ) -> Option<Expired> {
-        let mut locked = lock(&self.cpus[cpu.index()].queue);
-        locked.rq.set_outside(fx.first_outside(cpu));
+        let one = self.cpu(cpu);
+        let mut locked = one.lock();
+        locked.rq.classes_mut().set_outside(fx.first_outside(cpu));
         let Some(expired) = locked.rq.expire(now, walk) else {
-            tell_throttlings(cpu, &mut locked.rq, fx);
+            one.tell_throttlings(&mut locked, fx);
             return None;
         };
         if let Expired::Timer(_) = expired {
             // Only the expiry of the host's timer has changed.
-            self.publish_expiry(cpu, &mut locked);
+            one.publish_expiry(&mut locked);
             let resched = locked.rq.resched();
             drop(locked);
             kick_if(resched, cpu, fx);
@@ -34,80 +35,68 @@ impl<W: Controlled> Machine<W> {
         }
         let mut balances = false;
         if expired == Expired::Tick {
-            self.hints.publish_times(cpu, &locked.rq);
+            self.sight().hints.publish_times(cpu, &locked.rq);
             balances = locked.balance.is_due(now);
-            if self.cores.as_ref().is_some_and(|cores| cores.is_in_episode(cpu)) {
-                locked.rq.tick_beside();
+            if self.sight().cores.as_ref().is_some_and(|cores| cores.is_in_episode(cpu)) {
+                locked.rq.classes_mut().tick_beside();
             }
         }
-        let delta = self.publish_after(cpu, &mut locked, fx);
+        let delta = one.publish_after(&mut locked, fx);
         drop(locked);
         if expired == Expired::Tick {
-            self.balance_tick(now, cpu, balances, fx);
+            self.cpus.balance_tick(now, cpu, balances, fx);
         } else {
-            self.react(now, cpu, delta, fx);
+            self.cpus.react(now, cpu, delta, fx);
         }
         kick_if(delta.resched, cpu, fx);
         Some(expired)
     }
+}
 
-    /// Returns the time by which the next timer interrupt of `cpu` must come.
-    #[must_use]
-    pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
-        self.hints.next_expiry(cpu)
+impl<W: Controlled> OneCpu<'_, W> {
+    /// Arms a timer.
+    pub fn arm(&self, window: Window, token: Token) -> TimerId {
+        self.with_timers(|rq| rq.timers().arm(window, token))
     }
 
-    /// Does the same as [`Machine::next_expiry`] without the tick, which may come late. Returns [`Time::MAX`] if there
-    /// is no timer.
-    #[must_use]
-    pub fn next_timer(&self, cpu: CpuId) -> Time {
-        self.hints.next_timer(cpu)
+    /// Arms a timer that expires in each `period` until it is cancelled.
+    pub fn arm_periodic(&self, window: Window, period: Nanos, token: Token) -> TimerId {
+        self.with_timers(|rq| rq.timers().arm_periodic(window, period, token))
     }
 
-    /// Arms a timer on `cpu`.
-    pub fn arm(&self, cpu: CpuId, window: Window, token: Token) -> TimerId {
-        self.with_timers(cpu, |rq| rq.timers().arm(window, token))
-    }
-
-    /// Arms a timer on `cpu` that expires in each `period` until it is cancelled.
-    pub fn arm_periodic(&self, cpu: CpuId, window: Window, period: Nanos, token: Token) -> TimerId {
-        self.with_timers(cpu, |rq| rq.timers().arm_periodic(window, period, token))
-    }
-
-    /// Arms a one-shot or periodic timer on `cpu`, if there is room for it. The call never allocates.
+    /// Arms a one-shot or periodic timer, if there is room for it. The call never allocates.
     ///
     /// # Errors
     /// If there is no room.
     pub fn arm_in_room(
         &self,
-        cpu: CpuId,
         window: Window,
         period: Option<Nanos>,
         token: Token,
     ) -> Result<TimerId, Lack> {
-        self.with_timers(cpu, |rq| match (rq.timers().lacks(window), period) {
+        self.with_timers(|rq| match (rq.timers().lacks(window), period) {
             (Some(lack), _) => Err(lack),
             (None, None) => Ok(rq.timers().arm(window, token)),
             (None, Some(period)) => Ok(rq.timers().arm_periodic(window, period, token)),
         })
     }
 
-    /// Makes room on `cpu` for timers with such a window, with memory that the caller allocated before. The old memory
-    /// is left in `room`.
-    pub fn reserve_timers_in(&self, cpu: CpuId, window: Window, room: &mut TimerRoom) {
-        self.with_timers(cpu, |rq| rq.timers().reserve_in(window, room));
+    /// Makes room for timers with such a window, with memory that the caller allocated before. The old memory is left
+    /// in `room`.
+    pub fn reserve_timers_in(&self, window: Window, room: &mut TimerRoom) {
+        self.with_timers(|rq| rq.timers().reserve_in(window, room));
     }
 
-    /// Cancels a timer of `cpu`; the caller may run on any CPU. Returns `false` if the timer has already expired or was
+    /// Cancels a timer; the caller may run on any CPU. Returns `false` if the timer has already expired or was
     /// cancelled.
-    pub fn cancel(&self, cpu: CpuId, timer: TimerId) -> bool {
-        self.with_timers(cpu, |rq| rq.timers().cancel(timer))
+    pub fn cancel(&self, timer: TimerId) -> bool {
+        self.with_timers(|rq| rq.timers().cancel(timer))
     }
 
-    fn with_timers<R>(&self, cpu: CpuId, f: impl FnOnce(&mut Queue<W>) -> R) -> R {
-        let mut locked = lock(&self.cpus[cpu.index()].queue);
+    fn with_timers<R>(&self, f: impl FnOnce(&mut Queue<W>) -> R) -> R {
+        let mut locked = self.lock();
         let result = f(&mut locked.rq);
-        self.publish_expiry(cpu, &mut locked);
+        self.publish_expiry(&mut locked);
         result
     }
 }

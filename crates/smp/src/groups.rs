@@ -186,7 +186,8 @@ impl GroupTable {
     }
 
     /// Returns whether a group has children.
-    pub(crate) fn has_children(&self, group: GroupId) -> bool {
+    #[must_use]
+    pub fn has_children(&self, group: GroupId) -> bool {
         self.ids().skip(1).any(|child| self.parent(child) == group)
     }
 
@@ -266,8 +267,9 @@ impl GroupTable {
         group.limited.store(self.bits(id) & ABOVE | own, Ordering::Release);
     }
 
-    /// Returns the limit of a group.
-    pub(crate) fn limit(&self, group: GroupId) -> Option<Limit> {
+    /// Returns the limit of a group, if it has one that is enforced.
+    #[must_use]
+    pub fn limit(&self, group: GroupId) -> Option<Limit> {
         lock(&self.group(group).pools).first().map(Pool::limit)
     }
 
@@ -292,9 +294,30 @@ impl GroupTable {
         }
     }
 
-    /// Returns whether the group has or had a limit that was enforced.
-    pub(crate) fn was_limited(&self, group: GroupId) -> bool {
+    /// Returns whether the group has or had a limit that is enforced.
+    #[must_use]
+    pub fn was_limited(&self, group: GroupId) -> bool {
         self.limits && self.group(group).epoch.load(Ordering::Acquire) > 0
+    }
+
+    /// Asserts that the load of a group is `sum`, that of its queues on all CPUs.
+    pub(crate) fn check_load(&self, group: GroupId, sum: u64) {
+        assert_eq!(sum, self.load(group), "the load of {group:?} is that of its CPUs");
+    }
+
+    /// Asserts that the load of a group's blocked tasks is that of its `parts`. `newest` is the newest period of a run
+    /// queue.
+    ///
+    /// Removing a part rounds it down by less than a 64th of a weight. This happens at most once on each CPU in a
+    /// period, and the error left in the sum decays. The remaining error is at most that of 47 periods.
+    pub(crate) fn check_blocked(&self, group: GroupId, parts: &[Blocked], newest: u64) {
+        // A part that decays to nothing disappears without an update of the sum, so the sum may be old.
+        let all = self.blocked(group).at(newest);
+        let sum: u64 = parts.iter().map(|part| part.at(all.period()).get()).sum();
+        let rounded = 47 * self.cpus as u64;
+        let slack = (1 << Blocked::FRACTION_BITS) + rounded + sum / 16;
+        let off = all.get().abs_diff(sum);
+        assert!(off <= slack, "{group:?}: its sleepers left {} on all CPUs, {sum}", all.get());
     }
 
     /// Asserts that the pools of a group's first limit account for exactly `used`.

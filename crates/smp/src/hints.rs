@@ -113,22 +113,22 @@ impl Snapshot {
 
     #[inline]
     pub(crate) fn of<P, G: Pools>(rq: &RunQueue<P, G>) -> Snapshot {
-        let load = rq.load();
+        let load = rq.classes().load();
         let pinned = |curr: &Task<_>| curr.class().push_prio().is_some() && !curr.is_migratory();
-        let runs = || rq.forced_idle().is_none();
+        let runs = || rq.classes().forced_idle().is_none();
         let waits = load.nr_fair > 0 && (load.nr_running > 1 || !runs());
-        let idle = load.nr_running == 0 && rq.is_online();
+        let idle = load.nr_running == 0 && rq.site().is_online();
         let masks = [idle, load.is_sched_idle(), waits, load.pressed];
         let bits = masks.into_iter().enumerate();
         let masks = bits.fold(0, |all, (nth, is_in)| all | u8::from(is_in) << nth);
-        let pinned = rq.curr().is_some_and(pinned);
+        let pinned = rq.tasks().curr().is_some_and(pinned);
         Snapshot { load, pinned, counts: counts(load), masks }
     }
 
     /// Returns whether the snapshot certainly still describes the CPU.
     #[inline]
     pub(crate) fn still_holds<P, G: Pools>(&self, rq: &RunQueue<P, G>) -> bool {
-        !self.pinned && !rq.has_cookies() && rq.still_has(&self.load)
+        !self.pinned && !rq.classes().has_cookies() && rq.classes().still_has(&self.load)
     }
 
     /// Returns whether the CPU is online and has no task.
@@ -228,18 +228,19 @@ impl Hints {
     /// Publishes the values that change with time.
     #[inline]
     pub(crate) fn publish_times<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
-        let TimeTaken { by_rt: rt, by_normal: normal } = rq.taken();
+        let TimeTaken { by_rt: rt, by_normal: normal } = rq.classes().taken();
         let own = self.of(cpu);
         own.taken_by_rt.store(rt.to_bits(), Ordering::Release);
         own.taken_by_normal.store(normal.to_bits(), Ordering::Release);
-        own.idle_since.store(rq.idle_since().map_or(NEVER, |at| at.0), Ordering::Release);
+        own.idle_since
+            .store(rq.classes().idle().since().map_or(NEVER, |at| at.0), Ordering::Release);
         self.publish_averages(cpu, rq);
     }
 
     /// Publishes the averages of the CPU's load, if there are any.
     #[inline]
     pub(crate) fn publish_averages<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
-        let Some((sums, signal)) = rq.load_sums() else { return };
+        let Some((sums, signal)) = rq.queues().load_sums() else { return };
         let own = self.of(cpu);
         own.load_sum.store(sums.load, Ordering::Release);
         own.runnable_sum.store(sums.runnable, Ordering::Release);
@@ -304,7 +305,7 @@ impl Hints {
         VTime(self.of(cpu).clock.load(Ordering::Acquire))
     }
 
-    /// Prefetches the published words of `cpu`, for [`crate::machine::Machine::read_ahead`].
+    /// Prefetches the published words of `cpu`, for [`crate::machine::Unshared::read_ahead`].
     #[inline]
     pub(crate) fn read_ahead(&self, cpu: CpuId) -> u64 {
         let CpuHints { next_expiry, idle_since, .. } = self.of(cpu);

@@ -68,7 +68,7 @@ pub trait Effects<W> {
     fn kick(&mut self, cpu: CpuId);
 
     /// Carries a task to another CPU. A host without a delay for migrations returns the task. A host that keeps it must
-    /// bring it to [`Machine::arrive`](crate::machine::Machine::arrive) later.
+    /// bring it to [`Cpus::arrive`](crate::machine::Cpus::arrive) later.
     fn carry(&mut self, moving: Moving<W>) -> Option<Moving<W>> {
         Some(moving)
     }
@@ -91,7 +91,7 @@ pub trait Effects<W> {
         let _ = (cpu, by);
     }
 
-    /// Returns the [place](crate::machine::Machine::place_newcomer) of the first newcomer that waits for `cpu` with the
+    /// Returns the [place](crate::machine::Sight::place_newcomer) of the first newcomer that waits for `cpu` with the
     /// host. The implementation must not take a lock, since a run-queue lock is held.
     fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
         let _ = cpu;
@@ -105,7 +105,7 @@ pub trait Effects<W> {
     }
 
     /// Returns whether `cpu` must delay the publication of its state. The host then calls
-    /// [`Machine::publish_held_back`](crate::machine::Machine::publish_held_back) later. Only simulators do so, to make
+    /// [`Cpus::publish_held_back`](crate::machine::Cpus::publish_held_back) later. Only simulators do so, to make
     /// other CPUs decide on stale hints.
     fn hold_back(&mut self, cpu: CpuId) -> bool {
         let _ = cpu;

@@ -10,24 +10,24 @@ impl<W: Controlled> Machine<W> {
     /// Takes `cpu` out of service. Its tasks move to other CPUs, and its timers stay and are still served. The machine
     /// must keep another CPU online.
     pub fn offline(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        self.hints.online.set(cpu, false);
-        let (resched, _) = self.with(cpu, fx, |rq| rq.set_online(now, false));
+        self.sight().hints.online.set(cpu, false);
+        let (resched, _) = self.cpu(cpu).change(fx, |rq| rq.at(now).set_online(false));
         kick_if(resched, cpu, fx);
         self.rescale(now, fx);
         loop {
-            let (task, _) = self.with(cpu, fx, |rq| rq.evict(now).inspect(mark_away));
+            let (task, _) = self.cpu(cpu).change(fx, |rq| rq.evict(now).inspect(mark_away));
             let Some(task) = task else { return };
-            self.migrate_away(now, task, cpu, fx);
+            self.cpus.migrate_away(now, task, cpu, fx);
         }
     }
 
     /// Takes `cpu` into service again.
     pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let (_, delta) = self.with(cpu, fx, |rq| rq.set_online(now, true));
+        let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.at(now).set_online(true));
         // The mask follows the run queue. In the other order, a CPU that reads the mask and is still refused would
         // retry for ever.
-        self.hints.online.set(cpu, true);
-        self.react(now, cpu, delta, fx);
+        self.sight().hints.online.set(cpu, true);
+        self.cpus.react(now, cpu, delta, fx);
         fx.kick(cpu);
         self.rescale(now, fx);
     }
@@ -35,20 +35,16 @@ impl<W: Controlled> Machine<W> {
     /// Adapts the fair class's spans, the offsets of latency nice, and the parts of limits to the number of online
     /// CPUs. Of two concurrent calls, the last one compares all CPUs again.
     fn rescale(&self, now: Time, fx: &mut impl Effects<W>) {
-        self.groups.rescale(now, || self.nr_online());
-        let config = self.config.with_online(self.nr_online());
-        let known = |cpu| self.inspect(cpu, |rq| rq.config() == &config);
-        if self.config.topology.iter().all(known) {
+        self.groups().rescale(now, || self.sight().nr_online());
+        let config = self.config().with_online(self.sight().nr_online());
+        let known = |cpu| self.cpu(cpu).inspect(|rq| rq.site().config() == &config);
+        if self.config().topology.iter().all(known) {
             return;
         }
         let config = Arc::new(config);
-        for cpu in self.config.topology.iter() {
-            let (_, delta) = self.with(cpu, fx, |rq| rq.set_config(now, Arc::clone(&config)));
+        for cpu in self.config().topology.iter() {
+            let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.at(now).set_config(Arc::clone(&config)));
             kick_if(delta.resched, cpu, fx);
         }
-    }
-
-    pub(crate) fn nr_online(&self) -> usize {
-        self.hints.online.count(&self.all, 0..self.cpus.len())
     }
 }

@@ -8,9 +8,9 @@
 //! threads. Time is an argument of each call. Effects on other CPUs go back to the host through [`machine::Effects`].
 //! The locks of the scheduler are all in this crate.
 //!
-//! Start at [`machine`]. Its documentation has the three rules that hold the CPUs together. Then read `select`
-//! (wake-ups), `schedule` (switches), `rt` (push and pull) and `balance` (fair tasks). [`control`] explains how a
-//! request finds a task that moves. [`check`] asserts the invariants between run queues.
+//! Start at [`machine`]. Its documentation has the three rules that hold the CPUs together, and the layers of access.
+//! Then read `wake` and `select` (wake-ups), `schedule` (switches), `rt` (push and pull) and `balance` (fair tasks).
+//! [`control`] explains how a request finds a task that moves. [`check`] asserts the invariants between run queues.
 
 mod balance;
 mod batch;
@@ -20,7 +20,9 @@ mod change;
 pub mod check;
 pub mod control;
 mod cores;
+mod cpu;
 mod cpupri;
+mod cpus;
 mod expire;
 pub mod groups;
 mod hints;
@@ -35,6 +37,9 @@ mod relieve;
 mod rt;
 mod schedule;
 mod select;
+mod sight;
+mod site;
 mod sync;
 mod usage;
+mod wake;
 mod watch;

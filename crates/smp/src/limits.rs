@@ -6,17 +6,17 @@
 //! Until that visit, the budget that a CPU holds under the old limit does not count in the new pool, and the CPU draws
 //! from the new pool.
 
+use crate::cpu::OneCpu;
+use crate::cpus::Cpus;
 use crate::groups::TooManyGroups;
 use crate::host::{Controlled, Effects, kick_if};
 use crate::machine::Machine;
-use crate::sync::lock;
 use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;
-use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
-use runyard_engine::run_queue::RunQueue;
+use runyard_engine::limits::{Limit, Usage};
 use runyard_engine::spec::GroupSpec;
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
     /// Adds a group.
@@ -24,10 +24,10 @@ impl<W: Controlled> Machine<W> {
     /// # Errors
     /// If the machine has no room for another group.
     pub fn add_group(&self, now: Time, spec: GroupSpec) -> Result<GroupId, TooManyGroups> {
-        let group = self.groups.add(spec)?;
+        let group = self.groups().add(spec)?;
         if spec.limit.is_some() {
             // The new group has no task yet, so no run queue needs a visit.
-            self.groups.set_limit(now, group, spec.limit, || self.nr_online());
+            self.groups().set_limit(now, group, spec.limit, || self.sight().nr_online());
         }
         Ok(group)
     }
@@ -42,17 +42,17 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) {
         assert_ne!(group, GroupId::ROOT, "the root has no limit");
-        self.groups.set_limit(now, group, limit, || self.nr_online());
-        for cpu in self.config.topology.iter() {
-            let before = self.next_expiry(cpu);
-            let (_, delta) = self.with(cpu, fx, |rq| rq.renew_limit(now, group));
+        self.groups().set_limit(now, group, limit, || self.sight().nr_online());
+        for cpu in self.config().topology.iter() {
+            let before = self.sight().next_expiry(cpu);
+            let (_, delta) = self.cpu(cpu).change(fx, |rq| rq.at(now).renew_limit(group));
             let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
-            if at(self.next_expiry(cpu)) < at(before) {
+            if at(self.sight().next_expiry(cpu)) < at(before) {
                 // The CPU must set its timer again.
                 fx.kick(cpu);
             }
             kick_if(delta.resched, cpu, fx);
-            self.react(now, cpu, delta, fx);
+            self.cpus.react(now, cpu, delta, fx);
         }
     }
 
@@ -63,63 +63,18 @@ impl<W: Controlled> Machine<W> {
     /// [`Groups::counts_as_idle`]: runyard_engine::group::Groups::counts_as_idle
     pub fn set_weight(&self, now: Time, group: GroupId, weight: Weight, fx: &mut impl Effects<W>) {
         assert_ne!(group, GroupId::ROOT, "the root has no siblings");
-        self.groups.set_weight(group, weight);
-        for cpu in self.config.topology.iter() {
-            let (_, delta) = self.with(cpu, fx, |rq| rq.renew_weight(now, group));
-            kick_if(delta.resched, cpu, fx);
-            self.react(now, cpu, delta, fx);
+        self.groups().set_weight(group, weight);
+        for cpu in self.config().topology.iter() {
+            self.cpus.act(now, cpu, fx, |rq| rq.at(now).renew_weight(group));
         }
     }
 
     /// Removes the limits of all groups. A host that ends calls it so that no throttled task delays the end.
     pub fn lift_limits(&self, now: Time, fx: &mut impl Effects<W>) {
-        for group in self.groups.ids().filter(|&group| self.groups.has_limit(group)) {
+        let groups = self.groups();
+        for group in groups.ids().filter(|&group| groups.has_limit(group)) {
             self.set_limit(now, group, None, fx);
         }
-    }
-
-    /// Returns the limit of a group, if it has one that is enforced.
-    #[must_use]
-    pub fn limit(&self, group: GroupId) -> Option<Limit> {
-        self.groups.limit(group)
-    }
-
-    /// Returns whether a group has or had a limit that is enforced.
-    #[must_use]
-    pub fn was_limited(&self, group: GroupId) -> bool {
-        self.groups.was_limited(group)
-    }
-
-    /// Charges a group for CPU time that its tasks used without being picked, after they had lost `cpu`. Returns
-    /// whether the group has no budget left. If the last of these tasks has left the group and the group was removed,
-    /// no group is charged.
-    pub fn charge_unpicked(&self, now: Time, cpu: CpuId, group: GroupId, span: Nanos) -> bool {
-        if group == GroupId::ROOT {
-            return false;
-        }
-        let mut queue = lock(&self.cpus[cpu.index()].queue);
-        self.groups.is_there(group) && queue.rq.charge_unpicked(now, group, span)
-    }
-
-    /// Reduces the debts of a group and of those above it, each to the budget of one period: for CPU time that the host
-    /// could not keep the group from using. A group that was removed has none.
-    pub fn forgive(&self, now: Time, cpu: CpuId, group: GroupId) {
-        let mut queue = lock(&self.cpus[cpu.index()].queue);
-        if self.groups.is_there(group) {
-            queue.rq.forgive(now, group);
-        }
-    }
-
-    /// Returns the groups, as run queues see them.
-    #[must_use]
-    pub fn groups(&self) -> &impl Pools {
-        &*self.groups
-    }
-
-    /// Returns whether the group has children.
-    #[must_use]
-    pub fn has_children(&self, group: GroupId) -> bool {
-        self.groups.has_children(group)
     }
 
     /// Removes a group that is not the root and has neither children nor tasks. No task of it may be in a run queue or
@@ -128,71 +83,47 @@ impl<W: Controlled> Machine<W> {
     /// # Panics
     /// If a task of the group is in a run queue.
     pub fn remove_group(&self, now: Time, group: GroupId, fx: &mut impl Effects<W>) {
-        assert!(group != GroupId::ROOT && !self.has_children(group), "{group:?} is a leaf");
+        let groups = self.groups();
+        assert!(group != GroupId::ROOT && !groups.has_children(group), "{group:?} is a leaf");
         self.set_limit(now, group, None, fx);
-        self.groups.leave(group);
-        for cpu in self.config.topology.iter() {
-            let _ = self.with(cpu, fx, |rq| rq.forget_group(now, group));
+        groups.leave(group);
+        for cpu in self.config().topology.iter() {
+            let _ = self.cpu(cpu).change(fx, |rq| rq.forget_group(now, group));
         }
-        self.groups.remove(group);
+        groups.remove(group);
     }
 
     /// Returns the effects of a group's limit until `now`.
     #[must_use]
     pub fn usage(&self, now: Time, group: GroupId) -> Usage {
-        let mut usage = self.groups.usage(now, group);
-        let on = |cpu| self.usage_on(now, group, cpu);
-        for there in self.config.topology.iter().filter_map(on) {
+        let mut usage = self.groups().usage(now, group);
+        for there in self.cpus.all().filter_map(|cpu| cpu.usage(now, group)) {
             usage.throttled += there.throttled;
             usage.borrowed += there.borrowed;
         }
         usage
     }
 
-    /// Returns the CPU time that a group with a limit used on a CPU, and its throttling there. It is zero if the group
-    /// never had a task on that CPU.
-    #[must_use]
-    pub fn usage_on(&self, now: Time, group: GroupId, cpu: CpuId) -> Option<UsageOnCpu> {
-        self.inspect(cpu, |rq| rq.usage(now, group))
-    }
-
     /// Returns a CPU that waits for budget of a group although the pool has budget that no CPU is about to draw. For
     /// checks.
     #[must_use]
     pub fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
-        let cpus = || self.config.topology.iter();
-        let has_claim = |&cpu: &CpuId| self.inspect(cpu, |rq| rq.has_claim(group));
-        self.groups.waits_in_vain(now, group, || cpus().filter(has_claim).count() as u32)
+        let has_claim = |cpu: &OneCpu<'_, W>| cpu.inspect(|rq| rq.queues().has_claim(group));
+        let claims = || self.cpus.all().filter(has_claim).count() as u32;
+        self.groups().waits_in_vain(now, group, claims)
     }
+}
 
+impl<W: Controlled> Cpus<W> {
     /// Passes the budget that `cpu` gave back to the CPUs that wait for it.
     #[inline(never)]
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        while let (Some((waiting, group)), _) = self.with(cpu, fx, RunQueue::take_refilled) {
+        while let (Some((waiting, group)), _) = self.of(cpu).change(fx, |rq| rq.news_mut().take_refilled()) {
             let (mut next, mut told) = (Some(waiting), 0);
             while let Some(waiting) = next {
                 told += 1;
-                let (then, delta) = self.with(waiting, fx, |rq| rq.refill(now, group, told));
-                kick_if(delta.resched, waiting, fx);
-                self.react(now, waiting, delta, fx);
-                next = then;
+                next = self.act(now, waiting, fx, |rq| rq.at(now).refill(now, group, told));
             }
-        }
-    }
-
-    /// Asserts that all granted budget is accounted for.
-    pub(crate) fn check_limits(&self) {
-        for group in self.groups.ids().skip(1).filter(|&group| self.groups.has_limit(group)) {
-            let (mut held, mut used) = (Vec::new(), Nanos::ZERO);
-            for cpu in self.config.topology.iter() {
-                self.inspect(cpu, |rq| {
-                    held.push(rq.held(group));
-                    let charged = rq.usage(Time::ZERO, group).unwrap_or_default().used;
-                    used += charged - rq.in_use(group);
-                });
-            }
-            self.groups.check(group, &held);
-            self.groups.check_used(group, used);
         }
     }
 }

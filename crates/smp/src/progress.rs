@@ -2,11 +2,18 @@
 //!
 //! A run-queue lock protects it ([`crate::machine`]); [`crate::balance`] uses it.
 
-use runyard_engine::balance::{Domain, Found, MAX_PINNED_INTERVAL, Measure};
+use crate::sight::Sight;
+use runyard_engine::balance::{
+    Domain, Found, IdleKind, MAX_INTERVAL_PER_CPU, MAX_PINNED_INTERVAL, Measure,
+};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Features;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::{Level, Topology};
+
+/// The shortest interval between two idle balances. It is also the time that a CPU waits after a search without result
+/// before it looks again for CPUs to give waiting tasks to. One jiffy at the 250 Hz of most distributions.
+pub(crate) const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
 
 /// The largest number of levels.
 pub(crate) const LEVELS: usize = 3;
@@ -99,6 +106,35 @@ impl Balance {
     /// Returns whether a pass may be due at this tick of a busy CPU.
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.next_balance <= now
+    }
+
+    /// Returns the levels that are due, and restarts their intervals.
+    pub(crate) fn begin_due(
+        &mut self,
+        sight: &Sight,
+        now: Time,
+        idle_kind: IdleKind,
+    ) -> [bool; LEVELS] {
+        let (tick, most) = (sight.config.tick, MAX_INTERVAL_PER_CPU.0 * sight.nr_cpus() as u64);
+        let (mut due, mut next_balance) = ([false; LEVELS], Time::MAX);
+        for &(level, domain) in &sight.domains {
+            let progress = self.of(level);
+            let factor = if idle_kind == IdleKind::Busy { domain.busy_factor } else { 1 };
+            let interval = Nanos(progress.interval.0 * factor);
+            // The shorter interval keeps busy CPUs from being due at several levels at the same ticks
+            // (`get_sd_balance_interval`).
+            let sooner = domain.by_room && idle_kind == IdleKind::Busy;
+            let interval = if sooner { interval.saturating_sub(tick) } else { interval };
+            let interval = interval.min(Nanos(most)).max(tick);
+            if progress.last + interval <= now {
+                progress.last = now;
+                due[level as usize] = true;
+            }
+            let crowded = if domain.spreads { IDLE_BALANCE_INTERVAL } else { interval };
+            next_balance = next_balance.min(progress.last + interval).min(now + crowded);
+        }
+        self.next_balance = next_balance;
+        due
     }
 
     pub(crate) fn of(&mut self, level: Level) -> &mut Progress {

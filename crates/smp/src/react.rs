@@ -1,19 +1,17 @@
 //! The reaction to a published change of a run queue: the second half of *publish, then look* in [`crate::machine`].
 
+use crate::cpu::Delta;
+use crate::cpus::Cpus;
 use crate::host::{Controlled, Effects, kick_if};
-use crate::machine::{Delta, Machine};
-use crate::sync::lock;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::time::Time;
 
-impl<W: Controlled> Machine<W> {
+impl<W: Controlled> Cpus<W> {
     /// Publishes the state that `cpu` held back, and reacts to it.
     pub fn publish_held_back(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let delta = {
-            let mut locked = lock(&self.cpus[cpu.index()].queue);
-            self.publish(cpu, &mut locked)
-        };
+        let one = self.of(cpu);
+        let delta = one.publish(&mut one.lock());
         self.react(now, cpu, delta, fx);
         kick_if(delta.resched, cpu, fx);
     }
@@ -34,8 +32,8 @@ impl<W: Controlled> Machine<W> {
 
     #[inline(never)]
     fn push_and_pull(&self, now: Time, cpu: CpuId, delta: Delta, fx: &mut impl Effects<W>) -> bool {
-        let pull = delta.lowered && self.has(Feature::RtPull);
-        let push = delta.pushable && self.has(Feature::RtPush);
+        let pull = delta.lowered && self.sight.has(Feature::RtPull);
+        let push = delta.pushable && self.sight.has(Feature::RtPush);
         if pull {
             self.pull(now, cpu, fx);
         }

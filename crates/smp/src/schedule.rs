@@ -3,9 +3,9 @@
 //! The run queue makes the choice. This file handles the tasks that leave the queue in the meantime, and finds work for
 //! a CPU that would be idle. It repeats both until the choice is stable.
 
+use crate::cpu::Delta;
 use crate::host::{Controlled, Effects, Moving, mark_released};
-use crate::machine::{Delta, Machine};
-use crate::sync::lock;
+use crate::machine::Machine;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Enqueue, Prev, Released, Resched, Switch};
@@ -30,25 +30,25 @@ impl<W: Controlled> Machine<W> {
             match released {
                 Some((task, Released::Evicted)) => {
                     reacted = true;
-                    self.migrate_away(now, task, cpu, fx);
+                    self.cpus.migrate_away(now, task, cpu, fx);
                 }
                 Some((task, Released::MoveTo(to))) => {
                     reacted = true;
-                    self.migrate(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
+                    self.cpus.migrate(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
                 }
                 Some(gone) => kept = Some(gone),
                 None => {}
             }
-            reacted |= self.react(now, cpu, delta, fx);
-            if next.is_none() && self.has(Feature::LoadBalance) {
-                let forced = self.cores.is_some() && self.forced_idle(cpu).is_some();
+            reacted |= self.cpus.react(now, cpu, delta, fx);
+            if next.is_none() && self.sight().has(Feature::LoadBalance) {
+                let forced = self.decisions.is_some() && self.cpu(cpu).forced_idle().is_some();
                 reacted |= match forced {
-                    true => self.steal(now, cpu, fx),
-                    false => self.balance_without_work(now, cpu, newly, fx),
+                    true => self.cpus.steal(now, cpu, fx),
+                    false => self.cpus.balance_without_work(now, cpu, newly, fx),
                 };
             }
             // The reaction may have brought a task here that must run first.
-            if reacted && self.resched(cpu) == Resched::Yes {
+            if reacted && self.cpu(cpu).resched() == Resched::Yes {
                 prev = next.map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
                 continue;
             }
@@ -64,18 +64,13 @@ impl<W: Controlled> Machine<W> {
         prev: Prev<W>,
         fx: &mut impl Effects<W>,
     ) -> (Switch<W>, Delta) {
-        if self.cores.is_some() {
-            return self.switch_beside(now, cpu, prev, fx);
+        if let Some(decisions) = &self.decisions {
+            return self.switch_beside(decisions.of(cpu), (now, cpu), prev, fx);
         }
-        self.with(cpu, fx, |rq| {
+        self.cpu(cpu).change(fx, |rq| {
             let switch = rq.schedule(now, prev);
             mark_released(&switch);
             switch
         })
-    }
-
-    /// Returns whether `cpu` should call [`Machine::schedule`].
-    pub fn resched(&self, cpu: CpuId) -> Resched {
-        lock(&self.cpus[cpu.index()].queue).rq.resched()
     }
 }

@@ -1,8 +1,8 @@
 //! The CPU time that tasks and groups used, over all CPUs.
 
 use crate::control::Home;
-use crate::host::{Controlled, Effects, kick_if};
-use crate::machine::{Delta, Machine};
+use crate::host::{Controlled, Effects};
+use crate::machine::Machine;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
@@ -17,9 +17,8 @@ impl<W: Controlled> Machine<W> {
         cpu: CpuId,
         fx: &mut impl Effects<W>,
     ) -> Nanos {
-        let (used, delta) = self.with(cpu, fx, |rq| rq.used_in(now, group));
-        self.after_charge(now, cpu, delta, fx);
-        used
+        // The charge of the running task may have used up a budget.
+        self.cpus.act(now, cpu, fx, |rq| rq.used_in(now, group))
     }
 
     /// Returns the CPU time charged until `now` to the task with the control cell `cell`. Returns `None` if it is in no
@@ -32,21 +31,14 @@ impl<W: Controlled> Machine<W> {
     ) -> Option<Nanos> {
         let tag = cell.tag();
         while let Home::At(cpu, slot) = tag.home() {
-            let (seen, delta) = self.with(cpu, fx, |rq| {
+            let seen = self.cpus.act(now, cpu, fx, |rq| {
                 let is_here = tag.home() == Home::At(cpu, slot);
                 is_here.then(|| rq.used_by(now, slot).filter(|&(task, _)| tag.is_of(task)))
             });
-            self.after_charge(now, cpu, delta, fx);
             if let Some(known) = seen {
                 return known.map(|(_, used)| used);
             }
         }
         None
-    }
-
-    /// Reacts to a charge of a CPU's running task, which may have used up a budget.
-    fn after_charge(&self, now: Time, cpu: CpuId, delta: Delta, fx: &mut impl Effects<W>) {
-        kick_if(delta.resched, cpu, fx);
-        self.react(now, cpu, delta, fx);
     }
 }

@@ -1,9 +1,9 @@
 //! The calls through which an observer reads the state of a machine.
 
 use crate::control::Home;
-use crate::host::{Controlled, Effects, kick_if};
-use crate::machine::{Machine, Queue};
-use crate::sync::lock;
+use crate::cpu::Queue;
+use crate::host::{Controlled, Effects};
+use crate::machine::Machine;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 
@@ -16,21 +16,18 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
         ask: impl FnOnce(&Queue<W>) -> R,
     ) -> R {
-        let (answer, delta) = self.with(cpu, fx, |rq| {
+        // The charge may have used up a budget.
+        self.cpus.act(now, cpu, fx, |rq| {
             rq.charge_until(now);
             ask(rq)
-        });
-        // The charge may have used up a budget.
-        kick_if(delta.resched, cpu, fx);
-        self.react(now, cpu, delta, fx);
-        answer
+        })
     }
 
     /// Returns the CPU on which the task with this control cell waits while a task that follows it in the order runs,
-    /// if there is one ([`RunQueue::is_passed_over`](runyard_engine::run_queue::RunQueue::is_passed_over)).
+    /// if there is one ([`Classes::is_passed_over`](runyard_engine::run_queue::Classes::is_passed_over)).
     #[must_use]
     pub fn passed_over_on(&self, cell: &(impl Controlled + ?Sized)) -> Option<CpuId> {
         let Home::At(cpu, slot) = cell.tag().home() else { return None };
-        lock(&self.cpus[cpu.index()].queue).rq.is_passed_over(slot).then_some(cpu)
+        self.cpu(cpu).inspect(|rq| rq.classes().is_passed_over(slot)).then_some(cpu)
     }
 }

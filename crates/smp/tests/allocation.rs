@@ -136,7 +136,7 @@ fn room_for_more_tasks_is_room_for_their_cookies() {
     let bench = Bench::with_room(config, 3);
     for cpu in CpuSet::first(CPUS).iter() {
         let mut room = bench.machine.room(2 * TASKS as usize);
-        silently("reserve", || bench.machine.reserve_in(cpu, &mut room));
+        silently("reserve", || bench.machine.cpu(cpu).reserve_in(&mut room));
     }
     play(bench);
 }
@@ -152,7 +152,7 @@ fn play(mut bench: Bench) {
         }
         bench.schedule(turn % 7 % CPUS, turn % 5 < 2);
         bench.expire(turn % CPUS);
-        forced += usize::from(bench.machine.forced_idle(CpuId::at(turn % CPUS)).is_some());
+        forced += usize::from(bench.machine.cpu(CpuId::at(turn % CPUS)).forced_idle().is_some());
     }
     bench.machine.check();
     let usage = bench.machine.usage(bench.now, GroupId(1));

@@ -60,7 +60,7 @@ impl Yard {
     fn run(&mut self, millis: u64) {
         let end = self.now + Nanos::from_millis(millis);
         self.switch(Prev::Preempted);
-        while let Some(at) = self.machine.next_expiry(CPU).filter(|&at| at <= end) {
+        while let Some(at) = self.machine.sight().next_expiry(CPU).filter(|&at| at <= end) {
             self.now = self.now.max(at);
             while self.machine.expire(self.now, CPU, Walk::Busy, &mut Deaf).is_some() {}
             self.switch(Prev::Preempted);
@@ -71,7 +71,7 @@ impl Yard {
 
     /// Returns the CPU time in milliseconds that a group with a limit has used.
     fn used(&self, group: GroupId) -> u64 {
-        let on = self.machine.usage_on(self.now, group, CPU);
+        let on = self.machine.cpu(CPU).usage(self.now, group);
         on.map_or(0, |usage| usage.used.0) / 1_000_000
     }
 }
@@ -91,13 +91,13 @@ fn a_group_that_is_added_is_held_to_its_limit() {
     yard.run(50);
     let web = yard.machine.add_group(yard.now, group(GroupId::ROOT, Some(10))).unwrap();
     let api = yard.machine.add_group(yard.now, group(web, None)).unwrap();
-    assert!(yard.machine.has_children(web));
+    assert!(yard.machine.groups().has_children(web));
     yard.spawn(1, api);
     yard.run(1_000);
     assert_eq!(yard.used(web), 100, "its child is in it");
     assert_eq!(yard.machine.usage(yard.now, web).nr_throttled, 10);
     yard.machine.set_limit(yard.now, web, None, &mut Deaf);
-    assert_eq!(yard.machine.limit(web), None);
+    assert_eq!(yard.machine.groups().limit(web), None);
     yard.run(100);
 }
 
@@ -139,18 +139,21 @@ fn a_group_pays_for_what_it_used_without_being_picked() {
     yard.spawn(0, api);
     yard.run(10);
     let ms = Nanos::from_millis;
-    assert!(!yard.machine.charge_unpicked(yard.now, CPU, api, ms(20)));
+    assert!(!yard.machine.cpu(CPU).charge_unpicked(yard.now, api, ms(20)));
     assert_eq!(yard.used(web), 30);
     yard.run(70);
     assert_eq!(yard.used(web), 50, "the rest of the period's budget");
     assert!(
-        yard.machine.charge_unpicked(yard.now, CPU, api, ms(70)),
+        yard.machine.cpu(CPU).charge_unpicked(yard.now, api, ms(70)),
         "a debt of more than a period"
     );
     yard.run(900);
     yard.machine.check();
     assert_eq!(yard.used(web), 500, "as much as ten periods have");
-    assert!(!yard.machine.charge_unpicked(yard.now, CPU, GroupId::ROOT, ms(1)), "it has no limit");
+    assert!(
+        !yard.machine.cpu(CPU).charge_unpicked(yard.now, GroupId::ROOT, ms(1)),
+        "it has no limit"
+    );
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn every_group_has_an_account() {
     assert_eq!((used_in(&yard, web), used_in(&yard, api)), (used, used));
     let elsewhere = Change { group: Some(GroupId::ROOT), ..Change::default() };
     yard.machine.change(yard.now, &*task, elsewhere, &mut Deaf);
-    yard.machine.charge_unpicked(yard.now, CPU, api, Nanos::from_millis(7));
+    yard.machine.cpu(CPU).charge_unpicked(yard.now, api, Nanos::from_millis(7));
     yard.run(10);
     assert_eq!(used_in(&yard, api), used + 7, "its later use is not the group's");
     yard.machine.remove_group(yard.now, api, &mut Deaf);
@@ -216,7 +219,7 @@ fn a_group_that_is_gone_pays_for_nothing() {
     let web = yard.machine.add_group(yard.now, group(GroupId::ROOT, Some(50))).unwrap();
     let api = yard.machine.add_group(yard.now, group(web, None)).unwrap();
     yard.machine.remove_group(yard.now, api, &mut Deaf);
-    let late = |yard: &Yard| yard.machine.charge_unpicked(yard.now, CPU, api, Nanos(1));
+    let late = |yard: &Yard| yard.machine.cpu(CPU).charge_unpicked(yard.now, api, Nanos(1));
     assert!(!late(&yard));
     assert_eq!(yard.machine.used_in(yard.now, web, CPU, &mut Deaf), Nanos::ZERO);
     let again = yard.machine.add_group(yard.now, group(web, None)).unwrap();
@@ -239,7 +242,7 @@ fn who_charges_a_group_and_who_removes_it_agree() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..CHARGES {
-                machine.charge_unpicked(now, CPU, api, Nanos(1));
+                machine.cpu(CPU).charge_unpicked(now, api, Nanos(1));
                 machine.used_in(now, web, CPU, &mut Deaf);
             }
             over.store(true, Ordering::Relaxed);

@@ -1,5 +1,5 @@
 //! The loan of the first tasks of a queue to the host, as the *company* of the task that runs there
-//! ([`crate::run_queue::batch`]).
+//! (`run_queue/class/batch.rs`).
 //!
 //! Lent tasks are in no heap and no list, but all counts of their queue and of those above still
 //! include them. All of them have the weight of the running task, and are idle if it is.

@@ -46,7 +46,7 @@ mod passed_over;
 mod pelt;
 pub(crate) mod tree;
 
-use crate::attr::{GroupId, LatencyNice};
+use crate::attr::{GroupId, LatencyNice, Weight};
 use crate::cpu::CpuId;
 use crate::fair::averages::{Doing, Pelt};
 use crate::fair::cfs::Cfs;
@@ -204,9 +204,11 @@ impl Fair {
         self.tree.root()
     }
 
-    /// Returns the weight of those entities of the root queue that have only SCHED_IDLE tasks.
-    pub(crate) fn idle_load(&self) -> u64 {
-        self.idle_load
+    /// Returns whether the SCHED_IDLE tasks weigh more than by themselves: some are in a group of
+    /// normal weight.
+    #[inline]
+    pub(crate) fn idle_is_heavy(&self) -> bool {
+        self.idle_load > u64::from(self.root().nr_idle_tasks * Weight::IDLE.get())
     }
 
     /// Returns the queues of groups that exist, in order of group.

@@ -8,7 +8,7 @@
 //!
 //! A throttled group returns when the pool has budget again: by a timer of this CPU, or because
 //! another CPU gave some back. The run queue does the throttling of the tasks
-//! (`run_queue/throttle.rs`).
+//! (`run_queue/class/limits.rs`).
 //!
 //! Invariants ([`Limits::check`]): only payers hold grants; a throttled group is in the heap of
 //! those that wait for a refill.
@@ -20,6 +20,7 @@ use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
 use crate::limits::Pools;
 use crate::limits::limit::UsageOnCpu;
+use crate::limits::news::News;
 use crate::limits::pool::Grant;
 use crate::limits::{Throttled, Throttling};
 use crate::store::heap::{Forest, Heap};
@@ -127,14 +128,9 @@ pub(crate) struct Limits {
     /// The usage and the throttling of groups on this CPU, by group. An entry outlives the queue of
     /// its group.
     usage: Vec<(GroupId, UsageOnCpu)>,
-    /// CPUs that wait for budget that was given back, each with the group; the host's machine takes
-    /// them.
-    refilled: Vec<(CpuId, GroupId)>,
     /// Groups with budget by notice of another CPU, since the last pick.
     refill_notices: Vec<GroupId>,
-    throttlings: Vec<Throttling>,
-    /// Whether `refilled` or `throttlings` has an entry.
-    has_news: bool,
+    news: News,
 }
 
 impl Limits {
@@ -150,10 +146,8 @@ impl Limits {
             forest: Forest::default(),
             arrivals: 0,
             usage: Vec::new(),
-            refilled: Vec::new(),
             refill_notices: Vec::new(),
-            throttlings: Vec::new(),
-            has_news: false,
+            news: News::default(),
         }
     }
 
@@ -165,10 +159,8 @@ impl Limits {
             list.reserve(queues.saturating_sub(list.len()));
         }
         self.usage.reserve(all.saturating_sub(self.usage.len()));
-        self.refilled.reserve(queues.saturating_sub(self.refilled.len()));
+        self.news.grow(queues);
         self.refill_notices.reserve(queues.saturating_sub(self.refill_notices.len()));
-        // Each group may begin and end; for real-time tasks there is one of the two.
-        self.throttlings.reserve((2 * queues + 1).saturating_sub(self.throttlings.len()));
     }
 
     /// Returns when the next work is due here; later than any time if never.
@@ -200,28 +192,22 @@ impl Limits {
         self.grant_ends.is_some_and(|at| at <= now)
     }
 
-    fn note(&mut self, throttling: Throttling) {
-        self.throttlings.push(throttling);
-        self.has_news = true;
-    }
-
-    /// Notes real-time throttling before that of groups: the budget of real-time tasks ends before
-    /// a group draws its own.
-    pub(crate) fn note_rt(&mut self, begins: bool) {
-        self.throttlings.insert(0, Throttling { what: Throttled::RealTime, begins });
-        self.has_news = true;
-    }
-
-    fn renew_news(&mut self) {
-        self.has_news = !self.refilled.is_empty() || !self.throttlings.is_empty();
-    }
-
     /// Notes a CPU that waits for the available budget of a group.
     fn note_waiting(&mut self, waiting: Option<CpuId>, group: GroupId) {
-        let news = waiting.map(|waiting| (waiting, group));
-        let new = news.filter(|news| !self.refilled.contains(news));
-        self.refilled.extend(new);
-        self.renew_news();
+        if let Some(waiting) = waiting {
+            self.news.note_waiting(waiting, group);
+        }
+    }
+
+    /// Returns what the machine must know.
+    #[inline]
+    pub(crate) fn news(&self) -> &News {
+        &self.news
+    }
+
+    #[inline]
+    pub(crate) fn news_mut(&mut self) -> &mut News {
+        &mut self.news
     }
 
     fn usage_mut(&mut self, group: GroupId) -> &mut UsageOnCpu {
@@ -308,23 +294,6 @@ impl Limits {
     /// Removes the usage and the throttling of a group.
     pub(crate) fn forget(&mut self, group: GroupId) {
         self.usage.retain(|&(id, _)| id != group);
-    }
-
-    /// Returns whether [`Limits::take_refilled`] or [`Limits::drain_throttlings`] has any result.
-    #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        self.has_news
-    }
-
-    pub(crate) fn take_refilled(&mut self) -> Option<(CpuId, GroupId)> {
-        let news = self.refilled.pop();
-        self.renew_news();
-        news
-    }
-
-    pub(crate) fn drain_throttlings(&mut self, tell: impl FnMut(Throttling)) {
-        self.throttlings.drain(..).for_each(tell);
-        self.renew_news();
     }
 
     /// Notes a notice of another CPU that there is budget for a group.
@@ -517,7 +486,7 @@ impl Limits {
     pub(crate) fn throttle(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
         self.budget_mut(queue).throttled = Some(here.now);
         self.usage_mut(group).nr_throttled += 1;
-        self.note(Throttling { what: Throttled::Group(group), begins: true });
+        self.news.note(Throttling { what: Throttled::Group(group), begins: true });
         self.await_refill(here, queue, group);
     }
 
@@ -546,7 +515,7 @@ impl Limits {
         self.forest.remove(&mut self.throttled, queue.to_bits());
         self.renew_next();
         self.usage_mut(group).throttled += here.now.since(since);
-        self.note(Throttling { what: Throttled::Group(group), begins: false });
+        self.news.note(Throttling { what: Throttled::Group(group), begins: false });
         here.forget(group);
     }
 

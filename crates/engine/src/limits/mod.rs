@@ -3,11 +3,13 @@
 
 pub(crate) mod grants;
 mod limit;
+mod news;
 pub mod pool;
 mod pools;
 
 pub use grants::LATEST_REFILL;
 pub use limit::{BadLimit, Limit, Usage, UsageOnCpu};
+pub use news::News;
 pub use pools::Pools;
 
 use crate::attr::GroupId;

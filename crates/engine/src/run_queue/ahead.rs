@@ -1,8 +1,8 @@
 //! Prefetch: reads of the memory that the next events will need, for simulated machines that do not fit into the
 //! caches.
 
-use super::RunQueue;
 use crate::limits::Pools;
+use crate::run_queue::RunQueue;
 use crate::task::Task;
 
 impl<P> Task<P> {
@@ -20,24 +20,11 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline]
     #[must_use]
     pub fn read_ahead(&self, hops: u32) -> u64 {
-        let curr = self.curr;
-        match hops {
-            0 => {
-                let own = self.clock.0 ^ self.avg_idle.0 ^ u64::from(self.tick_at.is_some());
-                let classes = self.fair.read_ahead() ^ u64::from(self.rt.nr());
-                let limits = self.limits.next().0 ^ u64::from(self.has_news());
-                own ^ classes ^ limits ^ self.places.len() as u64 ^ self.timers.first().0
-            }
-            1 => {
-                let free = self.places.next_free().map_or(0, u64::from);
-                let task = curr.map_or(0, |at| u64::from(self.places.get(at).is_some()));
-                free ^ task ^ curr.map_or(0, |at| self.fair.read_entity(at))
-            }
-            2 => {
-                let free = self.places.next_free().map_or(0, |at| self.fair.read_entity(at));
-                free ^ self.curr().map_or(0, Task::read_ahead)
-            }
-            _ => 0,
+        let there = self.queues().read_ahead(hops);
+        if hops > 0 {
+            return there;
         }
+        let average = self.classes.idle().average().0;
+        there ^ average ^ u64::from(self.tick_at.is_some()) ^ self.timers.first().0
     }
 }

@@ -14,33 +14,29 @@
 
 use crate::limits::Pools;
 use crate::run_queue::RunQueue;
+use crate::run_queue::class::Classes;
 use crate::run_queue::meter::Meter;
-use crate::time::{Nanos, Time};
+use crate::time::Time;
 use std::sync::Arc;
 
 impl<P, G: Pools> RunQueue<P, G> {
     /// From now on, charges tasks for no more than the CPU time that the host measured.
     pub fn charge_by(&mut self, meter: Arc<dyn Meter>) {
-        self.metered.set(meter);
+        self.time.charge_by(meter);
     }
 
-    /// Brings the clock of the queue and the account of the running task up to `now`.
+    /// Brings the clock of the queue and the account of the running task up to `now`, and returns
+    /// the classes.
     #[inline]
-    pub(super) fn advance(&mut self, now: Time) {
-        self.clock = self.clock.max(now);
-        let Some(curr) = self.curr else { return };
-        let passed = self.clock.since(self.charged);
-        self.charged = self.clock;
-        if passed == Nanos::ZERO {
-            return;
+    pub fn at(&mut self, now: Time) -> &mut Classes<P, G> {
+        let classes = &mut self.classes;
+        classes.advance(now);
+        if let Some(curr) = classes.queues().tasks().running() {
+            let site = classes.queues().site();
+            if let Some(span) = self.time.charge(site.cpu(), site.clock()) {
+                classes.charge(curr, span);
+            }
         }
-        let clock = self.clock;
-        let span = self.metered.had_of(passed, self.cpu, clock);
-        let task = self.task_mut(curr);
-        task.runtime += span;
-        task.ran_until = clock;
-        let class = task.class();
-        self.limits.charge(span);
-        self.charge(curr, class, span);
+        classes
     }
 }

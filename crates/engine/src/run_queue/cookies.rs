@@ -1,5 +1,5 @@
 //! The index of the tasks of a run queue by cookie, which finds the best task of a cookie without a
-//! walk over all tasks; and the other state that a run queue keeps for its core.
+//! walk over all tasks.
 //!
 //! A *shelf* is the real-time class or one fair queue. Each cookie has a heap on each shelf where
 //! it has tasks. So do the tasks without a cookie. The kernel indexes none of these
@@ -15,15 +15,13 @@
 //! most half of a full list is in use, so nothing here allocates.
 
 use crate::attr::{Cookie, RtPrio};
-use crate::core::Decision;
-use crate::fair::beside::Snapshot;
 use crate::fair::entity::QueueId;
 use crate::fair::heaps::Key;
 use crate::store::column::Column;
 use crate::store::heap::{Forest, Heap, Index};
 use crate::store::list::End;
 use crate::store::move_into;
-use crate::time::{Nanos, VTime};
+use crate::time::VTime;
 
 /// The scope in which tasks of a cookie are compared: the real-time class, or one fair queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -181,38 +179,4 @@ impl CookieIndex {
         }
         tasks
     }
-}
-
-/// The state that a run queue keeps for its core.
-#[derive(Debug, Default)]
-pub(super) struct Beside {
-    pub(super) index: CookieIndex,
-    /// Snapshots of the virtual clocks, by fair queue.
-    pub(super) snapshots: Vec<Snapshot>,
-    /// Whether the last offer to the core is still valid.
-    pub(super) told: bool,
-    /// The task of the last offer to the core.
-    pub(super) offered: Option<Index>,
-    /// The cookie of the core, by the last decision that this queue knows of.
-    pub(super) runs: Option<Option<Cookie>>,
-    /// This queue's own choice, if the core decided otherwise.
-    pub(super) kept_off: Option<Index>,
-    /// The cookie for which the CPU is forced idle, if it is.
-    pub(super) forced: Option<Option<Cookie>>,
-    /// The decision of another thread for this one, if nothing that matters has happened here
-    /// since.
-    pub(super) called: Option<Call>,
-    /// The data by which the core decides, while this thread switches.
-    pub(super) decision: Decision,
-    /// CPU time that the running task had used in its life when it was picked after another one.
-    pub(super) ran_before: Nanos,
-    /// On a tickless machine: whether a thread of the core is forced idle. A tick ends that.
-    pub(super) ticks: bool,
-}
-
-/// The decision of another thread for this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    /// Whether a task that waits or runs here has the cookie.
-    pub(super) runs: bool,
 }

@@ -54,13 +54,13 @@ impl<P, G: Pools> RunQueue<P, G> {
             return first;
         }
         if walk != Walk::Busy
-            && self.has(Feature::GreedyTimers)
+            && self.site().has(Feature::GreedyTimers)
             && let Some(open) = self.timers.take_open(now)
         {
             return Some(Expired::Timer(open));
         }
         if walk != Walk::BeforeIdle {
-            self.note_rt_throttling();
+            self.classes.queues_mut().note_rt_throttling();
         }
         None
     }
@@ -70,17 +70,16 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline(always)]
     fn expire_first(&mut self, now: Time) -> Option<Expired> {
         let or_never = |at: Option<Time>| at.unwrap_or(Time::MAX);
-        let (tick, period) = (or_never(self.next_tick()), or_never(self.rt.period_end()));
-        let (limits, timer) = (self.limits.next(), self.timers.first());
+        let (tick, period) = (or_never(self.next_tick()), or_never(self.queues().rt_period_end()));
+        let (limits, timer) = (self.queues().next_of_limits(), self.timers.first());
         let first = tick.min(period);
         if limits <= now && limits <= first && limits <= timer {
-            self.advance(now);
-            return Some(self.end_grant_or_wait(now));
+            let is_grant = self.at(now).end_grant_or_wait(now);
+            return Some(if is_grant { Expired::Grant } else { Expired::Refill });
         }
-        let server = or_never(self.server_due());
+        let server = or_never(self.classes.server_due());
         if server <= now && server <= first && server <= timer {
-            self.advance(now);
-            self.expire_server();
+            self.at(now).expire_server();
             return Some(Expired::FairServer);
         }
         if timer < first {
@@ -89,12 +88,12 @@ impl<P, G: Pools> RunQueue<P, G> {
         if first > now {
             return None;
         }
-        self.advance(now);
+        let _ = self.at(now);
         if tick <= period {
             self.tick();
             return Some(Expired::Tick);
         }
-        self.end_rt_period(now);
+        self.classes.end_rt_period(now);
         Some(Expired::RtPeriod)
     }
 
@@ -104,8 +103,10 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline]
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
-        let alone = self.config.tickless && self.nr_running() <= 1 && !self.ticks_for_core();
-        match self.config.topology.cpus() {
+        let alone = self.site().config().tickless
+            && self.queues().nr_running() <= 1
+            && !self.classes.ticks_for_core();
+        match self.site().config().topology.cpus() {
             _ if !alone => Some(at),
             1 => None,
             _ => Some(Time(at.0.next_multiple_of(SOLO_BALANCE_INTERVAL.0))),
@@ -123,16 +124,15 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[must_use]
     pub fn next_expiries(&self) -> NextExpiries {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
-        let classes = at(self.rt.period_end()).min(at(self.server_due()));
-        let own = classes.min(self.limits.next());
+        let classes = at(self.queues().rt_period_end()).min(at(self.classes.server_due()));
+        let own = classes.min(self.queues().next_of_limits());
         let timer = own.min(self.timers.first());
         NextExpiries { any: timer.min(at(self.next_tick())), timer }
     }
 
     fn tick(&mut self) {
-        let curr = self.curr.expect("an idle CPU has no tick");
-        self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
-        self.tick_class(curr);
-        self.reap();
+        let curr = self.tasks().running().expect("an idle CPU has no tick");
+        self.tick_at = Some(self.site().next_tick());
+        self.classes.tick(curr);
     }
 }

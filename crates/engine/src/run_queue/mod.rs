@@ -11,154 +11,50 @@
 //! Invariants: [`RunQueue::check`].
 
 mod ahead;
-mod batch;
-mod beside;
-mod change;
 mod charge;
 mod check;
 mod class;
 mod cookies;
+mod cpu_time;
 mod expire;
 mod ghosts;
-mod give;
-mod load;
+mod idle;
 mod meter;
-mod passed_over;
-mod pelt;
-mod pick;
-mod reap;
-mod room;
+mod next;
 mod serve;
 mod server;
-#[cfg(test)]
-mod tests;
-mod throttle;
+mod site;
+mod switch;
+mod tasks;
+mod thread;
 mod usage;
 mod used;
+mod waiting;
 mod watch;
 
-pub use batch::{Begun, Bounds, Start, Terms};
-pub use beside::Heeded;
-pub use room::Room;
-
-pub use change::Changed;
+pub use class::{Begun, Bounds, Changed, Classes, CpuLoad, FairPull, Heeded, Importance};
+pub use class::{MAX_LOOKED_AT, NotPulled, Queues, Room, Start, Terms, TimeTaken};
+pub use cpu_time::CpuTime;
 pub use expire::{Expired, NextExpiries};
-pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
-pub use load::{CpuLoad, Importance};
+pub use idle::Idle;
 pub use meter::Meter;
+pub use site::Site;
+pub use switch::{Enqueue, Prev, Released, Resched, Switch};
+pub use tasks::Tasks;
 
 pub use crate::fair::averages::{LoadAverages, LoadSums, Signal, TaskAverages};
 
-use crate::account::Counted;
 use crate::attr::GroupId;
-use crate::balance::power::Taken;
 use crate::config::Config;
+use crate::core::Decision;
 use crate::cpu::CpuId;
-use crate::event::Left;
-use crate::fair::Fair;
-use crate::fair::entity::QueueId;
 use crate::fair::order::Before;
-use crate::features::Feature;
-use crate::limits::Pools;
-use crate::limits::grants::Limits;
-use crate::rt::Rt;
-use crate::run_queue::cookies::Beside;
-use crate::run_queue::meter::Metered;
-use crate::run_queue::server::Server;
-use crate::run_queue::used::Used;
+use crate::limits::{News, Pools};
 use crate::store::heap::Index;
-use crate::store::list::End;
-use crate::store::slots::Slots;
-use crate::task::{QueueIndex, Task, TaskId};
-use crate::time::{Nanos, Time};
+use crate::task::{Change, QueueIndex, Task};
+use crate::time::Time;
 use crate::timer::TimerQueue;
-use crate::wakees::Wakees;
 use std::sync::Arc;
-
-/// Whether the CPU must call [`RunQueue::schedule`].
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resched {
-    /// The CPU may continue its task.
-    No,
-    /// The CPU must call it as soon as it can.
-    Yes,
-}
-
-/// The reason why a task enters a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Enqueue {
-    /// The task was blocked, or is new.
-    Woken,
-    /// The task waited on another CPU and was chosen for this one, where it is important enough to
-    /// run at once. It is refused if that is no longer true.
-    Pushed,
-    /// The task waited on another CPU.
-    Moved,
-}
-
-/// The state of the task that had the CPU.
-#[derive(Debug)]
-pub enum Prev<P> {
-    /// The task is runnable.
-    Preempted(P),
-    /// The task is runnable, but other tasks may run first.
-    Yielded(P),
-    /// The task waits for an event; the host gets it back.
-    Blocked(P),
-    /// The task has ended; the host gets it back without its payload.
-    Exited,
-    /// No task had the CPU.
-    Idle,
-}
-
-impl<P> Prev<P> {
-    /// Returns the same as an event for reports; `None` if there was no task.
-    #[must_use]
-    pub fn left(&self) -> Option<Left> {
-        match self {
-            Prev::Preempted(_) => Some(Left::Preempted),
-            Prev::Yielded(_) => Some(Left::Yielded),
-            Prev::Blocked(_) => Some(Left::Blocked),
-            Prev::Exited => Some(Left::Exited),
-            Prev::Idle => None,
-        }
-    }
-}
-
-/// The reason why a task left its queue at a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
-    /// The task waits for an event.
-    Blocked,
-    /// The task has ended.
-    Exited,
-    /// The task may not stay on this CPU and must be offered to another.
-    Evicted,
-    /// That CPU asked for the task; the host must offer it there.
-    MoveTo(CpuId),
-}
-
-/// The result of a switch. The host runs `next` and owns `released`. A `Switch` that is dropped
-/// loses a task, so it must be used.
-#[must_use]
-#[derive(Debug)]
-pub struct Switch<P> {
-    /// The task that has the CPU now; `None` if the CPU idles.
-    pub next: Option<(TaskId, P)>,
-    /// The task that left this queue.
-    pub released: Option<(Box<Task<P>>, Released)>,
-}
-
-/// An item that has an index in a run queue.
-#[derive(Debug)]
-enum Place<P> {
-    Task(Box<Task<P>>),
-    /// The entity of a group; its state is in the fair class.
-    Group,
-    /// The entity that a sleeping task left behind ([`crate::fair`]).
-    Ghost(TaskId),
-}
 
 /// The queues of one CPU. See the documentation of the module.
 ///
@@ -197,52 +93,11 @@ enum Place<P> {
 /// ```
 #[derive(Debug)]
 pub struct RunQueue<P, G> {
-    cpu: CpuId,
-    config: Arc<Config>,
-    groups: Arc<G>,
-    online: bool,
-    clock: Time,
-    places: Slots<Place<P>>,
-    /// The running task. It stays in the queue of its class.
-    curr: Option<Index>,
-    /// The time up to which `curr`, or the task that ran last, was charged.
-    charged: Time,
-    metered: Metered,
-    used: Used,
-    resched: bool,
-    /// The CPU that gets the running task at the next switch.
-    given: Option<CpuId>,
-    taken: TimeTaken,
-    /// CPU time that ended tasks used in their lives, for tasks that ended on this CPU.
-    ended: Nanos,
-    /// The other counters of this CPU, if counters are on.
-    counted: Option<Box<Counted>>,
-    /// The time since which the CPU has been idle, if it is idle.
-    idle_since: Option<Time>,
-    /// The mean length of an idle period: a moving average in which each period has a weight of one
-    /// eighth.
-    avg_idle: Nanos,
-    /// The tasks that timers woke while this CPU was idle.
-    idle_wakees: Wakees,
+    classes: Classes<P, G>,
+    time: CpuTime,
+    timers: TimerQueue,
     /// The next tick, set while a task runs. It has no meaning on a tickless CPU with one task.
     tick_at: Option<Time>,
-    rt: Rt,
-    fair: Fair,
-    /// The bandwidth reserved for fair tasks, under [`Feature::FairServer`].
-    server: Option<Server>,
-    limits: Limits,
-    timers: TimerQueue,
-    /// The state for core scheduling, on a machine that has it.
-    beside: Option<Box<Beside>>,
-}
-
-/// The CPU time that was recently taken from less important tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TimeTaken {
-    /// Taken by real-time tasks.
-    pub by_rt: Taken,
-    /// Taken by real-time tasks, and by fair tasks that are not of the SCHED_IDLE class.
-    pub by_normal: Taken,
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
@@ -250,47 +105,25 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[must_use]
     pub fn new(cpu: CpuId, config: Arc<Config>, groups: Arc<G>) -> RunQueue<P, G> {
         let mut rq = RunQueue {
-            cpu,
-            groups,
-            online: true,
-            clock: Time::ZERO,
-            places: Slots::new(),
-            curr: None,
-            charged: Time::ZERO,
-            metered: Metered::default(),
-            used: Used::new(),
-            resched: false,
-            given: None,
-            taken: TimeTaken::default(),
-            ended: Nanos::ZERO,
-            counted: config.accounts.then(Box::default),
-            idle_since: Some(Time::ZERO),
-            avg_idle: Nanos(2 * config.migration_cost.0),
-            idle_wakees: Wakees::default(),
-            tick_at: None,
-            rt: Rt::default(),
-            fair: Fair::new(cpu, config.features.has(Feature::Eevdf)),
-            server: config.features.has(Feature::FairServer).then(Server::new),
-            limits: Limits::new(),
+            time: CpuTime::new(config.accounts),
             timers: TimerQueue::default(),
-            beside: (config.cookies && config.topology.threads() > 1).then(Box::default),
-            config,
+            tick_at: None,
+            classes: Classes::new(Site::new(cpu, config, groups)),
         };
-        rq.fair.keep_ghosts(rq.has(Feature::DelayDequeue));
-        rq.fair.keep_averages(rq.has(Feature::Pelt));
         rq.reserve(0);
         rq
     }
 
     /// Makes room for `len` tasks and group queues. Beyond that room, an enqueue allocates.
     pub fn reserve(&mut self, len: usize) {
-        let groups = len.min(self.groups.count());
-        self.places.grow(len);
-        self.rt.grow(len);
-        self.fair.grow(len, groups);
-        self.limits.grow(self.fair.tree.nr_queues(), self.groups.count());
-        self.used.grow(self.groups.count());
-        self.reserve_beside(len);
+        self.classes.grow(len);
+        self.time.grow(self.site().groups().count());
+    }
+
+    /// Like [`RunQueue::reserve`], with the memory of `room`; the old memory is left there.
+    /// Allocates and frees nothing. There is room for all groups already.
+    pub fn reserve_in(&mut self, room: &mut Room<P>) {
+        self.classes.queues_mut().grow_into(room);
     }
 
     /// Returns the first hard expiry of a timer of this CPU, or a time later than any other if it
@@ -307,60 +140,54 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Returns whether a switch is due.
     pub fn resched(&self) -> Resched {
-        if self.resched { Resched::Yes } else { Resched::No }
+        self.classes.next().resched()
     }
 
-    /// Returns the configuration of this queue.
+    /// Returns the CPU of this queue, with its configuration.
+    #[inline]
     #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.config
+    pub fn site(&self) -> &Site<G> {
+        self.classes.queues().site()
     }
 
-    /// Returns whether the CPU takes tasks.
+    /// Returns the tasks in the queue.
+    #[inline]
     #[must_use]
-    pub fn is_online(&self) -> bool {
-        self.online
+    pub fn tasks(&self) -> &Tasks<P> {
+        self.classes.queues().tasks()
     }
 
-    /// Returns the CPU of this queue.
+    /// Returns the tasks in the queues of their classes.
+    #[inline]
     #[must_use]
-    pub fn cpu(&self) -> CpuId {
-        self.cpu
+    pub fn queues(&self) -> &Queues<P, G> {
+        self.classes.queues()
     }
 
-    /// Returns the task at `at`.
+    /// Returns the classes, as of the last call that had the time.
+    #[inline]
     #[must_use]
-    pub fn get(&self, at: QueueIndex) -> Option<&Task<P>> {
-        match self.places.get(at.0)? {
-            Place::Task(task) => Some(task),
-            Place::Group | Place::Ghost(_) => None,
-        }
+    pub fn classes(&self) -> &Classes<P, G> {
+        &self.classes
     }
 
-    /// Returns the contribution of this CPU to the load of each group that has a queue here.
-    pub fn group_loads(&self) -> impl Iterator<Item = (GroupId, u64)> {
-        self.fair.group_queues().map(|(id, queue)| (id, self.fair.tree.queue(queue).contribution))
+    /// Returns the classes for a call that depends on no time.
+    #[inline]
+    pub fn classes_mut(&mut self) -> &mut Classes<P, G> {
+        &mut self.classes
     }
 
-    /// Returns the contribution of this CPU to the load of a group.
+    /// Returns the CPU time that was used here, as of the last charge.
+    #[inline]
     #[must_use]
-    pub fn group_load(&self, group: GroupId) -> u64 {
-        let queue = self.fair.queue_of(group);
-        queue.map_or(0, |queue| self.fair.tree.queue(queue).contribution)
+    pub fn time(&self) -> &CpuTime {
+        &self.time
     }
 
-    /// Returns the running task.
-    #[must_use]
-    pub fn curr(&self) -> Option<&Task<P>> {
-        self.curr.map(|at| self.task(at))
-    }
-
-    /// Returns the tasks in the queue, the running one included, in no particular order.
-    pub fn tasks(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
-        self.places.iter().filter_map(|(at, place)| match place {
-            Place::Task(task) => Some((QueueIndex(at), &**task)),
-            Place::Group | Place::Ghost(_) => None,
-        })
+    /// Returns what the machine must know of the limits of groups.
+    #[inline]
+    pub fn news_mut(&mut self) -> &mut News {
+        self.classes.queues_mut().news_mut()
     }
 
     /// Enqueues a task or refuses it. A CPU refuses each task while it is offline, and each task
@@ -371,289 +198,170 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn offer(
         &mut self,
         now: Time,
-        mut task: Box<Task<P>>,
+        task: Box<Task<P>>,
         why: Enqueue,
     ) -> Result<(QueueIndex, Resched), Box<Task<P>>> {
-        let late = why == Enqueue::Pushed && self.is_pushed_in_vain(task.class());
-        if !self.online || !task.attr.affinity.contains(self.cpu) || late {
+        let late = why == Enqueue::Pushed && self.queues().is_pushed_in_vain(task.class());
+        if !self.site().takes(&task) || late {
             return Err(task);
         }
-        let ghost = self.ghost_of(&task);
-        ghost.into_iter().for_each(|at| self.fair.place_ghost(at));
-        // The task may have waited with the host until now: the clock did not pass it until then.
-        let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
-        self.advance(now);
-        let _ = self.fair.set_outside(outside);
-        self.migrate(now, &mut task);
-        task.cpu = self.cpu;
-        if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
-            self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
+        let comes = self.classes.expect(&task);
+        let classes = self.at(now);
+        if classes.queues().site().config().tickless && classes.queues().runs_alone() {
+            self.tick_at = Some(self.site().next_tick());
         }
-        let at = match ghost {
-            Some(at) => self.rejoin(at, task),
-            None => {
-                let at = self.add_place(Place::Task(task));
-                self.enqueue(at, End::Tail);
-                at
-            }
-        };
-        if self.beside.is_some() {
-            self.note_arrival(at);
-        }
-        self.preempt_for(at);
+        let at = self.classes.arrive(comes, task);
         Ok((QueueIndex(at), self.resched()))
     }
 
     /// Takes a waiting task out. Returns `None` if no task is at `at`, or if that task runs.
     pub fn detach(&mut self, now: Time, at: QueueIndex) -> Option<Box<Task<P>>> {
-        let waits = matches!(self.places.get(at.0), Some(Place::Task(_)));
-        if !waits || self.curr == Some(at.0) {
-            return None;
+        let waits = self.tasks().get(at).is_some() && !self.tasks().runs(at);
+        waits.then(|| self.at(now).detach(at.0))
+    }
+
+    /// Takes any waiting task out of a CPU that is offline.
+    pub fn evict(&mut self, now: Time) -> Option<Box<Task<P>>> {
+        assert!(!self.site().is_online(), "an online CPU keeps its tasks");
+        let at = self.tasks().iter().map(|(at, _)| at).find(|&at| !self.tasks().runs(at))?;
+        self.detach(now, at)
+    }
+
+    /// Changes a task that is here. A task that becomes less important goes to the head of its new
+    /// list, as in the kernel and, for inherited priorities, in POSIX. Any other task goes to the
+    /// tail.
+    ///
+    /// # Panics
+    /// If no task is at `at`.
+    pub fn change(&mut self, now: Time, at: QueueIndex, change: Change) -> Changed<P> {
+        let changed = self.at(now).change(at, change);
+        if let Some(curr) = self.classes.queues().tasks().curr() {
+            self.time.belongs_to(curr.attr.group);
         }
-        self.advance(now);
-        self.dequeue(at.0, false);
-        self.preempt_for_loss();
-        Some(self.remove_task(at.0))
+        changed
     }
 
-    /// Returns the CPU time that was recently taken from less important tasks.
+    /// Sets the start of a task that the running one forks (`task_fork`). A latency-sensitive child
+    /// may inherit a part of its parent's lead.
+    pub fn fork(&self, now: Time, child: &mut Task<P>) {
+        self.queues().fork(child, self.time.estimate(now));
+    }
+
+    /// Returns the bounds of the batch; `None` if there is none.
     #[must_use]
-    pub fn taken(&self) -> TimeTaken {
-        self.taken
+    pub fn batch_bounds(&self) -> Option<Bounds> {
+        self.queues().batch_bounds(self.time.charged())
     }
 
-    /// Returns the time since which the CPU has been idle, if it is idle.
-    #[must_use]
-    pub fn idle_since(&self) -> Option<Time> {
-        self.idle_since
+    /// Removes a group that has no task any more, after the queues of its children.
+    ///
+    /// # Panics
+    /// If a task of the group is here.
+    pub fn forget_group(&mut self, now: Time, group: GroupId) {
+        self.at(now).forget_group(group);
+        let parent = self.site().groups().parent(group);
+        self.time.pass_on(group, parent);
     }
 
-    /// Returns the recent mean length of an idle period (`avg_idle`).
-    #[must_use]
-    pub fn avg_idle(&self) -> Nanos {
-        self.avg_idle
+    /// On a tickless machine, notes that a thread of the core is forced idle from now on, or that
+    /// none is any more. While one is, a task that runs alone here has its ticks.
+    pub fn note_episode(&mut self, now: Time, lasts: bool) {
+        self.classes.next_mut().thread_mut().note_episode(lasts);
+        if lasts && self.tasks().running().is_some() {
+            self.tick_at = Some(self.site().config().next_tick(self.site().cpu(), now));
+        }
     }
+}
 
+/// Switches.
+impl<P, G: Pools> RunQueue<P, G> {
     /// Chooses the next task; `prev` is the state of the task that had the CPU. A preempted task
     /// continues if no switch is due.
     ///
     /// # Panics
     /// If `prev` does not match the task that runs here.
     pub fn schedule(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
-        match self.counted.is_some() {
+        match self.time.counts() {
             true => self.switch_counted(now, prev),
             false => self.switch(now, prev),
         }
     }
 
+    /// Like [`RunQueue::schedule`], for a thread of a core whose other threads have made their
+    /// offers. A CPU without a task does nothing here unless a switch is due.
+    ///
+    /// # Panics
+    /// Like [`RunQueue::schedule`], and if this CPU does not index its tasks by cookie.
+    pub fn schedule_beside(
+        &mut self,
+        now: Time,
+        prev: Prev<P>,
+        decision: &mut Decision,
+    ) -> Switch<P> {
+        let idles = matches!(prev, Prev::Idle) && self.tasks().running().is_none();
+        if idles && !self.classes.next().is_due() {
+            return Switch { next: None, released: None };
+        }
+        self.classes.next_mut().thread_mut().swap_decision(decision);
+        let switch = self.schedule(now, prev);
+        self.classes.next_mut().thread_mut().swap_decision(decision);
+        switch
+    }
+
     fn switch(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
-        self.advance(now);
-        let given = self.given.take();
         let mut before = Before::default();
-        let released = match (prev, self.curr) {
-            (Prev::Idle, None) => None,
-            (Prev::Preempted(payload), Some(at)) => {
-                if !self.resched {
-                    self.note_rt_throttling();
-                    return Switch { next: Some((self.task(at).id, payload)), released: None };
+        let switch = match self.at(now).leave(prev, &mut before) {
+            Err(stays) => Switch { next: Some(stays), released: None },
+            Ok(released) => {
+                if let Some((task, Released::Exited)) = &released {
+                    self.time.note_end(task.runtime);
                 }
-                let gone = self.stop(at, payload).or_else(|| self.give(at, given?));
-                before.ran = gone.is_none().then_some(at);
-                gone
+                let next = self.pick(before).map(|at| {
+                    let (id, payload, group) = self.classes.queues_mut().hand_out(at);
+                    self.time.belongs_to(group);
+                    (id, payload)
+                });
+                Switch { next, released }
             }
-            (Prev::Yielded(payload), Some(at)) => {
-                let passed_over = self.yield_task(at);
-                let evicted = self.stop(at, payload);
-                before.ran = evicted.is_none().then_some(at);
-                before.yielded = before.ran.filter(|_| passed_over);
-                evicted
-            }
-            (Prev::Blocked(payload), Some(at)) => {
-                self.task_mut(at).payload = Some(payload);
-                before.ran = self.group_left(at);
-                Some((self.release(at, true), Released::Blocked))
-            }
-            (Prev::Exited, Some(at)) => {
-                before.ran = self.group_left(at);
-                let task = self.release(at, false);
-                self.ended += task.runtime;
-                Some((task, Released::Exited))
-            }
-            (_, curr) => panic!("CPU {} does not run the task that left it: {curr:?}", self.cpu),
         };
-        self.resched = false;
-        let next = self.pick(before).map(|at| {
-            let task = self.task_mut(at);
-            (task.id, task.payload.take().expect("a waiting task has its payload"))
-        });
-        self.note_rt_throttling();
-        Switch { next, released }
+        self.classes.queues_mut().note_rt_throttling();
+        switch
     }
 
-    /// Takes the CPU out of service or back into service. The host must take its waiting tasks out
-    /// one by one with [`RunQueue::evict`]; the running task leaves at the next switch.
-    pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
-        self.advance(now);
-        self.online = online;
-        self.decide_anew();
-        self.fair.keep_ghosts(online && self.has(Feature::DelayDequeue));
-        if !online {
-            self.drop_ghosts();
-            self.stop_server();
+    fn pick(&mut self, before: Before) -> Option<Index> {
+        if self.classes.next().has_core() {
+            return self.pick_beside(before);
         }
-        self.start_server();
-        self.resched_if(!online && (self.curr.is_some() || self.forced_idle().is_some()));
-        self.resched()
+        let next = self.classes.pick(before);
+        self.begin(next, false)
     }
 
-    /// Replaces the configuration. It applies at once, also to waiting tasks: the spans of the fair
-    /// class depend on the number of online CPUs ([`Config::with_online`]). The topology and the
-    /// features stay.
-    pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
-        self.advance(now);
-        self.config = config;
-        self.renew();
-        self.reindex_all();
-    }
-
-    /// Takes any waiting task out of a CPU that is offline.
-    pub fn evict(&mut self, now: Time) -> Option<Box<Task<P>>> {
-        assert!(!self.online, "an online CPU keeps its tasks");
-        let curr = self.curr;
-        let at = self.tasks().map(|(at, _)| at).find(|at| Some(at.0) != curr)?;
-        self.detach(now, at)
-    }
-
-    fn resched_if(&mut self, due: bool) {
-        self.resched |= due;
-    }
-
-    /// Asks for a switch if the task that arrived at `at` should run instead of the running one.
-    fn preempt_for(&mut self, at: Index) {
-        if self.is_set_aside(at) {
-            return;
-        }
-        let Some(curr) = self.curr else {
-            self.resched = true;
-            return;
-        };
-        let due = self.preempts(curr, at);
-        self.resched_if(due);
-    }
-
-    /// Asks for a switch, if due, after a task left or lost its boost: that task may have prevented
-    /// the throttling of the others.
-    fn preempt_for_loss(&mut self) {
-        let due = self.curr.is_some_and(|curr| self.makes_way(curr));
-        self.resched_if(due);
-    }
-
-    /// Makes the running task a waiting one, or takes it out if it may not wait here.
-    fn stop(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
-        let cpu = self.cpu;
-        let task = self.task_mut(at);
-        task.payload = Some(payload);
-        if !task.attr.affinity.contains(cpu) || !self.online {
-            return Some((self.release(at, false), Released::Evicted));
-        }
-        self.curr = None;
-        self.put_prev(at);
-        None
-    }
-
-    fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
-        if asleep && let Some(task) = self.block(at) {
-            return task;
-        }
-        self.dequeue(at, asleep);
-        self.curr = None;
-        self.remove_task(at)
-    }
-
-    /// Notes that the running task, or a timer that interrupts this CPU, wakes another task.
-    /// Returns how often the woken task differed from the one before, recently (`record_wakee`).
-    pub fn note_wakee(&mut self, now: Time, wakee: TaskId) -> u32 {
-        let wakees = match self.curr {
-            Some(curr) => self.task_mut(curr).kept.wakees_mut(),
-            None => &mut self.idle_wakees,
-        };
-        wakees.note(now, wakee.0);
-        wakees.flips()
-    }
-
-    /// Returns the queue of `group` on this CPU, and creates it if necessary.
-    fn group_queue(&mut self, group: GroupId) -> QueueId {
-        if let Some(id) = self.fair.queue_of(group) {
-            return id;
-        }
-        self.reap();
-        let parent = self.group_queue(self.groups.parent(group));
-        let at = self.add_place(Place::Group);
-        let (fair, now, groups) = self.fair_here();
-        let id = fair.add_queue(now, groups, (group, parent), at);
-        self.limits.grow(self.fair.tree.nr_queues(), 0);
-        self.limits.set(id, self.groups.has_limit(group));
-        id
-    }
-
-    fn remove_queue(&mut self, id: QueueId) {
-        let (fair, now, groups) = self.fair_here();
-        let at = fair.remove_queue(now, groups, id);
-        self.places.remove(at);
-    }
-
-    fn add_place(&mut self, place: Place<P>) -> Index {
-        if self.places.is_at_end() {
-            self.open_places();
-        }
-        self.places.insert(place)
-    }
-
-    /// Opens more indices for use.
+    /// Picks the task of a thread of a core.
     #[cold]
-    fn open_places(&mut self) {
-        if self.places.is_full() {
-            self.reserve((self.places.capacity() * 2).max(8));
+    fn pick_beside(&mut self, before: Before) -> Option<Index> {
+        self.classes.end_idle_of_server();
+        if self.classes.idle().since().is_none() {
+            self.time.was_forced_idle(self.classes.queues().site().clock());
         }
-        let len = self.places.open();
-        self.fair.open(len);
+        let (next, forced) = self.classes.pick_beside(before);
+        self.begin(next, forced)
     }
 
-    fn remove_task(&mut self, at: Index) -> Box<Task<P>> {
-        self.pass_on();
-        if self.beside.is_some() {
-            self.note_loss(at);
+    /// Makes the picked task the running one, or the CPU idle, or `forced` idle.
+    #[inline(always)]
+    fn begin(&mut self, next: Option<Index>, forced: bool) -> Option<Index> {
+        let idle = self.classes.begin(next, forced);
+        if next.is_some() || forced {
+            self.time.skip_to(self.classes.queues().site().clock());
         }
-        match self.places.remove(at) {
-            Place::Task(task) => task,
-            Place::Group | Place::Ghost(_) => unreachable!("no task is at {at}"),
+        if let Some(idle) = idle {
+            self.time.was_idle(idle);
         }
-    }
-
-    /// Notes for the host that the throttling of real-time tasks began or ended. The note covers
-    /// only changes that this CPU has acted on, by a decision or at the end of a walk of its
-    /// timers. Between two such points an inherited priority may come and go.
-    fn note_rt_throttling(&mut self) {
-        if let Some(begins) = self.rt.take_throttling() {
-            self.limits.note_rt(begins);
+        if next.is_none() {
+            self.tick_at = None;
+        } else if self.tick_at.is_none() {
+            self.tick_at = Some(self.site().next_tick());
         }
-    }
-
-    fn has(&self, feature: Feature) -> bool {
-        self.config.features.has(feature)
-    }
-
-    fn task(&self, at: Index) -> &Task<P> {
-        match self.places.get(at) {
-            Some(Place::Task(task)) => task,
-            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
-        }
-    }
-
-    fn task_mut(&mut self, at: Index) -> &mut Task<P> {
-        match self.places.get_mut(at) {
-            Some(Place::Task(task)) => task,
-            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
-        }
+        next
     }
 }

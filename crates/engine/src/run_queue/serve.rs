@@ -1,104 +1,90 @@
-//! The part of a run queue in the [fair server](crate::run_queue::server): it reports to the server
-//! which class had the CPU, and asks it which class goes first.
-//!
-//! Invariants ([`RunQueue::check`]): while the server runs, a fair task runs or a switch is due.
-//! The server is not off while the root queue of an online CPU has an entity. It has at most its
-//! budget.
+//! The [fair server](crate::run_queue::server) of a CPU, if the CPU has one. A CPU without one never lets fair tasks go
+//! first.
 
+use crate::config::Config;
 use crate::ensure::ensure;
-use crate::limits::Pools;
-use crate::run_queue::RunQueue;
 use crate::run_queue::server::Server;
 use crate::time::{Nanos, Time};
+use std::fmt::Display;
 
-impl<P, G: Pools> RunQueue<P, G> {
+/// The bandwidth reserved for fair tasks, under
+/// [`Feature::FairServer`](crate::features::Feature::FairServer).
+#[derive(Debug)]
+pub(super) struct FairServer(Option<Server>);
+
+impl FairServer {
+    pub(super) fn new(on: bool) -> FairServer {
+        FairServer(on.then(Server::new))
+    }
+
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Returns whether fair tasks precede real-time tasks here.
     #[inline]
-    #[must_use]
-    pub fn is_serving(&self) -> bool {
-        self.server.as_ref().is_some_and(Server::runs)
+    pub(super) fn is_serving(&self) -> bool {
+        self.0.as_ref().is_some_and(Server::runs)
     }
 
-    /// Returns when the server begins to run, if fair tasks wait for that.
+    /// Returns when its state changes by the passing of time alone.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.0.as_ref()?.due()
+    }
+
+    /// Starts, because there is a fair task; before, the CPU was perhaps idle. Returns whether fair
+    /// tasks go first because of this.
     #[inline]
-    pub(super) fn server_due(&self) -> Option<Time> {
-        self.server.as_ref().and_then(|server| self.due_of(server))
+    pub(super) fn start(&mut self, now: Time, idle_since: Option<Time>, config: &Config) -> bool {
+        let Some(server) = &mut self.0 else { return false };
+        if let Some(since) = idle_since {
+            server.idle(now, since, false, config);
+        }
+        let starts = server.is_off();
+        if starts {
+            server.start(now, config);
+        }
+        starts && server.runs()
     }
 
-    #[inline(never)]
-    fn due_of(&self, server: &Server) -> Option<Time> {
-        let due = server.due()?;
-        let keeps_off = match self.curr {
-            Some(curr) => !self.task(curr).class().is_fair(),
-            // A switch that is due handles this.
-            None => self.forced_idle().is_some() && !self.resched,
-        };
-        (keeps_off && self.fair.root().nr > 0).then_some(due)
-    }
-
-    /// Starts the server, if the first fair task may have come.
-    pub(super) fn start_server(&mut self) {
-        let Some(server) = &mut self.server else { return };
-        if self.fair.root().nr == 0 || !self.online {
-            return;
-        }
-        if let Some(since) = self.idle_since {
-            server.idle(self.clock, since, false, &self.config);
-        }
-        if server.is_off() {
-            server.start(self.clock, &self.config);
-            // This also applies to an idle CPU: the task may leave again before it is picked. The
-            // pick then stops the server.
-            let runs_fair = self.curr_fair().is_some();
-            self.resched_anew(self.is_serving() && !runs_fair);
-        }
-    }
-
-    pub(super) fn stop_server(&mut self) {
-        if let Some(server) = &mut self.server {
+    pub(super) fn stop(&mut self) {
+        if let Some(server) = &mut self.0 {
             server.stop();
         }
     }
 
-    /// Charges the server after a fair task ran.
+    /// Charges it after a fair task ran. Returns whether fair tasks no longer go first.
     #[inline]
-    pub(super) fn charge_server(&mut self, span: Nanos) {
-        if let Some(server) = &mut self.server {
-            let spent = server.charge(self.clock, span, &self.config);
-            self.resched_anew(spent);
+    pub(super) fn charge(&mut self, now: Time, span: Nanos, config: &Config) -> bool {
+        self.0.as_mut().is_some_and(|server| server.charge(now, span, config))
+    }
+
+    /// Ends its idle time, if the CPU was idle and a task can be picked. The pick may take a fair
+    /// task because of this.
+    #[inline]
+    pub(super) fn end_idle(&mut self, now: Time, since: Time, waits: bool, config: &Config) {
+        if let Some(server) = &mut self.0 {
+            server.idle(now, since, waits, config);
         }
     }
 
-    /// Ends the idle time of the server, if the CPU was idle and a task can be picked. The pick may
-    /// take a fair task because of this.
+    /// Makes the state change that is due; `waits` says whether a fair task is there. Returns
+    /// whether fair tasks go first from now on.
     #[inline]
-    pub(super) fn end_idle_of_server(&mut self) {
-        let waits = self.fair.root().nr > 0;
-        if let Some(since) = self.idle_since.filter(|_| waits || self.rt.nr() > 0)
-            && let Some(server) = &mut self.server
-        {
-            server.idle(self.clock, since, waits, &self.config);
-        }
+    pub(super) fn expire(&mut self, now: Time, waits: bool, config: &Config) -> bool {
+        self.0.as_mut().is_some_and(|server| server.expire(now, waits, config))
     }
 
-    /// Runs the server's timer after a real-time task ran until now.
-    #[inline]
-    pub(super) fn expire_server(&mut self) {
-        let waits = self.fair.root().nr > 0;
-        if let Some(server) = &mut self.server {
-            let begins = server.expire(self.clock, waits, &self.config);
-            self.resched_anew(begins);
-        }
-    }
-
-    pub(super) fn check_server(&self) {
-        let Some(server) = &self.server else { return };
-        let fair_runs = self.curr_fair().is_some();
-        let serves = fair_runs || self.resched || !self.is_serving() || self.is_kept_off();
-        ensure!(self, serves, "a fair task runs while the server does");
-        let watches = !server.is_off() || self.fair.root().nr == 0 || !self.online;
-        ensure!(self, watches, "the server is not off while fair tasks are here");
-        let within = server.is_within_budget(&self.config);
-        ensure!(self, within, "the server has at most its budget: {server:?}");
+    /// Asserts that it is not off while fair tasks `wait`, and has at most its budget.
+    ///
+    /// # Panics
+    /// If not, with `picture`.
+    pub(super) fn check(&self, wait: bool, config: &Config, picture: &dyn Display) {
+        let Some(server) = &self.0 else { return };
+        let watches = !server.is_off() || !wait;
+        ensure!(picture, watches, "the server is not off while fair tasks are here");
+        let within = server.is_within_budget(config);
+        ensure!(picture, within, "the server has at most its budget: {server:?}");
     }
 }

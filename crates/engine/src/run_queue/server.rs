@@ -37,7 +37,7 @@
 //! real-time budget is used up. The kernel places real-time tasks on such a CPU, and neither pushes
 //! nor pulls them: a task that would go first here does not wait for another CPU.
 //!
-//! The part of the run queue is in `serve.rs`.
+//! A CPU may have none: `serve.rs`.
 
 use crate::config::Config;
 use crate::time::{Nanos, Time};

@@ -15,7 +15,6 @@
 //! any query.
 
 use crate::attr::GroupId;
-use crate::ensure::ensure;
 use crate::limits::Pools;
 use crate::run_queue::RunQueue;
 use crate::task::{QueueIndex, TaskId};
@@ -26,74 +25,26 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// CPU until `now`, in the life of the group.
     pub fn used_in(&mut self, now: Time, group: GroupId) -> Nanos {
         self.charge_until(now);
-        let below = self.used_by_groups().filter(|&(id, _)| self.is_within(id, group));
+        let below = self.time.by_group().filter(|&(id, _)| self.site().is_within(id, group));
         below.fold(Nanos::ZERO, |sum, (_, used)| sum + used)
-    }
-
-    /// Returns the groups whose tasks used CPU time here, and the CPU time of each, as of the last
-    /// [`RunQueue::charge_until`]. The CPU time of the groups below is not included.
-    pub fn used_by_groups(&self) -> impl Iterator<Item = (GroupId, Nanos)> {
-        self.used.all()
     }
 
     /// Returns the task at `at` and the CPU time that it was charged in its life until `now`.
     pub fn used_by(&mut self, now: Time, at: QueueIndex) -> Option<(TaskId, Nanos)> {
-        self.advance(now);
-        self.get(at).map(|task| (task.id, task.runtime))
+        let task = self.at(now).queues().tasks().get(at)?;
+        Some((task.id, task.runtime))
     }
 
     /// Charges the running task until `now`, so that the usage in the queue is up to date.
     pub fn charge_until(&mut self, now: Time) {
-        self.advance(now);
-        self.settle_usage(self.used.group());
+        let _ = self.at(now);
+        self.time.update();
     }
 
-    /// Returns the total that was charged on this CPU.
-    pub(super) fn charged_in_all(&self) -> Nanos {
-        self.metered.charged(self.charged)
-    }
-
-    /// Adds the CPU time that was charged until now to its group; the following time belongs to
-    /// `next`.
-    #[inline(never)]
-    pub(super) fn settle_usage(&mut self, next: GroupId) {
-        let charged = self.charged_in_all();
-        self.used.settle(charged, next);
-    }
-
-    /// Hands the usage of a removed group to its parent.
-    pub(super) fn pass_on_usage(&mut self, group: GroupId) {
-        self.settle_usage(self.used.group());
-        self.used.pass_on(group, self.groups.parent(group));
-    }
-
-    pub(super) fn check_usage(&self) {
-        let idle = self.idle_since.is_none_or(|since| since == self.charged);
-        ensure!(
-            self,
-            idle,
-            "the CPU is idle since {:?}, and charged until {}",
-            self.idle_since,
-            self.charged
-        );
-        let all = self.used_by_groups().fold(Nanos::ZERO, |sum, (_, used)| sum + used);
-        let known = self.used.in_all();
-        ensure!(self, all == known, "groups used {all:?} of {known:?}");
-        let group = self.curr.map(|curr| self.task(curr).attr.group);
-        let has_time = group.is_none_or(|group| group == self.used.group());
-        ensure!(
-            self,
-            has_time,
-            "the CPU time is that of {:?}, not of {group:?}",
-            self.used.group()
-        );
-    }
-
-    /// Returns whether `group` is `other` or below it.
-    fn is_within(&self, mut group: GroupId, other: GroupId) -> bool {
-        while group != other && group != GroupId::ROOT {
-            group = self.groups.parent(group);
-        }
-        group == other
+    /// Charges a group, and those above it, for CPU time of its tasks after they lost the CPU: they
+    /// ran before the host could stop them. Returns whether one of these groups has no budget left.
+    pub fn charge_unpicked(&mut self, now: Time, group: GroupId, span: Nanos) -> bool {
+        self.time.add_unpicked(group, span);
+        self.classes.queues_mut().charge_unpicked(now, group, span)
     }
 }

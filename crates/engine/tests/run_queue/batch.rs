@@ -252,11 +252,11 @@ impl Host {
     fn begin(&mut self, prev: Prev<TaskId>) {
         let how = How::of(&prev);
         let yields = matches!(how, How::Yielded);
-        if !self.rq.could_go_on(self.now, yields, |_| true) {
+        if !self.rq.at(self.now).could_go_on(yields, |_| true) {
             return self.decide(prev);
         }
         let stand_in = self.stand_in.take().expect("there is no batch");
-        match self.rq.begin_batch(self.now, prev, stand_in) {
+        match self.rq.at(self.now).begin_batch(prev, stand_in) {
             Begun::Refused(prev, stand_in) => {
                 self.stand_in = Some(stand_in);
                 self.decide(prev);
@@ -342,8 +342,8 @@ impl Host {
     fn lend(&mut self) {
         let batch = self.batch.as_ref().expect("there is a batch");
         let (away, local) = (&mut self.away, &mut self.local);
-        self.rq.set_company(self.now, 0);
-        self.rq.lend(
+        self.rq.at(self.now).set_company(0);
+        self.rq.classes_mut().lend(
             &batch.terms,
             LENT,
             |_| true,
@@ -381,7 +381,7 @@ impl Host {
             Away::Blocked(_) => None,
         };
         let first = self.local.iter().filter_map(place).min();
-        let (stand_in, ..) = self.rq.end_batch(self.now, task, first);
+        let (stand_in, ..) = self.rq.at(self.now).end_batch(task, first);
         self.stand_in = Some(stand_in);
         self.give_back();
         self.decide(prev);

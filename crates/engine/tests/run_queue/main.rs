@@ -86,7 +86,7 @@ fn run(world: &mut World, span: Nanos) -> Vec<Nanos> {
         let next = world.rq.next_expiry().unwrap_or(end).min(end);
         world.sleep(next.since(world.now));
     }
-    let mut runtimes: Vec<_> = world.rq.tasks().map(|(_, t)| (t.id, t.runtime())).collect();
+    let mut runtimes: Vec<_> = world.rq.tasks().iter().map(|(_, t)| (t.id, t.runtime())).collect();
     runtimes.sort_unstable();
     runtimes.into_iter().map(|(_, runtime)| runtime).collect()
 }
@@ -114,13 +114,14 @@ fn a_group_used_what_its_tasks_were_charged() {
     world.act(&Action::New { policy: fifo(3), cpus: 3, group: 1 });
     run(&mut world, Nanos::from_millis(10));
     let used = [1, 2, 3].map(|group| world.rq.used_in(world.now, GroupId(group)));
-    let mut charged: Vec<_> = world.rq.tasks().map(|(_, it)| (it.id, it.runtime())).collect();
+    let mut charged: Vec<_> =
+        world.rq.tasks().iter().map(|(_, it)| (it.id, it.runtime())).collect();
     charged.sort_unstable();
     let charged: Vec<_> = charged.into_iter().map(|(_, charged)| charged).collect();
     assert!(charged[2..].iter().all(|&charged| charged > Nanos::ZERO), "{charged:?}");
     let first = charged[1] + charged[2] + charged[4];
     assert_eq!(used, [first, charged[3], charged[2]]);
-    let at = world.rq.curr().map(|task| task.id).expect("the real-time task runs");
+    let at = world.rq.tasks().curr().map(|task| task.id).expect("the real-time task runs");
     assert_eq!(at, TaskId(4));
     let later = world.now + Nanos::from_millis(3);
     let used = world.rq.used_in(later, GroupId(1));
@@ -149,7 +150,7 @@ fn who_counts_as_idle_is_counted_anew_with_each_change() {
             world.schedule(7);
         }
     }
-    assert_eq!((world.running, world.rq.load().nr_idle), (Some(TaskId(0)), 4));
+    assert_eq!((world.running, world.rq.classes().load().nr_idle), (Some(TaskId(0)), 4));
     let change = |policy, group, boost| Action::Change { nth: 0, policy, cpus: None, group, boost };
     let steps = [
         (change(None, Some(2), None), 5, "into an idle group, running"),
@@ -161,7 +162,7 @@ fn who_counts_as_idle_is_counted_anew_with_each_change() {
     for (step, idle, why) in steps {
         world.act(&step);
         world.check();
-        assert_eq!(world.rq.load().nr_idle, idle, "{why}");
+        assert_eq!(world.rq.classes().load().nr_idle, idle, "{why}");
         world.schedule(7);
         world.check();
     }
@@ -225,7 +226,7 @@ fn equal_priority_makes_way_only_for_one_that_cannot_move() {
         world.made += 1;
         let (slot, resched) = world.rq.offer(world.now, task, Enqueue::Woken).unwrap();
         assert_eq!(resched, Resched::No);
-        let _ = world.rq.make_way(slot, |_| elsewhere);
+        let _ = world.rq.classes_mut().make_way(slot, |_| elsewhere);
         world.schedule(7);
         assert_eq!(world.running == Some(TaskId(1)), switched);
     }
@@ -244,7 +245,7 @@ fn short_sleeps_do_not_pay_for_a_lone_member_of_a_group() {
             world.act(&Action::Wake(0));
         }
     }
-    let runtime = |id| world.rq.tasks().find(|(_, t)| t.id == id).unwrap().1.runtime().0;
+    let runtime = |id| world.rq.tasks().iter().find(|(_, t)| t.id == id).unwrap().1.runtime().0;
     let (hog, napper) = (runtime(TaskId(0)), runtime(TaskId(1)));
     assert!(napper <= hog + 12_000_000, "hog {hog}, napper {napper}");
 }
@@ -267,8 +268,8 @@ fn a_task_that_ran_a_moment_ago_stays_unless_it_is_sched_idle() {
             eligible: false,
             runs: None,
         };
-        assert_eq!(world.rq.detach_fair(world.now, pull(false)).is_ok(), goes, "{policy}");
-        let taken = goes || world.rq.detach_fair(world.now, pull(true)).is_ok();
+        assert_eq!(world.rq.at(world.now).detach_fair(pull(false)).is_ok(), goes, "{policy}");
+        let taken = goes || world.rq.at(world.now).detach_fair(pull(true)).is_ok();
         assert!(taken, "{policy} goes if it must");
     }
 }

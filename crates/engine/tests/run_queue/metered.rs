@@ -59,7 +59,7 @@ impl Cpu {
     }
 
     fn curr(&self) -> Option<u64> {
-        self.rq.curr().map(|task| task.id.0)
+        self.rq.tasks().curr().map(|task| task.id.0)
     }
 
     fn switch(&mut self, how: fn(u64) -> Prev<u64>) {
@@ -79,11 +79,15 @@ impl Cpu {
             self.switch(Prev::Preempted);
         }
         self.rq.check();
-        assert_eq!(self.rq.account().run, self.charged(), "the CPU counts the time of its tasks");
+        assert_eq!(
+            self.rq.time().account().run,
+            self.charged(),
+            "the CPU counts the time of its tasks"
+        );
     }
 
     fn charged(&self) -> Nanos {
-        self.rq.tasks().fold(Nanos::ZERO, |sum, (_, task)| sum + task.runtime())
+        self.rq.tasks().iter().fold(Nanos::ZERO, |sum, (_, task)| sum + task.runtime())
     }
 }
 
@@ -143,9 +147,9 @@ proptest! {
                     cpu.passes(Nanos(span), true);
                 }
                 Step::Yields => cpu.switch(Prev::Yielded),
-                Step::Updates => cpu.rq.set_config(cpu.now, Arc::new(config(eevdf))),
+                Step::Updates => cpu.rq.at(cpu.now).set_config(Arc::new(config(eevdf))),
             }
-            cpu.rq.set_config(cpu.now, Arc::new(config(eevdf)));
+            cpu.rq.at(cpu.now).set_config(Arc::new(config(eevdf)));
             let (charged, ran) = (cpu.charged().0, cpu.own.at(cpu.now));
             prop_assert!(charged >= ran && charged <= cpu.now.0, "{charged} of {ran}");
             prop_assert!(charged <= ran + gaps * SLACK.0, "{charged} of {ran}, {gaps} gaps");
@@ -193,7 +197,8 @@ fn a_fair_task_keeps_its_turn_over_a_stop() {
                 "the CPU does not return to {stopped:?}"
             );
         }
-        let ran = |cpu: &Cpu| cpu.rq.tasks().map(|(_, task)| task.runtime().0).collect::<Vec<_>>();
+        let ran =
+            |cpu: &Cpu| cpu.rq.tasks().iter().map(|(_, task)| task.runtime().0).collect::<Vec<_>>();
         for _ in 0..100 {
             cpu.passes(Nanos::from_millis(1), false);
         }

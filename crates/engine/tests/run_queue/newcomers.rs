@@ -32,8 +32,9 @@ fn with_newcomer() -> (RunQueue<TaskId, Tree>, Box<Task<TaskId>>, VTime) {
     let _ = rq.offer(Time(1), plain(RUNS), Enqueue::Woken).unwrap();
     let _ = rq.schedule(Time(1), Prev::Idle);
     let mut newcomer = plain(NEWCOMER);
-    let place = rq.start().unwrap().place(&mut newcomer, rq.clock(), BEYOND).unwrap();
-    rq.set_outside(Some(place));
+    let place =
+        rq.queues().start().unwrap().place(&mut newcomer, rq.queues().clock(), BEYOND).unwrap();
+    rq.classes_mut().set_outside(Some(place));
     (rq, newcomer, place)
 }
 
@@ -41,7 +42,7 @@ fn with_newcomer() -> (RunQueue<TaskId, Tree>, Box<Task<TaskId>>, VTime) {
 fn after_a_wait() -> (RunQueue<TaskId, Tree>, Box<Task<TaskId>>) {
     let (mut rq, newcomer, place) = with_newcomer();
     let _ = rq.offer(Time(1) + MS, of(SENSITIVE, LatencyNice::MIN), Enqueue::Woken).unwrap();
-    assert_eq!(rq.clock(), place, "the clock waits for the newcomer");
+    assert_eq!(rq.queues().clock(), place, "the clock waits for the newcomer");
     (rq, newcomer)
 }
 
@@ -49,7 +50,7 @@ fn after_a_wait() -> (RunQueue<TaskId, Tree>, Box<Task<TaskId>>) {
 fn a_sensitive_task_goes_before_a_newcomer_that_waited_outside() {
     let (mut rq, newcomer) = after_a_wait();
     let now = Time(1) + MS;
-    rq.set_outside(None);
+    rq.classes_mut().set_outside(None);
     let _ = rq.offer(now, newcomer, Enqueue::Moved).unwrap();
     let switch = rq.schedule(now, Prev::Preempted(RUNS));
     assert_eq!(switch.next, Some((SENSITIVE, SENSITIVE)));
@@ -63,29 +64,29 @@ fn who_waits_behind_a_newcomer_is_lent_as_the_running_task_ends() {
     let waits = TaskId(3);
     let _ = rq.offer(Time(1), plain(waits), Enqueue::Woken).unwrap();
     let now = Time(1) + MS;
-    assert!(rq.could_go_on(now, false, |_| true));
+    assert!(rq.at(now).could_go_on(false, |_| true));
     let stand_in = Task::stand_in(TaskId(u64::MAX), CpuId(0));
-    let Begun::Open(_, terms) = rq.begin_batch(now, Prev::Exited, stand_in) else {
+    let Begun::Open(_, terms) = rq.at(now).begin_batch(Prev::Exited, stand_in) else {
         panic!("a task can continue");
     };
     let mut lent = Vec::new();
-    rq.lend(&terms, 8, |_| true, |task| lent.push(task.id));
+    rq.classes_mut().lend(&terms, 8, |_| true, |task| lent.push(task.id));
     assert_eq!(lent, [waits]);
 }
 
 #[test]
 fn a_clock_does_not_pass_a_newcomer_that_comes() {
     let (mut rq, newcomer, place) = with_newcomer();
-    rq.set_outside(None);
+    rq.classes_mut().set_outside(None);
     let _ = rq.offer(Time(1) + MS, newcomer, Enqueue::Moved).unwrap();
-    assert_eq!(rq.clock(), place);
+    assert_eq!(rq.queues().clock(), place);
 }
 
 #[test]
 fn a_clock_goes_on_if_nobody_waits_outside_any_more() {
     let (mut rq, _) = after_a_wait();
-    let before = rq.clock();
-    rq.set_outside(None);
-    rq.update_curr(Time(1) + MS + BEYOND);
-    assert!(rq.clock() > before);
+    let before = rq.queues().clock();
+    rq.classes_mut().set_outside(None);
+    rq.charge_until(Time(1) + MS + BEYOND);
+    assert!(rq.queues().clock() > before);
 }

@@ -31,7 +31,8 @@ fn beside_a_hog(config: Config, fair: &[Policy]) -> World {
 }
 
 fn fair_time(world: &World) -> Nanos {
-    let tasks = world.rq.tasks().map(|(_, task)| task).chain(world.away.iter().map(|it| &**it));
+    let tasks =
+        world.rq.tasks().iter().map(|(_, task)| task).chain(world.away.iter().map(|it| &**it));
     let fair = tasks.filter(|task| task.class().is_fair());
     fair.map(Task::runtime).fold(Nanos::ZERO, |sum, span| sum + span)
 }
@@ -44,7 +45,7 @@ fn fair_stretches(world: &mut World, span: Nanos) -> Vec<(Time, Time)> {
     while world.now < end {
         let from = world.now;
         run(world, Nanos::from_micros(100));
-        if world.rq.curr().is_some_and(|task| task.class().is_fair()) {
+        if world.rq.tasks().curr().is_some_and(|task| task.class().is_fair()) {
             match stretches.last_mut().filter(|(_, to)| *to == from) {
                 Some(last) => last.1 = world.now,
                 None => stretches.push((from, world.now)),
@@ -128,7 +129,7 @@ fn a_real_time_task_that_comes_waits_for_the_rest_of_the_budget() {
     assert_eq!(world.rq.resched(), Resched::No);
     run(&mut world, Nanos::from_millis(1));
     assert_eq!(world.running, Some(TaskId(1)));
-    assert!(world.rq.is_serving() && world.rq.load().pushable.is_none());
+    assert!(world.rq.classes().is_serving() && world.rq.classes().load().pushable.is_none());
     run(&mut world, Nanos::from_millis(45));
     assert_eq!(world.running, Some(TaskId(2)), "the most important one");
     world.check();
@@ -147,9 +148,9 @@ fn an_interrupt_begins_to_serve() {
     assert_eq!(world.rq.next_expiries().timer, due);
     let rest = due.since(world.now).0;
     run(&mut world, Nanos(rest - 1));
-    assert!(!world.rq.is_serving());
+    assert!(!world.rq.classes().is_serving());
     run(&mut world, Nanos(1));
-    assert!(world.rq.is_serving());
+    assert!(world.rq.classes().is_serving());
     run(&mut world, Nanos::from_millis(10));
     assert_eq!(world.running, Some(TaskId(1)));
     assert_eq!(world.rq.next_expiries().timer, Time::MAX, "no task is kept off");
@@ -160,7 +161,7 @@ fn an_interrupt_begins_to_serve() {
 fn a_famine_that_ends_is_a_limit_of_the_other() {
     let mut world = beside_a_hog(Config { accounts: true, ..config(true, None) }, &[normal(0)]);
     run(&mut world, Nanos::from_secs(3));
-    let account = world.rq.account();
+    let account = world.rq.time().account();
     let found = (account.preemptions.limit, account.preemptions.turn);
     assert_eq!(found, (3, 0), "{account:?}");
 }
@@ -201,7 +202,7 @@ fn short(runtime: u64, period: u64) -> Config {
 fn comes_or_goes(world: &mut World, wakes: bool, sleeps: impl Fn(&Task<TaskId>) -> bool) {
     if wakes {
         world.act(&Action::Wake(0));
-    } else if world.rq.curr().is_some_and(sleeps) {
+    } else if world.rq.tasks().curr().is_some_and(sleeps) {
         world.schedule(1);
     }
     world.check();

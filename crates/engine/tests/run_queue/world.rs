@@ -268,7 +268,7 @@ impl World {
             }
             Action::Offline(blocks) => self.go_offline(blocks),
             Action::Online(cpus) => {
-                self.rq.set_config(self.now, Arc::new(self.config.with_online(cpus)));
+                self.rq.at(self.now).set_config(Arc::new(self.config.with_online(cpus)));
             }
             Action::Pull { measure, max_load, running } => {
                 let measure = [Measure::All, Measure::Normal, Measure::Idle][usize::from(measure)];
@@ -285,6 +285,7 @@ impl World {
     fn push(&mut self, floor: Option<RtPrio>) {
         let pushed = self
             .rq
+            .classes_mut()
             .take_pushable(floor, |task| task.attr().affinity.iter().find(|&cpu| cpu == CpuId(1)));
         self.away.extend(pushed.map(|(task, _)| task));
     }
@@ -297,14 +298,14 @@ impl World {
     }
 
     pub fn nth(&self, nth: u32) -> Option<QueueIndex> {
-        let slots: Vec<_> = self.rq.tasks().map(|(slot, _)| slot).collect();
+        let slots: Vec<_> = self.rq.tasks().iter().map(|(slot, _)| slot).collect();
         (!slots.is_empty()).then(|| slots[nth as usize % slots.len()])
     }
 
     pub fn offer(&mut self, task: Box<Task<TaskId>>) {
         // Budget that is used up by now is a cause of its own.
-        self.rq.update_curr(self.now);
-        let verdict = self.rq.curr().and_then(|curr| self.idle_verdict(curr, &task));
+        self.rq.charge_until(self.now);
+        let verdict = self.rq.tasks().curr().and_then(|curr| self.idle_verdict(curr, &task));
         let verdict = verdict.filter(|_| self.rq.resched() == Resched::No);
         match self.rq.offer(self.now, task, Enqueue::Woken) {
             Ok((_, resched)) => {
@@ -365,7 +366,7 @@ impl World {
 
     pub fn schedule(&mut self, how: u8) {
         // Brings the accounts up to date: throttling is a cause, too.
-        let due = self.rq.set_online(self.now, true) == Resched::Yes;
+        let due = self.rq.at(self.now).set_online(true) == Resched::Yes;
         let prev = match (self.running, how % 8) {
             (None, _) => Prev::Idle,
             (Some(id), 0) => Prev::Yielded(id),
@@ -401,7 +402,7 @@ impl World {
 
     /// Takes all tasks from the CPU.
     fn go_offline(&mut self, blocks: bool) {
-        let _ = self.rq.set_online(self.now, false);
+        let _ = self.rq.at(self.now).set_online(false);
         self.check();
         while let Some(task) = self.rq.evict(self.now) {
             self.away.push(task);
@@ -414,7 +415,7 @@ impl World {
         }
         self.asked_for = None;
         self.check();
-        let _ = self.rq.set_online(self.now, true);
+        let _ = self.rq.at(self.now).set_online(true);
     }
 
     pub fn counts(&self, task: &Task<TaskId>, measure: Measure) -> bool {
@@ -430,7 +431,7 @@ impl World {
     /// A task that counts and may run on CPU 1 goes, unless it is too heavy.
     pub fn pull(&mut self, measure: Measure, max_load: u64) {
         let waiting =
-            self.rq.tasks().map(|(_, task)| task).filter(|it| Some(it.id) != self.running);
+            self.rq.tasks().iter().map(|(_, task)| task).filter(|it| Some(it.id) != self.running);
         let counted: Vec<_> = waiting.filter(|task| self.counts(task, measure)).collect();
         let may: Vec<_> = counted
             .iter()
@@ -438,13 +439,13 @@ impl World {
             .map(|it| it.id)
             .collect();
         let none = counted.is_empty();
-        let runs = self.rq.curr().is_some_and(|curr| {
+        let runs = self.rq.tasks().curr().is_some_and(|curr| {
             self.counts(curr, measure) && curr.attr().affinity.contains(CpuId(1))
         });
-        let may_later = runs && self.rq.config().features.has(Feature::BalanceByRoom);
+        let may_later = runs && self.rq.site().config().features.has(Feature::BalanceByRoom);
         let pull =
             FairPull { to: CpuId(1), measure, max_load, hot: true, eligible: false, runs: None };
-        match self.rq.detach_fair(self.now, pull) {
+        match self.rq.at(self.now).detach_fair(pull) {
             Ok((task, load)) => {
                 assert!(may.contains(&task.id) && load / 2 <= max_load, "{task:?} fits");
                 self.away.push(task);
@@ -456,11 +457,11 @@ impl World {
     }
 
     pub fn ask_for_curr(&mut self, measure: Measure) {
-        let curr = self.rq.curr();
+        let curr = self.rq.tasks().curr();
         let goes = curr.is_some_and(|task| {
             self.counts(task, measure) && task.attr().affinity.contains(CpuId(1))
         });
-        match self.rq.give_curr(self.now, CpuId(1), measure) {
+        match self.rq.at(self.now).give_curr(CpuId(1), measure) {
             Ok(resched) => assert!(goes && resched == Resched::Yes),
             Err(stays) => {
                 assert!(!goes || stays == NotPulled::NotNow && self.asked_for == self.running);
@@ -474,10 +475,10 @@ impl World {
     /// The running task is as important as any other here; while a fair task runs, no real-time
     /// task waits.
     pub fn check_choice(&self) {
-        let load = self.rq.load();
-        let best = self.rq.tasks().map(|(_, task)| task.class()).max();
-        let running = self.rq.curr().map(Task::class);
-        assert_eq!(self.rq.curr().map(|task| task.id), self.running);
+        let load = self.rq.classes().load();
+        let best = self.rq.tasks().iter().map(|(_, task)| task.class()).max();
+        let running = self.rq.tasks().curr().map(Task::class);
+        assert_eq!(self.rq.tasks().curr().map(|task| task.id), self.running);
         assert!(running.is_some() || load.nr_fair == 0, "never idle while a fair task waits");
         let throttled = best.is_some_and(|best| !best.is_fair()) && running != best;
         assert!(!throttled || load.pushable.is_none(), "only throttling hides the best task");
@@ -485,10 +486,15 @@ impl World {
 
     pub fn check(&self) {
         self.rq.check();
-        let here = self.rq.tasks().count();
+        let here = self.rq.tasks().iter().count();
         assert_eq!(here + self.away.len() + self.exited, self.made as usize, "no task is lost");
-        let idle = self.rq.tasks().filter(|(_, task)| self.is_idle_class(task)).count();
-        assert_eq!(self.rq.load().nr_idle as usize, idle, "idle-class tasks\n{}", self.rq);
+        let idle = self.rq.tasks().iter().filter(|(_, task)| self.is_idle_class(task)).count();
+        assert_eq!(
+            self.rq.classes().load().nr_idle as usize,
+            idle,
+            "idle-class tasks\n{}",
+            self.rq
+        );
     }
 
     pub fn is_idle_class(&self, task: &Task<TaskId>) -> bool {

@@ -15,7 +15,7 @@ use crate::driver::Own;
 use crate::os;
 use crate::os::tasks::{FutexWait, Tasks, futex_wait_of};
 use crate::os::thread::Tid;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use runyard_engine::time::{Nanos, Time};
 
 /// The time between two checks of all these threads.
@@ -100,31 +100,31 @@ impl Foreigners {
     }
 
     /// Checks the threads, if any thread is stopped and the interval is over.
-    pub(crate) fn look(&mut self, shared: &Shared, rescue: &mut Rescue) {
+    pub(crate) fn look(&mut self, scheduler: &Scheduler, rescue: &mut Rescue) {
         let now = os::thread::now();
         let since = now.since(self.looked);
-        if shared.crew.keeper.nr_stopped() == 0 || since < INTERVAL {
+        if scheduler.crew().keeper.nr_stopped() == 0 || since < INTERVAL {
             return;
         }
         self.looked = now;
         self.saved = Nanos(self.saved.0 + since.0 / PART_OF_CPU).min(SAVED);
         if now >= self.renew_at {
-            self.renew_list(shared);
+            self.renew_list(scheduler);
             let done = os::thread::now();
             self.renew_at = done + Nanos(done.since(now).0 * PART_OF_CPU);
         }
         for _ in 0..LOOKS.min(self.known.len()) {
             self.next = (self.next + 1) % self.known.len();
-            self.known[self.next].attend(&mut self.saved, shared, rescue);
+            self.known[self.next].attend(&mut self.saved, scheduler, rescue);
         }
-        let driving = shared.driver.for_workers().and_then(Own::driving_thread);
+        let driving = scheduler.driver().for_workers().and_then(Own::driving_thread);
         let before = self.driving.filter(|seen| driving == Some(seen.tid));
         self.driving = before.or_else(|| driving.map(Seen::new));
-        self.driving.iter_mut().for_each(|seen| seen.attend(&mut self.saved, shared, rescue));
+        self.driving.iter_mut().for_each(|seen| seen.attend(&mut self.saved, scheduler, rescue));
     }
 
     /// Reads the list of threads again if it has changed. Observations of threads that still exist stay.
-    fn renew_list(&mut self, shared: &Shared) {
+    fn renew_list(&mut self, scheduler: &Scheduler) {
         let Some(tasks) = &mut self.tasks else { return };
         let links = tasks.links();
         if links == self.links {
@@ -133,7 +133,9 @@ impl Foreigners {
         self.links = links;
         self.workers.clear();
         let room = self.workers.capacity();
-        self.workers.extend(shared.crew.threads.workers().map(|worker| worker.tid().0).take(room));
+        self.workers.extend(
+            scheduler.crew().threads.workers().map(|worker| worker.thread.tid().0).take(room),
+        );
         self.workers.sort_unstable();
         let (known, workers) = (&mut self.known, &self.workers);
         known.retain(|seen| os::thread::cpu_time(seen.tid).is_some());
@@ -155,15 +157,15 @@ impl Seen {
     }
 
     /// Checks the thread, and lets stopped threads go on if a round is due.
-    fn attend(&mut self, saved: &mut Nanos, shared: &Shared, rescue: &mut Rescue) {
+    fn attend(&mut self, saved: &mut Nanos, scheduler: &Scheduler, rescue: &mut Rescue) {
         self.look();
         let Some((surely, nth)) = self.is_due() else { return };
-        let cost = rescue.cost(shared, nth);
+        let cost = rescue.cost(scheduler, nth);
         if surely {
-            rescue.round(shared, nth);
+            rescue.round(scheduler, nth);
         } else if cost <= *saved {
             *saved = Nanos(saved.0 - cost.0);
-            rescue.round(shared, nth);
+            rescue.round(scheduler, nth);
         }
     }
 

@@ -24,8 +24,9 @@ use crate::os;
 use crate::os::sync::{Arc, AtomicBool, AtomicI32, AtomicU32, Mutex, Ordering, lock};
 use crate::os::thread::{SHORTEST_SLICE, Tid};
 use crate::protocol::handoff::{Doing, WorkerId};
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use crate::task::Cell;
+use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 
@@ -236,8 +237,8 @@ impl Watched {
 
     /// Returns whether this worker, if it is `called` in tokio's driver, was called at the last check too and has not
     /// left the driver since: a foreign waker computes there, or waits for a lock.
-    fn stays_in_driver(&mut self, shared: &Shared, called: bool) -> bool {
-        let turn = shared.driver.for_workers().map(Own::turn_at_wheel).filter(|_| called);
+    fn stays_in_driver(&mut self, scheduler: &Scheduler, called: bool) -> bool {
+        let turn = scheduler.driver().for_workers().map(Own::turn_at_wheel).filter(|_| called);
         let stays = turn.is_some() && self.called_in == turn;
         self.called_in = turn;
         stays
@@ -251,23 +252,23 @@ impl Watched {
 }
 
 /// Runs the keeper's thread.
-pub(crate) fn run(shared: &Arc<Shared>) {
+pub(crate) fn run(scheduler: &Scheduler) {
     // It starts no thread or program that could inherit these settings.
     os::signal::listen_to_nothing();
     os::thread::be_exact();
     os::thread::set_slice(Some(SHORTEST_SLICE));
-    shared.crew.keeper.may_renice.store(os::thread::may_renice(), Ordering::Relaxed);
-    let mut looks = Looks::new(shared);
+    scheduler.crew().keeper.may_renice.store(os::thread::may_renice(), Ordering::Relaxed);
+    let mut looks = Looks::new(scheduler);
     if os::thread::is_blocked(os::thread::current()).is_none() {
         eprintln!(
             "runyard: /proc does not show the states of threads: a blocked one is found after 20 ms"
         );
     }
-    shared.crew.keeper.is_there();
-    while !shared.is_over() {
-        let calls = shared.crew.keeper.calls.load(Ordering::SeqCst);
-        let after = looks.look(shared);
-        os::futex::wait(&shared.crew.keeper.calls, calls, Some(os::thread::now() + after));
+    scheduler.crew().keeper.is_there();
+    while !scheduler.crew().is_over() {
+        let calls = scheduler.crew().keeper.calls.load(Ordering::SeqCst);
+        let after = looks.look(scheduler);
+        os::futex::wait(&scheduler.crew().keeper.calls, calls, Some(os::thread::now() + after));
     }
 }
 
@@ -286,12 +287,12 @@ struct Looks {
 }
 
 impl Looks {
-    fn new(shared: &Shared) -> Looks {
-        let cpus = shared.machine.config().topology.iter();
-        let most = shared.crew.threads.most();
+    fn new(scheduler: &Scheduler) -> Looks {
+        let cpus = scheduler.machine().config().topology.iter();
+        let most = scheduler.crew().threads.most();
         Looks {
             owners: cpus.map(|cpu| (cpu, Watched::default())).collect(),
-            standing: Standing::new(shared.slots.len()),
+            standing: Standing::new(scheduler.crew().slots.len()),
             maker: Watched::default(),
             rescue: Rescue::new(most),
             foreigners: Foreigners::new(most),
@@ -302,112 +303,124 @@ impl Looks {
     }
 
     /// Makes the checks that are due. Returns the time until the next check.
-    fn look(&mut self, shared: &Shared) -> Nanos {
+    fn look(&mut self, scheduler: &Scheduler) -> Nanos {
         let now = os::thread::now();
-        self.slotless.look(shared, now);
-        let wanting = shared.crew.keeper.nr_wanting.load(Ordering::SeqCst) > 0;
+        self.slotless.look(scheduler, now);
+        let wanting = scheduler.crew().keeper.nr_wanting.load(Ordering::SeqCst) > 0;
         if wanting {
-            shared.crew.threads.workers().for_each(|worker| worker.ask_if_it_wants());
+            scheduler
+                .crew()
+                .threads
+                .workers()
+                .for_each(|worker| worker.part.ask_if_it_wants(scheduler));
         }
         // A call may come at any time. A thread counts as standing still only after a whole interval.
         if now.since(self.looked) >= BUSY_INTERVAL {
             self.looked = now;
-            self.busy = self.look_at_owners(shared);
-            shared.crew.keeper.rests.store(!self.busy && !wanting, Ordering::Relaxed);
+            self.busy = self.look_at_owners(scheduler);
+            scheduler.crew().keeper.rests.store(!self.busy && !wanting, Ordering::Relaxed);
         }
         // `rests` is read again: a task that began to run since the last check has called the keeper, and does not call
         // again.
-        let is_busy = self.busy || wanting || !shared.crew.keeper.rests();
+        let is_busy = self.busy || wanting || !scheduler.crew().keeper.rests();
         let next = self.looked + if is_busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         let next = next.since(now).max(LEAST_INTERVAL);
-        let runs_rt = || self.owners.iter().any(|&(cpu, _)| shared.machine.runs_rt(cpu));
-        if is_busy { next.min(shared.crew.slotless.next_look(now, runs_rt)) } else { next }
+        let runs_rt = || self.owners.iter().any(|&(cpu, _)| scheduler.machine().sight().runs_rt(cpu));
+        if is_busy { next.min(scheduler.crew().slotless.next_look(now, runs_rt)) } else { next }
     }
 
     /// Checks the threads that may block others. Returns whether any thread is busy.
-    fn look_at_owners(&mut self, shared: &Shared) -> bool {
+    fn look_at_owners(&mut self, scheduler: &Scheduler) -> bool {
         let mut busy = false;
         for (cpu, owner) in &mut self.owners {
-            busy |= match shared.slot(*cpu).doing() {
+            busy |= match scheduler.crew().slot(*cpu).doing() {
                 (_, Doing::Asleep) => {
                     *owner = Watched::default();
-                    self.standing.sleeps(shared, *cpu)
+                    self.standing.sleeps(scheduler, *cpu)
                 }
                 (driver, Doing::Drives) => {
-                    let called = self.standing.sleeps(shared, *cpu);
-                    let stays = owner.stays_in_driver(shared, called);
+                    let called = self.standing.sleeps(scheduler, *cpu);
+                    let stays = owner.stays_in_driver(scheduler, called);
                     *owner = Watched { called_in: owner.called_in, ..Watched::default() };
                     if stays {
-                        shared.take_slot(*cpu, driver);
+                        scheduler.crew().take_slot(*cpu, driver);
                     }
                     called
                 }
                 awake => {
-                    watch(shared, *cpu, awake, owner, &mut self.rescue);
+                    watch(scheduler, *cpu, awake, owner, &mut self.rescue);
                     let stands = owner.still > 0 && owner.looks == 0;
-                    self.standing.is_awake(*cpu, stands && shared.is_wanted(*cpu));
+                    self.standing.is_awake(*cpu, stands && scheduler.is_wanted(*cpu));
                     true
                 }
             };
         }
-        self.standing.relieve(shared);
-        see_to_driver(shared);
-        let maker = shared.crew.keeper.maker.load(Ordering::SeqCst);
+        self.standing.relieve(scheduler);
+        see_to_driver(scheduler);
+        let maker = scheduler.crew().keeper.maker.load(Ordering::SeqCst);
         if maker > 0 && self.maker.waits(Tid(maker), (0, Doing::Own)) {
             busy = true;
-            self.rescue.at_look(shared, self.maker.looks);
+            self.rescue.at_look(scheduler, self.maker.looks);
         }
-        self.foreigners.look(shared, &mut self.rescue);
+        self.foreigners.look(scheduler, &mut self.rescue);
         busy
     }
 }
 
 /// Acts on an owner that is awake, if it has blocked since the last check.
 fn watch(
-    shared: &Shared,
+    scheduler: &Scheduler,
     cpu: CpuId,
     (owner, doing): (WorkerId, Doing),
     watched: &mut Watched,
     rescue: &mut Rescue,
 ) {
-    let Some(worker) = shared.worker(owner) else { return };
-    let called = doing == Doing::Foreign && worker.drives() && shared.slot(cpu).is_pending();
-    if watched.stays_in_driver(shared, called) && shared.take_slot(cpu, owner) {
+    let Some(worker) = scheduler.crew().threads.worker(owner) else { return };
+    let called =
+        doing == Doing::Foreign && worker.own.drives() && scheduler.crew().slot(cpu).is_pending();
+    if watched.stays_in_driver(scheduler, called) && scheduler.crew().take_slot(cpu, owner) {
         *watched = Watched::default();
         return;
     }
-    if doing == Doing::Own && worker.is_unseen() {
+    if doing == Doing::Own && worker.own.is_unseen() {
         *watched = Watched::default();
         return;
     }
-    if !watched.waits(worker.tid(), (owner.0, doing)) {
+    if !watched.waits(worker.thread.tid(), (owner.0, doing)) {
         if doing == Doing::Foreign
             && let Some(seen) = watched.seen
         {
-            shared.listen_for(cpu, &worker, seen.used);
+            let is_rung = scheduler.crew().slot(cpu).is_rung(owner);
+            let Worker { thread, poll, hearing, shared, .. } = &*worker;
+            hearing.listen_for((thread, poll), &shared.registry, is_rung, seen.used);
         }
-        return worker.look_at_owner(watched.ran);
+        return worker.section.look_at_owner(&worker.thread, watched.ran);
     }
     if doing == Doing::Own {
-        rescue.at_look(shared, watched.looks);
-    } else if (shared.somebody_waits() || has_due_timer(shared, cpu))
-        && shared.take_slot(cpu, owner)
+        rescue.at_look(scheduler, watched.looks);
+    } else if (somebody_waits(scheduler) || has_due_timer(scheduler, cpu))
+        && scheduler.crew().take_slot(cpu, owner)
     {
         *watched = Watched::default();
     }
 }
 
 /// Makes a thread drive, if none has driven for long. A busy worker does this sooner, if its signal comes.
-fn see_to_driver(shared: &Shared) {
-    let since = shared.driver.for_workers().and_then(Own::free_since);
+fn see_to_driver(scheduler: &Scheduler) {
+    let since = scheduler.driver().for_workers().and_then(Own::free_since);
     if since.is_some_and(|since| os::thread::now() >= since + BUSY_INTERVAL) {
-        shared.see_to_driver();
+        scheduler.see_to_driver();
     }
 }
 
 /// Returns whether a timer of `cpu` is overdue. A worker that blocks with its slot in a section gets no signals for its
 /// timers.
-fn has_due_timer(shared: &Shared, cpu: CpuId) -> bool {
+fn has_due_timer(scheduler: &Scheduler, cpu: CpuId) -> bool {
     let now = os::thread::now();
-    shared.machine.next_expiry(cpu).is_some_and(|at| at <= now)
+    scheduler.machine().sight().next_expiry(cpu).is_some_and(|at| at <= now)
+}
+
+/// Returns whether a task waits for a CPU, as far as is known without locks.
+fn somebody_waits(scheduler: &Scheduler) -> bool {
+    scheduler.machine().config().topology.iter().any(|cpu| scheduler.is_wanted(cpu))
 }

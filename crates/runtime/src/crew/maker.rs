@@ -19,7 +19,6 @@ use crate::os::refusal::Refusal;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use crate::task::Job;
-use crate::worker::Worker;
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::TaskOf;
@@ -160,6 +159,11 @@ impl Surplus {
         self.least.into_iter().min().unwrap_or(0)
     }
 
+    /// Notes how many spares wait now, for this many slots. Returns how many threads were not needed for a minute.
+    fn unneeded(&mut self, waiting: usize, slots: usize) -> usize {
+        self.note(os::thread::now(), waiting).saturating_sub(SPARES * slots)
+    }
+
     /// Notes that this many threads are ended.
     fn reduce(&mut self, by: usize) {
         self.least.iter_mut().for_each(|least| *least -= by);
@@ -168,85 +172,48 @@ impl Surplus {
 
 /// Runs the maker's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    let (mut signal_is_ours, mut ending) = (shared.preemption.is_on, Vec::new());
+    let (mut signal_is_ours, mut ending) = (shared.scheduler.crew().preemption.is_on, Vec::new());
     let mut retry = Retry { after: FIRST_RETRY, said: false };
     let mut surplus = Surplus::new(os::thread::now());
-    let maker = &shared.crew.maker;
-    shared.crew.keeper.is_there();
-    while !shared.is_over() {
+    let crew = shared.scheduler.crew();
+    let maker = &crew.maker;
+    crew.keeper.is_there();
+    while !crew.is_over() {
         let orders = maker.orders.load(Ordering::SeqCst);
-        shared.crew.keeper.maker_works(true);
-        let refused = provide(shared);
+        crew.keeper.maker_works(true);
+        let refused = crew.provide(|cpu| shared.start_worker(cpu, false));
         maker.scarce.store(refused.is_some(), Ordering::SeqCst);
-        take_from_sections(shared);
-        shared.let_in(shared.nr_spares());
-        give_back(shared, &mut surplus, &mut ending);
-        shared.empty_bins();
-        ending.extend(shared.crew.threads.take_leaving());
-        shared.crew.threads.reap(&mut ending);
-        shared.say_if_deaf();
-        if signal_is_ours && !os::signal::is_ours(shared.preemption.signal) {
+        crew.take_from_sections();
+        shared.scheduler.let_in(crew.nr_spares());
+        let unneeded =
+            surplus.unneeded(crew.threads.nr_pooled() + crew.nr_spares(), crew.slots.len());
+        for worker in (0..unneeded).map_while(|_| crew.retire_spare_beyond(SPARES)) {
+            surplus.reduce(1);
+            ending.push(worker);
+        }
+        shared.deferred.bins.empty();
+        ending.extend(crew.threads.take_leaving());
+        crew.threads.reap(&mut ending);
+        crew.say_if_deaf();
+        if signal_is_ours && !os::signal::is_ours(crew.preemption.signal) {
             signal_is_ours = false;
             eprintln!(
                 "runyard: other code handles signal {} now: long polls are no longer preempted",
-                shared.preemption.signal
+                crew.preemption.signal
             );
         }
-        shared.observation.teller.iter().for_each(Teller::say_if_it_loses);
-        shared.driver.say_if_tasks_escape();
+        shared.scheduler.teller().into_iter().for_each(Teller::say_if_it_loses);
+        shared.scheduler.driver().say_if_tasks_escape();
         let mut after = retry.after(refused.as_ref());
         if maker.nr_in_lobby() > 0 {
             // A task that left the lobby may have needed no spare.
             after = after.min(FIRST_RETRY);
-        } else if refused.is_none() && shared.crew.keeper.rests() {
+        } else if refused.is_none() && crew.keeper.rests() {
             after = IDLE_INTERVAL;
         }
         let until = os::thread::now() + after;
-        shared.crew.keeper.maker_works(false);
+        crew.keeper.maker_works(false);
         os::futex::wait(&maker.orders, orders, Some(until));
-    }
-}
-
-/// Gives every slot its spares, first one each. Returns the reason if a slot has fewer.
-fn provide(shared: &Arc<Shared>) -> Option<Refusal> {
-    let mut refused = None;
-    for wanted in 1..=SPARES {
-        for cpu in shared.machine.config().topology.iter() {
-            if !shared.slot(cpu).has_spares(wanted) {
-                refused = shared.add_spare(cpu, wanted, refused).err();
-            }
-        }
-    }
-    refused
-}
-
-/// Takes the slots from sections that kept theirs because there was no spare when they began. It does so only without
-/// preemption, and so without the keeper.
-fn take_from_sections(shared: &Shared) {
-    if shared.preemption.is_on {
-        return;
-    }
-    for cpu in shared.machine.config().topology.iter() {
-        let owner = shared.slot(cpu).owner();
-        if shared.worker(owner).is_some_and(|worker| worker.section.waits()) {
-            // If the section has just ended, its poll runs to its end without a slot.
-            shared.take_slot(cpu, owner);
-        }
-    }
-}
-
-/// Ends the threads that were not needed for a minute.
-fn give_back(shared: &Shared, surplus: &mut Surplus, ending: &mut Vec<Arc<Worker>>) {
-    let waiting = shared.crew.threads.nr_pooled() + shared.nr_spares();
-    let kept = SPARES * shared.slots.len();
-    let unneeded = surplus.note(os::thread::now(), waiting).saturating_sub(kept);
-    for _ in 0..unneeded {
-        let Some(id) = shared.take_spare_beyond(SPARES) else { return };
-        surplus.reduce(1);
-        if let Some(worker) = shared.crew.threads.worker(id) {
-            worker.retire();
-            ending.push(worker);
-        }
     }
 }
 

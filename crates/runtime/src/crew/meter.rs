@@ -75,27 +75,27 @@ impl Meters {
     /// Notes that the calling `worker` owns the slot of `cpu` and is about to poll the task that was picked there.
     #[inline]
     pub(crate) fn polls(&self, cpu: CpuId, worker: &Worker) {
-        if self.runners[cpu.index()].0.load(Ordering::Relaxed) != worker.id.0 {
+        if self.runners[cpu.index()].0.load(Ordering::Relaxed) != worker.thread.id().0 {
             self.comes(cpu, worker);
         }
     }
 
     /// Notes that `worker` comes to the slot of `cpu`, which the caller owns, to run the task that was picked.
     pub(crate) fn comes(&self, cpu: CpuId, worker: &Worker) {
-        worker.reading.comes(worker.tid());
-        worker.reading.begins_poll();
-        self.runners[cpu.index()].0.store(worker.id.0, Ordering::Release);
+        worker.thread.reading().comes(worker.thread.tid());
+        worker.thread.reading().begins_poll();
+        self.runners[cpu.index()].0.store(worker.thread.id().0, Ordering::Release);
     }
 
     /// Returns the same as [`Meter::used`]; `None` if it is not known.
     fn used(&self, cpu: CpuId, now: Time) -> Option<Nanos> {
         let runner = self.runners[cpu.index()].0.load(Ordering::Acquire);
         let worker = (runner != NOBODY).then(|| self.threads.worker(WorkerId(runner)))??;
-        let used = os::thread::cpu_time(worker.tid())?;
+        let used = os::thread::cpu_time(worker.thread.tid())?;
         // A worker that has gone to another slot meanwhile used none of this reading here. A worker that had gone
         // before is not read here: otherwise the time that it used at the other slot would not be charged there.
-        let is_here = worker.cpu() == cpu;
-        is_here.then(|| worker.reading.take(used, os::thread::now().since(now)))?
+        let is_here = worker.thread.cpu() == cpu;
+        is_here.then(|| worker.thread.reading().take(used, os::thread::now().since(now)))?
     }
 }
 

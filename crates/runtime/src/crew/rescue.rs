@@ -8,7 +8,7 @@
 //! stopped thread uses at most twice the CPU time that the holder needs, beyond all policies and limits.
 
 use crate::protocol::handoff::WorkerId;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use runyard_engine::time::{Nanos, Time};
 
 /// The number of threads that the first round lets go.
@@ -34,19 +34,19 @@ impl Rescue {
     }
 
     /// Starts a round at a check of a thread that waits, if a round is due.
-    pub(crate) fn at_look(&mut self, shared: &Shared, look: u32) {
+    pub(crate) fn at_look(&mut self, scheduler: &Scheduler, look: u32) {
         if look.is_power_of_two() {
-            self.round(shared, look.ilog2());
+            self.round(scheduler, look.ilog2());
         }
     }
 
     /// Lets stopped threads go, in the round of this number.
-    pub(crate) fn round(&mut self, shared: &Shared, nth: u32) {
-        let stopped = shared
-            .crew
+    pub(crate) fn round(&mut self, scheduler: &Scheduler, nth: u32) {
+        let stopped = scheduler
+            .crew()
             .threads
             .workers()
-            .filter_map(|it| Some((Time(it.baton.stopped_since()?), it.id)));
+            .filter_map(|it| Some((Time(it.thread.baton().stopped_since()?), it.thread.id())));
         let room = self.stopped.capacity();
         self.stopped.clear();
         self.stopped.extend(stopped.take(room));
@@ -57,16 +57,16 @@ impl Rescue {
             self.stopped.truncate(many);
         }
         for &(_, id) in &self.stopped {
-            shared.worker(id).iter().for_each(|worker| {
-                worker.baton.let_go(grace.0);
+            scheduler.crew().threads.worker(id).iter().for_each(|worker| {
+                worker.thread.baton().let_go(grace.0);
             });
         }
     }
 
     /// Returns the most CPU time that this round would use.
-    pub(crate) fn cost(&self, shared: &Shared, nth: u32) -> Nanos {
+    pub(crate) fn cost(&self, scheduler: &Scheduler, nth: u32) -> Nanos {
         let (many, grace) = size_of_round(nth);
-        let stopped = shared.crew.keeper.nr_stopped();
+        let stopped = scheduler.crew().keeper.nr_stopped();
         Nanos(grace.0.saturating_mul(many.min(stopped) as u64))
     }
 }

@@ -23,13 +23,12 @@
 //! * To detect a thread's return by its area for restartable sequences: newer kernels do not visit it at the end of a
 //!   system call.
 
+use crate::crew::threads::Threads;
 use crate::os;
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::protocol::handoff::WorkerId;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use crate::worker::Worker;
-use runyard_engine::attr::GroupId;
-use runyard_engine::limits::Pools;
 use runyard_engine::time::{Nanos, Time};
 
 /// The shortest time between two checks of threads in the middle of a poll.
@@ -50,7 +49,7 @@ const LOOKS: usize = 64;
 const NEXT_TO_NOTHING: Nanos = Nanos::from_micros(10);
 
 /// The CPU time that a thread in a section that blocks may use between two checks: most calls that block use less.
-const A_WAIT: Nanos = Nanos::from_micros(100);
+pub(crate) const A_WAIT: Nanos = Nanos::from_micros(100);
 
 /// The CPU time that all such threads together may use between two checks.
 const MANY_WAITS: Nanos = Nanos::from_micros(500);
@@ -165,11 +164,14 @@ pub(crate) struct Looks {
 
 impl Looks {
     /// Checks the workers whose check is due.
-    pub(crate) fn look(&mut self, shared: &Shared, now: Time) {
-        self.in_polls.look(shared, &shared.crew.slotless.in_polls, |worker| {
-            let Used { ran, all, .. } = worker.use_without_slot(now);
-            if ran > NEXT_TO_NOTHING {
-                worker.stop_if_it_runs(all);
+    pub(crate) fn look(&mut self, scheduler: &Scheduler, now: Time) {
+        let (threads, slotless) = (&*scheduler.crew().threads, &scheduler.crew().slotless);
+        let charge =
+            |worker: &Worker| worker.without_slot.charge(&worker.thread, scheduler.machine(), now);
+        self.in_polls.look(threads, &slotless.in_polls, |worker| {
+            let used = charge(worker);
+            if used.ran > NEXT_TO_NOTHING {
+                worker.stop_if_it_runs(used.all);
             }
         });
         if now.since(self.looked_at_sections) < INTERVAL_OF_SECTIONS {
@@ -177,12 +179,12 @@ impl Looks {
         }
         self.looked_at_sections = now;
         let many = std::mem::take(&mut self.used_in_sections) > MANY_WAITS;
-        self.in_sections.look(shared, &shared.crew.slotless.in_sections, |worker| {
-            let Used { ran, all, is_exhausted } = worker.use_without_slot(now);
-            self.used_in_sections += ran;
-            let allowed = if many || is_exhausted { NEXT_TO_NOTHING } else { A_WAIT };
-            if ran > allowed {
-                worker.stop_if_it_runs(all);
+        self.in_sections.look(threads, &slotless.in_sections, |worker| {
+            let used = charge(worker);
+            self.used_in_sections += used.ran;
+            let allowed = if many || used.is_exhausted { NEXT_TO_NOTHING } else { A_WAIT };
+            if used.ran > allowed {
+                worker.stop_if_it_runs(used.all);
             }
         });
     }
@@ -193,7 +195,7 @@ impl Looks {
 struct Round(u32);
 
 impl Round {
-    fn look(&mut self, shared: &Shared, set: &Set, mut at: impl FnMut(&Worker)) {
+    fn look(&mut self, threads: &Threads, set: &Set, mut at: impl FnMut(&Worker)) {
         let begin = std::mem::take(&mut self.0);
         for (nth, id) in set.from(begin).enumerate() {
             if nth == LOOKS {
@@ -201,111 +203,8 @@ impl Round {
                 return;
             }
             // The worker may have got a slot since the set was read.
-            let worker = shared.worker(id).filter(|_| set.contains(id));
+            let worker = threads.worker(id).filter(|_| set.contains(id));
             worker.iter().for_each(|worker| at(worker));
-        }
-    }
-}
-
-/// The CPU time that a thread without a slot used since the last check and in all, and whether its group has no budget
-/// left.
-#[derive(Clone, Copy, Debug)]
-struct Used {
-    ran: Nanos,
-    all: Nanos,
-    is_exhausted: bool,
-}
-
-/// The charges of a worker without a slot.
-#[derive(Debug)]
-pub(crate) struct WithoutSlot {
-    /// The group of its task.
-    group: AtomicU32,
-    /// The worker's CPU time up to which the group has paid.
-    paid: AtomicU64,
-}
-
-impl WithoutSlot {
-    pub(crate) fn new() -> WithoutSlot {
-        WithoutSlot { group: AtomicU32::new(GroupId::ROOT.0), paid: AtomicU64::new(0) }
-    }
-
-    fn group(&self) -> GroupId {
-        GroupId(self.group.load(Ordering::SeqCst))
-    }
-}
-
-impl Worker {
-    /// Notes that this thread has lost its slot, and that its task is in `group`. Called before the task can be queued
-    /// again.
-    pub(crate) fn lose_slot(&self, group: GroupId) {
-        let used = if !self.section.waits() || self.shared.machine.groups().is_limited(group) {
-            self.reading.runs_without_slot();
-            os::thread::cpu_time(self.tid()).unwrap_or_default()
-        } else {
-            // The thread has read the clock itself, and no group pays.
-            self.section.used_as_it_began_to_wait()
-        };
-        self.without_slot.paid.store(used.0, Ordering::SeqCst);
-        self.without_slot.group.store(group.0, Ordering::SeqCst);
-        self.shared.crew.slotless.add(self.id, self.section.is_inside());
-    }
-
-    /// Charges this thread's group for the time that it used without a slot, as the thread is about to be given one.
-    /// Does nothing if it did not lose one.
-    pub(crate) fn get_slot_back(&self) {
-        let lost = self.shared.crew.slotless.remove(self.id);
-        if lost && self.shared.machine.groups().is_limited(self.without_slot.group()) {
-            self.use_without_slot(os::thread::now());
-        }
-    }
-
-    /// Notifies this thread if it is in a section that could not give its slot away, and computes. `ran` is the CPU
-    /// time that it, as the owner of a slot, has used since the keeper's last check.
-    pub(crate) fn look_at_owner(&self, ran: Nanos) {
-        if ran > A_WAIT && self.section.waits() {
-            self.hear_in_section();
-            os::signal::ring(self.tid(), self.shared.preemption.signal);
-        }
-    }
-
-    /// Charges the time that this thread used without a slot since the last call.
-    fn use_without_slot(&self, now: Time) -> Used {
-        let Some(used) = os::thread::cpu_time(self.tid()) else {
-            return Used { ran: Nanos::ZERO, all: Nanos::ZERO, is_exhausted: false };
-        };
-        // The task that is picked next on this thread does not pay for this time again.
-        self.reading.renew(used);
-        let paid = self.without_slot.paid.fetch_max(used.0, Ordering::SeqCst);
-        // Time on the clock does not measure a thread that is supposed to wait.
-        let ran = if os::thread::KNOWS_CPU_TIME { used.0.saturating_sub(paid) } else { 0 };
-        let ran = Nanos(ran);
-        let (machine, group) = (&self.shared.machine, self.without_slot.group());
-        let is_exhausted = machine.charge_unpicked(now, self.cpu(), group, ran);
-        Used { ran, all: used, is_exhausted }
-    }
-
-    /// Reduces the debt of the group of this thread, whose poll no signal could end, to the budget of one period.
-    pub(crate) fn forgive(&self) {
-        let (machine, now) = (&self.shared.machine, os::thread::now());
-        let group = self.without_slot.group();
-        if machine.groups().is_limited(group) {
-            self.use_without_slot(now);
-            machine.forgive(now, self.cpu(), group);
-        }
-    }
-
-    /// Rings this thread, which runs without a slot and has used this much CPU time in all, unless it waits by now.
-    fn stop_if_it_runs(&self, used: Nanos) {
-        if self.is_deaf() {
-            return;
-        }
-        // Without /proc the state is not known, and the timer on the CPU clock has to suffice.
-        let waits = || os::thread::is_blocked(self.tid()).unwrap_or(true);
-        if !self.wants_slot() && !waits() {
-            self.hear_in_section();
-            os::signal::ring(self.tid(), self.shared.preemption.signal);
-            self.await_answer(used);
         }
     }
 }

@@ -7,9 +7,10 @@ use crate::os::above::without_preemption;
 use crate::os::refusal::Refusal;
 use crate::os::sync::Arc;
 use crate::os::threads;
-use crate::protocol::handoff::{Slot, WorkerId};
-use crate::shared::Shared;
-use crate::task::{Cell, Job};
+use crate::protocol::handoff::WorkerId;
+use crate::registry::Registry;
+use crate::shared::{Scheduler, Shared};
+use crate::task::Job;
 use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
 use runyard_smp::machine::TaskOf;
@@ -28,40 +29,6 @@ impl Drop for Fatal {
 }
 
 impl Shared {
-    /// Gives a slot a spare worker: one of the pool, one of a slot that has more than `kept`, or one with a new thread,
-    /// unless that was `refused`. Only the maker calls this.
-    pub(crate) fn add_spare(
-        self: &Arc<Shared>,
-        cpu: CpuId,
-        kept: usize,
-        refused: Option<Refusal>,
-    ) -> Result<(), Refusal> {
-        let id = match (self.take_spare_beyond(kept), refused) {
-            (Some(id), _) => id,
-            (None, Some(refusal)) => return Err(refusal),
-            (None, None) => self.start_worker(cpu, false)?,
-        };
-        self.crew.threads.worker(id).into_iter().for_each(|worker| worker.move_to(cpu));
-        self.keep_spare(cpu, id);
-        Ok(())
-    }
-
-    /// Takes a worker of the pool, or of a slot that has more than `kept`.
-    pub(crate) fn take_spare_beyond(&self, kept: usize) -> Option<WorkerId> {
-        let pooled = self.crew.threads.take_from_pool();
-        pooled.or_else(|| self.slots.iter().find_map(|slot| slot.take_spare_beyond(kept)))
-    }
-
-    /// Adds a worker without work to the spares of a slot, or to the pool.
-    pub(crate) fn keep_spare(&self, cpu: CpuId, id: WorkerId) {
-        if !self.slot(cpu).put_spare(id) {
-            self.crew.threads.put_into_pool(id);
-        }
-        if self.crew.maker.nr_in_lobby() > 0 {
-            self.crew.maker.call();
-        }
-    }
-
     /// Starts a thread with a worker of its own, which owns the slot or waits until it is needed.
     pub(crate) fn start_worker(
         self: &Arc<Shared>,
@@ -69,19 +36,23 @@ impl Shared {
         owns: bool,
     ) -> Result<WorkerId, Refusal> {
         let new = |id| Worker::new(self, id, cpu);
-        let worker = self.crew.threads.take_vacant(new).ok_or(Refusal::Ceiling)?;
+        let worker = self.scheduler.crew().threads.take_vacant(new).ok_or(Refusal::Ceiling)?;
         worker.prepare(cpu);
-        let thread = self.crew.threads.hooks.thread(format!("runyard-{cpu}"));
+        let thread = self.scheduler.crew().threads.hooks.thread(format!("runyard-{cpu}"));
         let (shared, lives) = (self.clone(), worker.clone());
         let spawned = thread.spawn(move || {
             let _fatal = Fatal;
             let _context = Entered::enter(&shared);
-            shared.driver.enter_for_life();
-            shared.crew.threads.hooks.around(|| lives.live(owns));
+            shared.scheduler.driver().enter_for_life();
+            shared.scheduler.crew().threads.hooks.around(|| lives.live(owns));
         });
         let started = match spawned {
             Err(error) => Err(Refusal::Thread(error)),
-            Ok(thread) if self.crew.keeper.unseen(|| worker.wait_until_ready()) => Ok(thread),
+            Ok(thread)
+                if self.scheduler.crew().keeper.unseen(|| worker.thread.wait_until_ready()) =>
+            {
+                Ok(thread)
+            }
             Ok(thread) => {
                 threads::join(thread);
                 Err(Refusal::Timer)
@@ -89,40 +60,31 @@ impl Shared {
         };
         match started {
             Ok(thread) => {
-                let id = worker.id;
-                self.crew.threads.has_started(id, thread);
+                let id = worker.thread.id();
+                self.scheduler.crew().threads.has_started(id, thread);
                 Ok(id)
             }
             Err(refusal) => {
-                self.crew.threads.vacate(worker);
+                self.scheduler.crew().threads.vacate(worker);
                 Err(refusal)
             }
         }
     }
+}
 
-    /// Returns whether the owner of a slot must not poll a task: the task might block, and there is no spare that could
-    /// take the slot over.
-    pub(crate) fn must_wait(&self, cpu: CpuId, cell: &Cell) -> bool {
-        !self.slot(cpu).has_spares(1) && !cell.is_light() && !self.registry.is_closed()
-    }
-
-    /// Returns how many spares wait at the slots.
-    pub(crate) fn nr_spares(&self) -> usize {
-        self.slots.iter().map(Slot::nr_spares).sum()
-    }
-
-    /// Makes a task wait for threads, in the lobby.
-    pub(crate) fn wait_for_threads(&self, task: TaskOf<Job>) {
-        self.crew.maker.wait_in_lobby(task);
-        self.crew.maker.order();
-        if self.registry.is_closed() {
+impl Scheduler {
+    /// Makes a task wait for threads, in the lobby, unless the runtime ends.
+    pub(crate) fn wait_for_threads(&self, registry: &Registry, task: TaskOf<Job>) {
+        self.crew().maker.wait_in_lobby(task);
+        self.crew().maker.order();
+        if registry.is_closed() {
             self.let_in(usize::MAX);
         }
     }
 
     /// Lets the next task of the lobby in after a poll on `cpu`, if its slot still has a spare for it.
     pub(crate) fn let_in_next(&self, cpu: CpuId) {
-        if self.crew.maker.nr_in_lobby() > 0 && self.slot(cpu).has_spares(1) {
+        if self.crew().maker.nr_in_lobby() > 0 && self.crew().slot(cpu).has_spares(1) {
             self.let_in(1);
         }
     }
@@ -130,9 +92,9 @@ impl Shared {
     /// Lets this many tasks of the lobby in: there are threads for them, or all tasks are to end.
     pub(crate) fn let_in(&self, many: usize) {
         // Tasks that return to the lobby meanwhile wait for the next call.
-        for _ in 0..self.crew.maker.nr_in_lobby().min(many) {
+        for _ in 0..self.crew().maker.nr_in_lobby().min(many) {
             without_preemption(|| {
-                let first = self.crew.maker.leave_lobby();
+                let first = self.crew().maker.leave_lobby();
                 let now = os::thread::now();
                 first.into_iter().for_each(|task| self.wake(now, task, now));
             });

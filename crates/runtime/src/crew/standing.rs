@@ -3,67 +3,19 @@
 //! To the kernel, a worker is a thread like any other. Beside other processes it stands still for as long as the
 //! kernel's slices last, with all tasks in the queue of its CPU. Two kinds of threads detect that:
 //!
-//! - **An idle worker**, when it is about to sleep: it takes a task of a slot whose owner was called during all the
-//!   time that this worker looked for work. This is immediate, and costs two reads of a few words.
+//! - **An idle worker**, when it is about to sleep ([`super::relief`]).
 //! - **The keeper**, at a check: it detects an owner that has used hardly any CPU time since the last check and does
 //!   not block. It also detects an owner that was called before the last check and still sleeps. It moves the tasks
 //!   that wait there to a worker that sleeps, or to one that runs.
 //!
 //! A task in the middle of a poll stays: its thread is the one that stands still.
 
-use crate::crew::kick::KickNow;
-use crate::os;
 use crate::os::sync::Ordering;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use runyard_engine::cpu::CpuId;
-
-/// The number of slots after its own that an idle worker checks: the cost should not grow with the machine. Slots that
-/// are further away are left to the keeper.
-const SLOTS_LOOKED_AT: usize = 16;
 
 /// The most tasks that the keeper moves from a CPU to busy ones at a check: as many as a pass of balancing.
 const MAX_MOVED: usize = 32;
-
-/// The slots whose owners were called, among those that an idle worker checks: a bit for each, from the slot after its
-/// own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Called(u16);
-
-impl Called {
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Returns those that had been called in `before`, too.
-    pub(crate) fn since(self, before: Called) -> Called {
-        Called(self.0 & before.0)
-    }
-}
-
-impl Shared {
-    /// Returns the slots near that of `own` whose owners were called, and have not seen it yet.
-    pub(crate) fn called_beside(&self, own: CpuId) -> Called {
-        let called = self.near(own).enumerate().filter(|&(_, cpu)| self.slot(cpu).is_called());
-        Called(called.fold(0, |all, (nth, _)| all | 1 << nth))
-    }
-
-    /// Takes a task that waits on one of these CPUs for `own`. Returns whether there was one.
-    pub(crate) fn take_from(&self, called: Called, own: CpuId) -> bool {
-        let from = self.near(own).enumerate().filter(|(nth, _)| called.0 >> nth & 1 == 1);
-        let mut standing = from.filter(|&(_, cpu)| self.machine.has_tasks(cpu));
-        standing.any(|(_, cpu)| self.relieve(cpu, own))
-    }
-
-    fn near(&self, own: CpuId) -> impl Iterator<Item = CpuId> {
-        let n = self.slots.len();
-        let next = move |nth| CpuId::at((own.index() + nth) % n);
-        (1..n).map(next).take(SLOTS_LOOKED_AT)
-    }
-
-    fn relieve(&self, from: CpuId, to: CpuId) -> bool {
-        self.machine.relieve(os::thread::now(), from, to, &mut KickNow(self))
-    }
-}
 
 /// The keeper's observations of all slots.
 #[derive(Debug)]
@@ -86,16 +38,16 @@ impl Standing {
 
     /// Notes at a check that the owner of this slot sleeps. Returns whether it was called, so that another check has to
     /// follow.
-    pub(crate) fn sleeps(&mut self, shared: &Shared, cpu: CpuId) -> bool {
+    pub(crate) fn sleeps(&mut self, scheduler: &Scheduler, cpu: CpuId) -> bool {
         // The bed is read first: so the owner is still called for the same sleep.
-        let nth = shared.slot(cpu).bed.load(Ordering::SeqCst);
-        let called = shared.slot(cpu).is_called();
+        let nth = scheduler.crew().slot(cpu).bed.load(Ordering::SeqCst);
+        let called = scheduler.crew().slot(cpu).is_called();
         let state = &mut self.0[cpu.index()];
         *state = match (called, *state) {
             (false, _) => State::Sleeps,
             (true, State::Called(before)) if before == nth => {
-                let owner = shared.worker(shared.slot(cpu).owner());
-                owner.into_iter().for_each(|owner| owner.does_not_come());
+                let owner = scheduler.crew().threads.worker(scheduler.crew().slot(cpu).owner());
+                owner.into_iter().for_each(|owner| owner.thread.does_not_come());
                 State::Stands
             }
             (true, State::Stands) => State::Stands,
@@ -111,11 +63,11 @@ impl Standing {
 
     /// Moves, after a check, tasks of workers that stand still to workers that sleep, one task to each. These come for
     /// more when they have no other work. If no worker sleeps, the tasks go to a worker that runs.
-    pub(crate) fn relieve(&self, shared: &Shared) {
-        for from in self.all(State::Stands).filter(|&cpu| shared.machine.has_tasks(cpu)) {
-            let woken = self.all(State::Sleeps).filter(|&to| shared.relieve(from, to)).count();
+    pub(crate) fn relieve(&self, scheduler: &Scheduler) {
+        for from in self.all(State::Stands).filter(|&cpu| scheduler.machine().sight().has_tasks(cpu)) {
+            let woken = self.all(State::Sleeps).filter(|&to| scheduler.relieve(from, to)).count();
             if woken == 0 {
-                let gives = || self.all(State::Runs).any(|to| shared.relieve(from, to));
+                let gives = || self.all(State::Runs).any(|to| scheduler.relieve(from, to));
                 (0..MAX_MOVED).take_while(|_| gives()).for_each(drop);
             }
         }

@@ -99,9 +99,10 @@ impl Threads {
 
     /// Notes as vacant those workers of `ending` whose threads have ended; the others stay in it.
     pub(crate) fn reap(&self, ending: &mut Vec<Arc<Worker>>) {
-        let over: Vec<_> = ending.extract_if(.., |worker| self.is_over(worker.id)).collect();
+        let over: Vec<_> =
+            ending.extract_if(.., |worker| self.is_over(worker.thread.id())).collect();
         for worker in over {
-            let thread = lock(&self.running).remove(&worker.id.0);
+            let thread = lock(&self.running).remove(&worker.thread.id().0);
             self.nr_running.fetch_sub(thread.iter().len(), Ordering::Relaxed);
             thread.into_iter().for_each(os::threads::join);
             self.vacate(worker);

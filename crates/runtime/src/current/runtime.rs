@@ -122,10 +122,10 @@ pub(crate) fn try_current() -> Result<Arc<Shared>, TryCurrentError> {
     }
 }
 
-/// Returns whether the calling code belongs to `shared`.
-pub(crate) fn is_current(shared: &Arc<Shared>) -> bool {
+/// Returns whether the calling code belongs to the runtime of this number.
+pub(crate) fn is_current(runtime: u16) -> bool {
     let is_last = |context: &RefCell<Stack>| {
-        context.borrow().entries.last().is_some_and(|(_, last)| Arc::ptr_eq(last, shared))
+        context.borrow().entries.last().is_some_and(|(_, last)| last.number == runtime)
     };
     CONTEXT.try_with(is_last).unwrap_or(false)
 }

@@ -63,5 +63,5 @@ pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
 /// });
 /// ```
 pub fn wake_at_once<R>(wakes: impl FnOnce() -> R) -> R {
-    worker::section(|| here::outside_of_poll(wakes), Worker::wake_at_once)
+    worker::section(|| here::outside_of_poll(wakes), |worker, wakes| worker.poll.outside(wakes))
 }

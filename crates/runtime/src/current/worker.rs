@@ -42,7 +42,9 @@ impl Calls for Above {
     }
 
     fn is_in_own_code() -> bool {
-        let is_own = |worker: &Worker| worker.is_in_own_code() && !worker.is_blocking();
+        let is_own = |worker: &Worker| {
+            worker.own.is_here() && !worker.section.is_foreign(worker.own.count())
+        };
         worker(is_own) == Some(true)
     }
 
@@ -53,8 +55,9 @@ impl Calls for Above {
     ) {
         worker(|worker| {
             if let Some(stalls) = &worker.shared.observation.stalls {
-                let (poll, stack) = (worker.poll.clock.poll(), worker.poll.clock.stack());
-                copy(&stalls.copied, worker.id.0, poll, stack);
+                let (poll, stack) =
+                    (worker.poll.clock().time().poll(), worker.poll.clock().time().stack());
+                copy(&stalls.copied, worker.thread.id().0, poll, stack);
             }
             worker.rung(at_unsafe_point, deaf_to);
         });

@@ -28,7 +28,6 @@ use crate::deferred::careful::{Careful, is_harmless};
 use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::shared::Shared;
-use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 use std::future::Future;
@@ -106,7 +105,7 @@ impl Bell {
                 crate::current::worker::worker(|worker| {
                     let errands = &worker.shared.deferred.errands;
                     if errands.are_served() {
-                        left.take().into_iter().for_each(|it| errands.put(worker.cpu(), it));
+                        left.take().into_iter().for_each(|it| errands.put(worker.thread.cpu(), it));
                     }
                 });
                 left.map(Bell::Foreign)
@@ -127,7 +126,7 @@ fn wake_since(since: Option<Time>, wake: impl FnOnce()) {
     let mut wake = Some(wake);
     if let Some(since) = since {
         crate::current::worker::worker(|worker| {
-            wake.take().into_iter().for_each(|wake| worker.wake_since(since, wake));
+            wake.take().into_iter().for_each(|wake| worker.poll.wake_since(since, wake));
         });
     }
     wake.into_iter().for_each(|wake| wake());
@@ -138,7 +137,7 @@ impl Errand {
     fn call(self) {
         let Errand { waker, since, .. } = self;
         let call = || wake_since(since, || waker.call());
-        crate::current::worker::section(call, Worker::wake_at_once);
+        crate::current::worker::section(call, |worker, wakes| worker.poll.outside(wakes));
     }
 }
 
@@ -235,10 +234,13 @@ impl Shared {
     /// several tasks, of which the one that slept last is woken.
     pub(crate) fn provide_for(self: &Arc<Shared>, bell: &Bell) {
         // In virtual time the wakers are called at once: no thread is stopped there.
-        if !bell.is_foreign() || self.deferred.errands.are_served() || self.paused.is_some() {
+        if !bell.is_foreign()
+            || self.deferred.errands.are_served()
+            || self.scheduler.paused().is_some()
+        {
             return;
         }
-        for cpu in self.machine.config().topology.iter() {
+        for cpu in self.scheduler.machine().config().topology.iter() {
             self.spawn_server("runyard-errands", cpu, Goes { shared: self.clone(), cpu });
         }
         self.deferred.errands.are_served.store(true, Ordering::Release);

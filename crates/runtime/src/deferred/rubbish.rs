@@ -12,7 +12,6 @@ use crate::os::above::without_preemption;
 use crate::os::harmless::harmless;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicUsize, Mutex, Ordering, lock};
-use crate::shared::Shared;
 use crate::task::{Cell, Job};
 use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
@@ -52,7 +51,7 @@ impl Rubbish {
 
 /// The discarded values of one CPU.
 #[derive(Debug, Default)]
-pub(crate) struct Bin {
+struct Bin {
     rubbish: Mutex<List<Rubbish>>,
     len: AtomicUsize,
 }
@@ -91,26 +90,34 @@ impl Bin {
 pub(crate) fn discard(rubbish: Rubbish) {
     let mut left = Some(rubbish);
     crate::current::worker::worker(|worker: &Worker| {
-        if worker.is_in_own_code() {
-            let bin = &worker.shared.deferred.bins[worker.cpu().index()];
+        if worker.own.is_here() {
+            let bin = &worker.shared.deferred.bins.0[worker.thread.cpu().index()];
             left.take().into_iter().for_each(|rubbish| bin.put(rubbish));
         }
     });
     left.into_iter().for_each(Rubbish::end);
 }
 
-impl Shared {
+/// The discarded values of each CPU, which foreign code will free.
+#[derive(Debug)]
+pub(crate) struct Bins(Box<[Bin]>);
+
+impl Bins {
+    pub(crate) fn new(cpus: usize) -> Bins {
+        Bins((0..cpus).map(|_| Bin::default()).collect())
+    }
+
     /// Drops a few values, in foreign code, at the beginning of a poll on `cpu`.
     #[inline]
-    pub(crate) fn empty_bin_a_little(&self, cpu: CpuId) {
-        let bin = &self.deferred.bins[cpu.index()];
+    pub(crate) fn empty_a_little(&self, cpu: CpuId) {
+        let bin = &self.0[cpu.index()];
         if !bin.is_empty() {
             bin.empty(A_FEW);
         }
     }
 
     /// Drops all discarded values, in foreign code.
-    pub(crate) fn empty_bins(&self) {
-        self.deferred.bins.iter().for_each(|bin| bin.empty(usize::MAX));
+    pub(crate) fn empty(&self) {
+        self.0.iter().for_each(|bin| bin.empty(usize::MAX));
     }
 }

@@ -1,11 +1,11 @@
 //! The driver in a build without the cargo feature `tokio`: there is none.
 
 use crate::os::refusal::Refusal;
-use crate::os::sync::Arc;
 use crate::os::thread::Tid;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use runyard_engine::time::Time;
 use std::io;
+use std::thread::JoinHandle;
 
 /// The driver that the builder asks for: none.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +39,17 @@ impl Asked {
 
 #[expect(clippy::unused_self, reason = "as with a driver")]
 impl Driver {
+    /// Starts no thread.
+    #[expect(clippy::unnecessary_wraps, reason = "as with a driver")]
+    pub(crate) fn start(
+        &self,
+        _start: impl FnOnce(&str) -> Result<JoinHandle<()>, Refusal>,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    pub(crate) fn run(&self, _scheduler: &Scheduler) {}
+
     pub(crate) fn enter_for_life(&self) {}
 
     pub(crate) fn enter(&self) -> Entered {
@@ -100,10 +111,4 @@ impl Own {
     pub(crate) fn ring(&self) {
         match *self {}
     }
-}
-
-/// Starts no thread.
-#[expect(clippy::unnecessary_wraps, reason = "as with a driver")]
-pub(crate) fn start(_: &Arc<Shared>) -> Result<(), Refusal> {
-    Ok(())
 }

@@ -38,7 +38,6 @@ use std::thread::JoinHandle;
 use tokio::runtime::{self, EnterGuard, Handle};
 use tokio::sync::Notify;
 
-pub(crate) use thread::start;
 pub(crate) use visit::Until;
 
 /// The driver that the builder asks for.

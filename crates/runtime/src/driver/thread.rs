@@ -1,33 +1,40 @@
 //! The driver's own thread. It drives while all workers are busy, and whenever no worker may.
 
-use super::Own;
-use crate::current::runtime::Entered;
+use super::{Driver, Own};
 use crate::os;
 use crate::os::harmless::harmless;
 use crate::os::refusal::Refusal;
-use crate::os::sync::{Arc, Ordering, lock};
+use crate::os::sync::{Ordering, lock};
 use crate::os::thread::SHORTEST_SLICE;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::task::Poll;
+use std::thread::JoinHandle;
 
-/// Starts the thread of the runtime's own driver, if there is one.
-///
-/// # Errors
-/// If the system refuses the thread.
-pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Refusal> {
-    if let Some(own) = shared.driver.own() {
-        *lock(&own.thread) = Some(shared.start_servant("runyard-driver", run)?);
+impl Driver {
+    /// Starts the thread of the runtime's own driver by `start`, if there is one.
+    ///
+    /// # Errors
+    /// If the system refuses the thread.
+    pub(crate) fn start(
+        &self,
+        start: impl FnOnce(&str) -> Result<JoinHandle<()>, Refusal>,
+    ) -> Result<(), Refusal> {
+        if let Some(own) = self.own() {
+            *lock(&own.thread) = Some(start("runyard-driver")?);
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Runs the thread, if the runtime has its own driver.
+    pub(crate) fn run(&self, scheduler: &Scheduler) {
+        self.own().into_iter().for_each(|own| run(own, scheduler));
+    }
 }
 
-fn run(shared: &Arc<Shared>) {
-    let Some(own) = shared.driver.own() else { return };
-    // Tasks of `tokio::spawn` run here, and they may spawn tasks.
-    let _context = Entered::enter(shared);
+fn run(own: &Own, scheduler: &Scheduler) {
     // One visit of the driver takes some microseconds.
     os::thread::set_slice(Some(SHORTEST_SLICE));
     if own.bell.is_none() {
@@ -43,23 +50,23 @@ fn run(shared: &Arc<Shared>) {
             // A worker drives. It calls again if it wants this thread to take the wheel.
             continue;
         }
-        if own.drive(shared).is_break() {
+        if own.drive(scheduler).is_break() {
             // The thread keeps the wheel, so no other thread drives from now on.
             return own.end();
         }
         own.is_asked_for.store(false, Ordering::Relaxed);
         own.wheel.leave_as_thread(os::thread::now().0);
-        shared.wake_driver();
+        scheduler.wake_driver();
     }
 }
 
 impl Own {
     /// Drives until a worker that could drive is asleep, or the driver ends.
-    fn drive(&self, shared: &Shared) -> ControlFlow<()> {
+    fn drive(&self, scheduler: &Scheduler) -> ControlFlow<()> {
         let mut after = None;
         let runtime = lock(&self.runtime);
         if let Some(tokio) = runtime.as_ref().filter(|_| !self.is_broken()) {
-            harmless(|| after = Some(tokio.block_on(self.until_left(shared))));
+            harmless(|| after = Some(tokio.block_on(self.until_left(scheduler))));
         }
         drop(runtime);
         if after.is_none() {
@@ -73,14 +80,14 @@ impl Own {
         after.unwrap_or(ControlFlow::Break(()))
     }
 
-    async fn until_left(&self, shared: &Shared) -> ControlFlow<()> {
+    async fn until_left(&self, scheduler: &Scheduler) -> ControlFlow<()> {
         let mut ends = pin!(self.ends.notified());
         poll_fn(|cx| {
             if ends.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(ControlFlow::Break(()));
             }
             self.parks.wake_after(cx);
-            match self.may_leave(shared) {
+            match self.may_leave(scheduler) {
                 true => Poll::Ready(ControlFlow::Continue(())),
                 false => Poll::Pending,
             }
@@ -89,13 +96,13 @@ impl Own {
     }
 
     /// Returns whether a worker may drive, and one sleeps or has asked for the wheel.
-    fn may_leave(&self, shared: &Shared) -> bool {
-        let mut cpus = shared.machine.config().topology.iter();
+    fn may_leave(&self, scheduler: &Scheduler) -> bool {
+        let mut cpus = scheduler.machine().config().topology.iter();
         self.bell.is_some()
-            && !shared.is_over()
+            && !scheduler.crew().is_over()
             && !self.parks.tasks_escape(&self.handle)
             && (self.is_asked_for.load(Ordering::Relaxed)
-                || cpus.any(|cpu| shared.slot(cpu).is_asleep()))
+                || cpus.any(|cpu| scheduler.crew().slot(cpu).is_asleep()))
     }
 
     fn end(&self) {

@@ -1,6 +1,5 @@
 //! The lowest latency nice value that tasks and groups may ask for.
 
-use crate::shared::Shared;
 use runyard_engine::attr::LatencyNice;
 use std::fmt;
 
@@ -31,11 +30,10 @@ impl fmt::Display for LatencyNiceError {
 
 impl std::error::Error for LatencyNiceError {}
 
-/// Returns the latency nice value, if the tasks of the runtime may ask for it.
+/// Returns the latency nice value, if tasks may ask for it where this one is the `lowest`.
 pub(crate) fn allowed(
-    shared: &Shared,
+    lowest: LatencyNice,
     asked: LatencyNice,
 ) -> Result<LatencyNice, LatencyNiceError> {
-    let lowest = shared.bounds.lowest_latency_nice;
     if asked < lowest { Err(LatencyNiceError { asked, lowest }) } else { Ok(asked) }
 }

@@ -153,12 +153,13 @@ impl Group {
     /// If it is not a valid limit. The group then keeps its limit.
     pub fn set_limit(&self, limit: impl Into<Option<Limit>>) -> Result<(), BadLimit> {
         let (limit, shared) = (limit.into(), &self.inner.shared);
-        let new = limit.map(|limit| shared.limit_of(limit)).transpose()?;
+        let cpus = shared.scheduler.crew().slots().len();
+        let new = limit.map(|limit| limit.of(shared.bounds.capacity, cpus)).transpose()?;
         without_preemption(|| {
             let mut asked = lock(&self.inner.limit);
             *asked = limit;
-            let fx = &mut KickNow(shared);
-            shared.machine.set_limit(os::thread::now(), self.id(), new, fx);
+            let fx = &mut KickNow(&shared.scheduler);
+            shared.scheduler.machine().set_limit(os::thread::now(), self.id(), new, fx);
         });
         // A task that is throttled now may hold a lock for which other tasks wait.
         if lending::somebody_waits() {
@@ -194,8 +195,8 @@ impl Group {
         let shared = &self.inner.shared;
         self.inner.weight.store(weight, Ordering::Relaxed);
         without_preemption(|| {
-            let fx = &mut KickNow(shared);
-            shared.machine.set_weight(os::thread::now(), self.id(), new, fx);
+            let fx = &mut KickNow(&shared.scheduler);
+            shared.scheduler.machine().set_weight(os::thread::now(), self.id(), new, fx);
         });
     }
 
@@ -220,12 +221,12 @@ impl Group {
     #[must_use]
     pub fn usage(&self) -> GroupUsage {
         let (now, shared) = (os::thread::now(), &self.inner.shared);
-        let machine = &shared.machine;
+        let machine = shared.scheduler.machine();
         let all = without_preemption(|| machine.usage(now, self.id()));
         let cpus = machine.config().topology.iter().filter_map(|cpu| {
             let (used, limited) = without_preemption(|| {
-                let used = machine.used_in(now, self.id(), cpu, &mut KickNow(shared));
-                (used, machine.usage_on(now, self.id(), cpu))
+                let used = machine.used_in(now, self.id(), cpu, &mut KickNow(&shared.scheduler));
+                (used, machine.cpu(cpu).usage(now, self.id()))
             });
             let there = limited.unwrap_or_default();
             let was_here = used > Nanos::ZERO || limited.is_some();
@@ -263,8 +264,8 @@ impl Group {
     /// Returns the CPU time in a second that its own limit leaves, if it has one.
     fn rate(&self) -> Option<u128> {
         let shared = &self.inner.shared;
-        let limit = without_preemption(|| shared.machine.limit(self.id()))?;
-        let parts = if limit.is_per_cpu() { shared.machine.all().len() } else { 1 };
+        let limit = without_preemption(|| shared.scheduler.machine().groups().limit(self.id()))?;
+        let parts = if limit.is_per_cpu() { shared.scheduler.machine().all().len() } else { 1 };
         let runtime = u128::from(limit.runtime().0) * parts as u128;
         Some(runtime * 1_000_000_000 / u128::from(limit.period().0))
     }
@@ -293,7 +294,7 @@ impl Discarded for Inner {
     fn end(self: Arc<Inner>) {
         let shared = self.shared.clone();
         drop(self);
-        shared.leavers.nr.fetch_sub(1, Ordering::SeqCst);
+        shared.registry.leavers().one_less();
     }
 }
 
@@ -303,8 +304,8 @@ impl Drop for Inner {
         without_preemption(|| {
             let ended = *lock(&self.ended);
             self.parent.iter().for_each(|parent| parent.note_ended(&ended));
-            let fx = &mut KickNow(&self.shared);
-            self.shared.machine.remove_group(os::thread::now(), self.id, fx);
+            let fx = &mut KickNow(&self.shared.scheduler);
+            self.shared.scheduler.machine().remove_group(os::thread::now(), self.id, fx);
         });
     }
 }
@@ -397,20 +398,23 @@ impl GroupBuilder {
     /// the runtime.
     pub fn create(self) -> Result<Group, GroupError> {
         let GroupBuilder { shared, parent, name, weight, idle, latency_nice, limit, cookie } = self;
-        let latency_nice = allowed(&shared, latency_nice).map_err(GroupError::LatencyNice)?;
-        let engines = limit.map(|limit| shared.limit_of(limit)).transpose();
+        let latency_nice = allowed(shared.bounds.lowest_latency_nice, latency_nice)
+            .map_err(GroupError::LatencyNice)?;
+        let cpus = shared.scheduler.crew().slots().len();
+        let engines = limit.map(|limit| limit.of(shared.bounds.capacity, cpus)).transpose();
         let engines = engines.map_err(GroupError::Limit)?;
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
         let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines, cookie };
-        shared.leavers.are_any.store(true, Ordering::SeqCst);
-        let add = || without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
+        shared.registry.leavers().may_come();
+        let add =
+            || without_preemption(|| shared.scheduler.machine().add_group(os::thread::now(), spec));
         let mut added = add();
         for _ in 0..PATIENCE {
-            if added.is_ok() || shared.leavers.nr.load(Ordering::SeqCst) == 0 {
+            if added.is_ok() || !shared.registry.leavers().are_left() {
                 break;
             }
             // A group whose last task is over may not be removed yet. Another thread may be about to do that.
-            shared.empty_bins();
+            shared.deferred.bins.empty();
             blocking(|| thread::sleep(Duration::from_millis(1)));
             added = add();
         }
@@ -530,7 +534,7 @@ impl Cell {
             let old = std::mem::replace(&mut membership.group, group);
             membership.former.extend(old);
             let change = Change { group: Some(id), ..Change::default() };
-            self.shared.change(self, change);
+            self.shared.scheduler.change(self, change);
             self.do_what_was_asked_while_parked();
             // A request is pending if another thread is moving the task to a run queue, or to its parking place.
             let pending = self.tag.was_asked();
@@ -558,7 +562,7 @@ impl Cell {
         let Some(rest) = self.rest_if_any() else { return };
         let Membership { group, former } = std::mem::take(&mut *lock(&rest.membership));
         for Group { inner } in group.into_iter().chain(former) {
-            self.shared.leavers.nr.fetch_add(1, Ordering::SeqCst);
+            self.shared.registry.leavers().one_more();
             discard(Rubbish::Other(inner));
         }
     }

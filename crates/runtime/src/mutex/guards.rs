@@ -52,15 +52,17 @@ impl Guards {
 /// The runtimes of this process, by their numbers.
 static RUNTIMES: Mutex<List<(u16, Weak<Shared>)>> = Mutex::new(List::new());
 
-pub(crate) fn enlist(shared: &Arc<Shared>) {
-    let known = (shared.number, Arc::downgrade(shared));
+/// Registers the runtime of this number, so that the mutexes find it.
+pub(crate) fn enlist(runtime: u16, shared: Weak<Shared>) {
+    let known = (runtime, shared);
     without_preemption(|| lock(&RUNTIMES).push(known));
 }
 
-pub(crate) fn delist(shared: &Shared) {
+/// Unregisters the runtime of this number. Its last task is over, or will be.
+pub(crate) fn delist(runtime: u16) {
     let gone = without_preemption(|| {
         let mut all = lock(&RUNTIMES);
-        let at = all.iter().position(|&(number, _)| number == shared.number);
+        let at = all.iter().position(|&(number, _)| number == runtime);
         at.map(|at| all.swap_remove(at))
     });
     drop(gone);
@@ -68,7 +70,8 @@ pub(crate) fn delist(shared: &Shared) {
 
 /// Counts `more` guards for the task at a `place` of the runtime `number`. The number is negative for a release.
 pub(crate) fn count(number: u16, place: u64, more: i32) {
-    let here = |worker: &Worker| worker.count_guard((number, place), more);
+    let here =
+        |worker: &Worker| worker.shared.number == number && worker.poll.count_guard(place, more);
     if crate::current::worker::worker(here) == Some(true) {
         return;
     }

@@ -56,7 +56,8 @@ const RUNTIME: u32 = 48;
 fn me() -> Taker {
     let paused =
         || crate::current::task::task(|task| task.filter(|_| here::is_paused()).map(place_of));
-    let task = crate::current::worker::worker(Worker::place_of_poll).flatten().or_else(paused);
+    let polled = |worker: &Worker| worker.poll.place().map(|place| (worker.shared.number, place));
+    let task = crate::current::worker::worker(polled).flatten().or_else(paused);
     task.map_or(NO_TASK, |(shared, place)| Taker(u64::from(shared) << RUNTIME | place))
 }
 
@@ -149,14 +150,14 @@ impl Inheritance {
     /// Reports the sum of the loans to the engine, if it has changed. The task's own loans change with it, so the call
     /// then returns the places where the task waits.
     fn tell(&mut self, cell: &Cell) -> List<Wait> {
-        let groups = cell.shared.machine.groups();
+        let groups = cell.shared.scheduler.machine().groups();
         let lent = self.lent.iter();
         let total = lent.fold(Lent::default(), |total, &(_, lent)| total.and(lent, groups));
         if total == self.total {
             return List::new();
         }
         self.total = total;
-        cell.shared.change(cell, total.change());
+        cell.shared.scheduler.change(cell, total.change());
         self.waits.clone()
     }
 
@@ -204,7 +205,7 @@ impl Cell {
 impl WaitQueue {
     /// Returns the loan of all waiters to the task that holds the mutex.
     fn lent_to(&self, holder: &Cell) -> Lent {
-        let (own, groups) = (holder.group_id(), holder.shared.machine.groups());
+        let (own, groups) = (holder.group_id(), holder.shared.scheduler.machine().groups());
         let best = Lent { boost: self.best(), group: None };
         if !groups.is_limited(own) {
             return best;

@@ -27,7 +27,6 @@
 //! calls the observer, with no lock of the runtime held; events that were written before a flush have been delivered
 //! when the flush returns, unless the observer takes longer than [`PATIENCE_OF_FLUSH`] for one event.
 
-use crate::current::runtime::Entered;
 use crate::observe::Observer;
 use crate::os;
 use crate::os::above::without_preemption;
@@ -36,9 +35,8 @@ use crate::os::here;
 use crate::os::here::BEGIN;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::os::threads;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use crate::task::Job;
-use crate::worker::Worker;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::time::{Nanos, Time};
@@ -306,7 +304,8 @@ impl Teller {
         book.closed
     }
 
-    fn live(&self) {
+    /// Runs the teller's thread.
+    pub(crate) fn live(&self) {
         let mut events = Vec::with_capacity(ROOM + RESERVE);
         loop {
             self.rest(Rest::Idle, None);
@@ -327,17 +326,20 @@ impl Teller {
     }
 }
 
-impl Shared {
+impl Scheduler {
     /// Reports an event that happens on `cpu` now to the observer, if there is one. Must not be called with a lock of
     /// the runtime, because it may wait for the teller.
     #[inline]
     pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
-        if let Some(host) = &self.paused {
+        if let Some(host) = self.paused() {
             host.note(cpu, what);
-        } else if let Some(teller) = &self.observation.teller {
+        } else if let Some(teller) = self.teller() {
             let what = what();
             while let Err(full) = teller.write(cpu, what, !os::local::is_servant()) {
-                crate::current::worker::section(|| teller.wait_for_room(full), Worker::unseen);
+                crate::current::worker::section(
+                    || teller.wait_for_room(full),
+                    |worker, wait| worker.own.unseen(wait),
+                );
             }
         }
     }
@@ -352,44 +354,46 @@ impl Shared {
 
     #[cold]
     fn tell_wake_to_observer(&self, task: &TaskOf<Job>, since: Time) {
-        if let Some(host) = &self.paused {
+        if let Some(host) = self.paused() {
             let by = here::cpu_of_poll()
                 .and(crate::current::task::task(|task| task.map(|cell| cell.id)));
             let since = Time(since.since(BEGIN).0);
             host.note(task.cpu(), || What::Wake { task: task.id, since, by });
-        } else if let Some(teller) = &self.observation.teller {
-            let by = self.here(Worker::waking).flatten();
+        } else if let Some(teller) = self.teller() {
+            let by = self.here(|worker| worker.poll.waking(&worker.shared.registry)).flatten();
             let since = teller.told(since);
             self.tell(task.cpu(), || What::Wake { task: task.id, since, by });
         }
     }
 
-    /// Reports an event as [`Shared::tell`], for a caller that holds a lock of the runtime. The event is lost if there
+    /// Reports an event as [`Scheduler::tell`], for a caller that holds a lock of the runtime. The event is lost if there
     /// is no room.
     pub(crate) fn tell_at_once(&self, cpu: CpuId, what: impl FnOnce() -> What) {
-        if let Some(host) = &self.paused {
+        if let Some(host) = self.paused() {
             host.note(cpu, what);
-        } else if let Some(teller) = &self.observation.teller {
+        } else if let Some(teller) = self.teller() {
             let full = teller.write(cpu, what(), false);
             assert!(full.is_ok(), "a caller that must not wait does not wait");
         }
     }
 
+    /// Reports that a CPU has nothing to do now.
+    pub(crate) fn tell_idle(&self, cpu: CpuId) {
+        self.tell(cpu, || match self.machine().cpu(cpu).forced_idle() {
+            Some(cookie) => What::ForcedIdle { cookie },
+            None => What::Idle,
+        });
+    }
+
     /// Waits until the observer, if there is one, has received all events so far.
     pub(crate) fn flush(&self) {
         if !os::fork::is_child() {
-            self.observation.teller.iter().for_each(Teller::flush);
+            self.teller().into_iter().for_each(Teller::flush);
         }
     }
 
     /// Returns whether there is an observer, which needs the times of wake-ups.
     pub(crate) fn is_observed(&self) -> bool {
-        self.observation.teller.is_some() || self.paused.is_some()
+        self.teller().is_some() || self.paused().is_some()
     }
-}
-
-/// Runs the teller's thread.
-pub(crate) fn run(shared: &Arc<Shared>) {
-    let _context = Entered::enter(shared);
-    shared.observation.teller.as_ref().expect("there is an observer").live();
 }

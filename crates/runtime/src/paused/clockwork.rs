@@ -105,7 +105,7 @@ pub(crate) struct Clockwork {
 
 impl Clockwork {
     pub(crate) fn new(shared: &Arc<Shared>) -> Clockwork {
-        let config = shared.machine.config();
+        let config = shared.scheduler.machine().config();
         let cpu = |_| Cpu { doing: Doing::Idle, curr: None, kicked: false, look: None };
         let mut clockwork = Clockwork {
             shared: shared.clone(),
@@ -126,7 +126,7 @@ impl Clockwork {
     }
 
     fn host(&self) -> &Host {
-        self.shared.paused.as_ref().expect("the runtime is paused")
+        self.shared.scheduler.paused().expect("the runtime is paused")
     }
 
     /// Runs events until `goal`.
@@ -189,8 +189,10 @@ impl Clockwork {
             Goal::NoTasks => self.shared.registry.nr_live() == 0,
         };
         acts.extend(reached.then_some(Act::Stop));
-        for (own, cpu) in self.cpus.iter().zip(self.shared.machine.config().topology.iter()) {
-            if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= self.now) {
+        for (own, cpu) in
+            self.cpus.iter().zip(self.shared.scheduler.machine().config().topology.iter())
+        {
+            if self.shared.scheduler.machine().sight().next_expiry(cpu).is_some_and(|at| at <= self.now) {
                 acts.push(Act::Expire(cpu));
             }
             let computes = matches!(own.doing, Doing::Computes(..));
@@ -216,8 +218,10 @@ impl Clockwork {
     fn go_on_to_next(&mut self, goal: &Goal<'_>) -> Result<(), String> {
         let mut next = if let Goal::Time(time) = goal { Some(*time) } else { None };
         let mut consider = |time: Option<Time>| next = next.into_iter().chain(time).min();
-        for (own, cpu) in self.cpus.iter().zip(self.shared.machine.config().topology.iter()) {
-            consider(self.shared.machine.next_expiry(cpu));
+        for (own, cpu) in
+            self.cpus.iter().zip(self.shared.scheduler.machine().config().topology.iter())
+        {
+            consider(self.shared.scheduler.machine().sight().next_expiry(cpu));
             if let Doing::Computes(stretch) = &own.doing {
                 consider(Some(stretch.until));
                 consider(own.look.map(|look| look.at));
@@ -234,7 +238,7 @@ impl Clockwork {
     /// Serves the timers of a CPU, as [`crate::worker::Worker`] does.
     fn expire(&mut self, cpu: CpuId, goes_idle: bool) {
         let shared = self.shared.clone();
-        let Some(next) = shared.machine.next_expiry(cpu) else { return };
+        let Some(next) = shared.scheduler.machine().sight().next_expiry(cpu) else { return };
         let idles = goes_idle || matches!(self.cpus[cpu.index()].doing, Doing::Idle);
         let walk = match (idles, next <= self.now) {
             (false, false) => return,
@@ -244,12 +248,12 @@ impl Clockwork {
         };
         here::be(Here::at(self.now, Some(cpu)));
         if next <= self.now {
-            shared.tell(cpu, || What::TimerInterrupt);
+            shared.scheduler.tell(cpu, || What::TimerInterrupt);
         }
-        let fx = &mut KickNow(&shared);
-        while let Some(expired) = shared.machine.expire(self.now, cpu, walk, fx) {
+        let fx = &mut KickNow(&shared.scheduler);
+        while let Some(expired) = shared.scheduler.machine().expire(self.now, cpu, walk, fx) {
             if let Expired::Timer(expiry) = expired {
-                shared.fire(self.now, cpu, expiry);
+                shared.timers.fire(&shared.scheduler, self.now, cpu, expiry);
             }
         }
     }
@@ -258,7 +262,7 @@ impl Clockwork {
         let own = &mut self.cpus[cpu.index()];
         if own.look.take().is_some_and(|look| look.kicked) {
             own.kicked = true;
-        } else if let Some(idle) = self.shared.machine.idle_cpu_for(cpu) {
+        } else if let Some(idle) = self.shared.scheduler.machine().sight().idle_cpu_for(cpu) {
             self.cpus[idle.index()].kicked = true;
         }
     }
@@ -279,25 +283,22 @@ impl Clockwork {
             }
         };
         here::be(Here::at(self.now, Some(cpu)));
-        let (left, fx) = (curr.zip(prev.left()), &mut KickNow(&shared));
-        let Switch { next, released } = shared.machine.schedule(self.now, cpu, prev, fx);
-        let curr = next.as_ref().map(|&(id, _)| id);
-        self.cpus[cpu.index()].curr = curr;
-        shared.tell(cpu, || What::Switch { prev: left, next: curr });
+        let Switch { next, released } = shared.scheduler.decide(self.now, cpu, prev, curr);
+        self.cpus[cpu.index()].curr = next.as_ref().map(|&(id, _)| id);
         match released {
             Some((task, Released::Exited)) => {
                 self.host().forget_place(task.id);
-                shared.ended(task, over.expect("its poll has just ended"));
+                shared.registry.ended(task, over.expect("its poll has just ended"));
             }
-            Some((task, _)) => shared.park_blocked(task),
+            Some((task, _)) => shared.scheduler.park_blocked(task),
             None => {}
         }
         let Some((id, job)) = next else {
-            shared.tell(cpu, || What::Idle);
+            shared.scheduler.tell(cpu, || What::Idle);
             return self.expire(cpu, true);
         };
         let policy = || lock(&job.cell.asked).policy;
-        shared.tell(cpu, || What::Exec { task: id, policy: policy() });
+        shared.scheduler.tell(cpu, || What::Exec { task: id, policy: policy() });
         match job {
             Job { cell, todo: Todo::Poll } => self.poll(cpu, cell),
             job => {

@@ -115,7 +115,8 @@ impl Hands {
     }
 
     fn say_that_it_blocks(&self, cell: &Cell) {
-        let task = self.shared.paused.as_ref().map(|host| host.describe(cell)).unwrap_or_default();
+        let task =
+            self.shared.scheduler.paused().map(|host| host.describe(cell)).unwrap_or_default();
         eprintln!(
             "runyard: {task} has been running for {PATIENCE:?} of real time in a test in virtual time. It may \
              block: virtual time does not advance for `std::thread::sleep`, for I/O, or for a lock of the standard \
@@ -164,8 +165,8 @@ pub(crate) fn is_hand() -> bool {
 
 /// Lets the task of the calling hand compute for `span`. If the test ends meanwhile, it unwinds. If the test has
 /// already ended, a destructor computes, and the call returns at once.
-pub(crate) fn compute(shared: &Shared, span: Nanos) {
-    let is_over = || shared.paused.as_ref().is_none_or(Host::is_over);
+pub(crate) fn compute(host: Option<&Host>, span: Nanos) {
+    let is_over = || host.is_none_or(Host::is_over);
     if is_over() {
         return;
     }

@@ -39,6 +39,7 @@
 use crate::current::runtime::{Entered, current, current_if_any};
 use crate::driver::Driver;
 use crate::group::GroupBuilder;
+use crate::mutex::guards;
 use crate::observe::Observer;
 use crate::os::here::{self, Here};
 use crate::os::sync::{Arc, AtomicBool, Ordering};
@@ -127,15 +128,18 @@ impl Paused {
         let settings = Settings { workers: Some(self.cpus), paused, ..self.settings };
         let driver = Driver::default();
         let shared = Arc::new(Shared::new((0..self.cpus).collect(), false, settings, driver));
-        shared.enlist();
+        guards::enlist(shared.number, Arc::downgrade(&shared));
         let clockwork = Clockwork::new(&shared);
         let _context = Entered::enter(&shared);
         let before = here::be(Here::at(clockwork.now(), None));
         let _back = Back(before);
-        let (clockwork, result) = drive(&shared, clockwork, main);
+        let wakes = WakesMain { woken: AtomicBool::new(false), shared: shared.clone() };
+        let (clockwork, result) = drive(clockwork, Arc::new(wakes), main);
         let ended = clockwork.end();
-        shared.forget();
-        shared.paused.iter().for_each(Host::tell_observer);
+        guards::delist(shared.number);
+        shared.deferred.bins.empty();
+        shared.registry.forget_boxes();
+        shared.scheduler.paused().into_iter().for_each(Host::tell_observer);
         let value = result?;
         ended.map_err(End::Refused)?;
         Ok(value)
@@ -207,7 +211,7 @@ pub fn compute(span: Duration) {
     assert!(here::is_paused(), "`compute` needs virtual time: use `runyard::test::paused(seed)`");
     let span = Nanos::from(span);
     if hands::is_hand() {
-        return hands::compute(&current(), span);
+        return hands::compute(current().scheduler.paused(), span);
     }
     let mut clockwork =
         CLOCKWORK.take().expect("the main future is polled by the test's own thread");
@@ -282,7 +286,7 @@ impl Wake for WakesMain {
         self.woken.store(true, Ordering::Release);
         let ours = |shared: Arc<Shared>| Arc::ptr_eq(&shared, &self.shared);
         if !(here::is_paused() && current_if_any().is_some_and(ours))
-            && let Some(host) = &self.shared.paused
+            && let Some(host) = self.shared.scheduler.paused()
         {
             host.refuse("the main future".to_owned(), None);
         }
@@ -291,11 +295,10 @@ impl Wake for WakesMain {
 
 /// Polls the main future until it is ready, or the test cannot go on.
 fn drive<F: Future>(
-    shared: &Arc<Shared>,
     mut clockwork: Clockwork,
+    wakes: Arc<WakesMain>,
     main: F,
 ) -> (Clockwork, Result<F::Output, End>) {
-    let wakes = Arc::new(WakesMain { woken: AtomicBool::new(false), shared: shared.clone() });
     let waker = Waker::from(wakes.clone());
     let mut main = Box::pin(main);
     let result = loop {

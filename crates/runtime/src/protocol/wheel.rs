@@ -14,7 +14,7 @@
 //! A worker leaves the wheel for each task that it runs, and takes it again after that: two changes of a word, and no
 //! notification. Mostly it is back after some microseconds. So the wheel may be free while workers are busy. A thread
 //! that finds that the wheel has been free for long wakes a worker that sleeps, or calls the thread
-//! ([`Shared::see_to_driver`](crate::shared::Shared)). Two kinds of threads check this: the signal handler of a worker
+//! ([`Scheduler::see_to_driver`](crate::shared::Scheduler)). Two kinds of threads check this: the signal handler of a worker
 //! that is in a long poll, and the keeper.
 //!
 //! Invariants, modelled in loom: no two threads hold the wheel; no worker sleeps while the wheel is free and no awake

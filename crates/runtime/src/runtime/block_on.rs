@@ -19,13 +19,13 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     );
     os::fork::refuse_in_child("a future cannot be blocked on");
     let _context = Entered::enter(shared);
-    let _driver = shared.driver.enter();
+    let _driver = shared.scheduler.driver().enter();
     let (parker, waker) = Unpark::new();
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
-            shared.flush();
+            shared.scheduler.flush();
             return value;
         }
         parker.park();

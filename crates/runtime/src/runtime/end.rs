@@ -16,7 +16,7 @@ use crate::crew::hooks;
 use crate::current::section::blocking;
 use crate::os;
 use crate::os::sync::{Arc, Receiver, channel};
-use crate::shared::Shared;
+use crate::shared::{Scheduler, Shared};
 use std::fs::File;
 use std::thread;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Runtime {
             return;
         }
         let ended = end_elsewhere(&self.handle.shared, self.cpu_latency.take());
-        if !longest.is_zero() && !may_not_wait(&self.handle.shared) {
+        if !longest.is_zero() && !may_not_wait(&self.handle.shared.scheduler) {
             // No value is ever sent; the channel is closed.
             let _ = blocking(|| ended.recv_timeout(longest));
         }
@@ -80,7 +80,7 @@ impl Drop for Runtime {
             return;
         }
         let shared = &self.handle.shared;
-        if is_own_thread(shared) || shared.driver.is_here() {
+        if is_own_thread(&shared.scheduler) || shared.scheduler.driver().is_here() {
             drop(end_elsewhere(shared, self.cpu_latency.take()));
         } else {
             shared.shut_down();
@@ -107,12 +107,12 @@ fn end_elsewhere(shared: &Arc<Shared>, cpu_latency: Option<File>) -> Receiver<()
 }
 
 /// Returns whether the calling thread is one that the end of this runtime waits for.
-fn is_own_thread(shared: &Shared) -> bool {
-    shared.here(|_| ()).is_some() || hooks::is_in_hook()
+fn is_own_thread(scheduler: &Scheduler) -> bool {
+    scheduler.here(|_| ()).is_some() || hooks::is_in_hook()
 }
 
 /// Returns whether the end of this runtime may wait for the calling code. The thread that calls the observer is such
 /// code too.
-fn may_not_wait(shared: &Shared) -> bool {
-    is_own_thread(shared) || os::local::is_servant()
+fn may_not_wait(scheduler: &Scheduler) -> bool {
+    is_own_thread(scheduler) || os::local::is_servant()
 }

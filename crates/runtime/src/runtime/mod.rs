@@ -109,7 +109,7 @@ impl Runtime {
     /// ```
     #[must_use]
     pub fn preempts(&self) -> bool {
-        self.handle.shared.preempts_everywhere()
+        self.handle.shared.scheduler.crew().preempts_everywhere()
     }
 
     /// Returns whether tasks with different [cookies](Builder::cookies) are kept apart.
@@ -123,7 +123,7 @@ impl Runtime {
     /// assert_eq!(Runtime::new().keeps_cookies(), Err(NoCookies::NotAsked));
     /// ```
     pub fn keeps_cookies(&self) -> Result<(), NoCookies> {
-        self.handle.shared.cpus.cookies
+        self.handle.shared.bounds.cookies
     }
 
     /// Starts a task with the default policy. [`Task::builder`](crate::Task::builder) starts one with other attributes.
@@ -169,7 +169,8 @@ impl Runtime {
     /// Those of `out`.
     #[doc(hidden)]
     pub fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.handle.shared.picture(out)
+        let shared = &self.handle.shared;
+        shared.scheduler.picture(shared.registry.nr_live(), out)
     }
 
     /// Returns the CPU time that the runtime may use in a second. That is a second for each of its CPUs, or the limit
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn h25_no_two_cpus_tick_at_once() {
         let runtime = Runtime::new();
-        let config = runtime.handle.shared.machine.config();
+        let config = runtime.handle.shared.scheduler.machine().config();
         let ticks = |now| config.topology.iter().map(move |cpu| config.next_tick(cpu, now));
         for now in [0, 1, 499_999, 500_000, 999_999, 7_654_321].map(Time) {
             let mut all: Vec<_> = ticks(now).collect();

@@ -86,6 +86,6 @@ impl crate::Handle {
     /// ```
     #[must_use]
     pub fn tokio(&self) -> Option<&Handle> {
-        self.shared.driver.handle()
+        self.shared.scheduler.driver().handle()
     }
 }

@@ -1,46 +1,47 @@
-//! The state that workers, wakers and handles share, in parts: the machine, the [`registry`] of tasks, and the [`parts`]
-//! for threads, CPUs and observers. Here tasks are spawned and woken. [`end`] has the end of the runtime.
+//! The state that workers, wakers and handles share, in two layers. The [`Scheduler`] runs the tasks that are awake: it
+//! has the machine, the crew of threads, and the batches. [`Shared`] has it and all that lives longer than a task's
+//! turn: the [registry](crate::registry) of tasks, timers, deferred work, groups. [`end`] has the end of the runtime.
 
 pub(crate) mod cookies;
 mod end;
 mod parts;
 pub(crate) mod paused;
-pub(crate) mod registry;
 pub(crate) mod settings;
 mod spawn;
 mod start;
+mod wake;
 
-use self::parts::{
-    Bounds, Crew, Deferred, Dispatch, HostCpus, Leavers, Observation, Preemption, Timers,
-};
-use self::registry::Registry;
+use self::parts::{Bounds, Deferred, Observation};
 use self::settings::Settings;
-use crate::crew::homes::Homes;
-use crate::crew::maker::{self, Maker};
+use crate::crew::host_cpus::HostCpus;
+use crate::crew::maker::Maker;
+use crate::crew::members::{Crew, Preemption};
 use crate::crew::meter::Meters;
 use crate::crew::threads::Threads;
 use crate::deferred::errands::Errands;
-use crate::deferred::rubbish::Bin;
+use crate::deferred::rubbish::Bins;
 use crate::driver::Driver;
-use crate::group::limit::{self, Limit};
+use crate::group::limit;
 use crate::group::quota;
 use crate::observe::teller::Teller;
 use crate::os;
+use crate::os::above::without_preemption;
 use crate::os::biased::Marks;
-use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering};
-use crate::protocol::handoff::{Slot, WorkerId};
+use crate::os::sync::{Arc, AtomicU32, Ordering};
+use crate::protocol::handoff::WorkerId;
+use crate::registry::Registry;
 use crate::shared::paused::Host;
 use crate::snapshot::Groups;
 use crate::stall::Stalls;
 use crate::task::Job;
 use crate::time::late::Late;
+use crate::time::timers::Timers;
 use crate::worker::Worker;
 use crate::worker::batch::Batches;
-use crate::worker::newcomers::Outsiders;
+use crate::worker::beside::Dispatch;
 use runyard_engine::config::Config;
-use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Feature;
-use runyard_engine::limits::BadLimit;
 use runyard_engine::run_queue::Meter;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Nanos;
@@ -60,27 +61,111 @@ const RUNTIMES: u32 = 16_000;
 /// Number of tasks for which there is room from the start.
 pub(crate) const FIRST_ROOM: usize = 1_024;
 
+/// The tasks that are to run, and all that runs them: the engine's machine, and what carries out its decisions. Here
+/// tasks are woken, changed and chosen.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    machine: Machine<Job>,
+    crew: Arc<Crew>,
+    dispatch: Dispatch,
+    /// Present if this runtime is in virtual time, without workers.
+    paused: Option<Host>,
+    /// Tells the observer of events, if there is an observer.
+    teller: Option<Teller>,
+    /// tokio's driver, if tasks may use it.
+    driver: Driver,
+}
+
 /// The state that workers, wakers and handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Distinguishes this process's runtimes, at least those that exist at the same time.
     pub(crate) number: u16,
-    pub(crate) machine: Machine<Job>,
+    pub(crate) scheduler: Scheduler,
     pub(crate) registry: Registry,
-    pub(crate) crew: Crew,
-    pub(crate) cpus: HostCpus,
     pub(crate) observation: Observation,
-    /// Present if this runtime is in virtual time, without workers.
-    pub(crate) paused: Option<Host>,
-    pub(crate) slots: Box<[Slot]>,
-    pub(crate) dispatch: Dispatch,
     pub(crate) timers: Timers,
+    /// Serves timers when no worker does any more.
+    pub(crate) late: Late,
     pub(crate) deferred: Deferred,
-    /// tokio's driver, if tasks may use it.
-    pub(crate) driver: Driver,
-    pub(crate) preemption: Preemption,
     pub(crate) bounds: Bounds,
-    pub(crate) leavers: Leavers,
+}
+
+impl Scheduler {
+    #[inline]
+    pub(crate) fn machine(&self) -> &Machine<Job> {
+        &self.machine
+    }
+
+    #[inline]
+    pub(crate) fn crew(&self) -> &Arc<Crew> {
+        &self.crew
+    }
+
+    #[inline]
+    pub(crate) fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
+    }
+
+    #[inline]
+    pub(crate) fn paused(&self) -> Option<&Host> {
+        self.paused.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn teller(&self) -> Option<&Teller> {
+        self.teller.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// Writes the state of each slot and each worker, as far as that is known without
+    /// locks. So many tasks are live.
+    pub(crate) fn picture(&self, nr_live: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "at {}: {nr_live} live tasks, ", os::thread::now().0)?;
+        let (scarce, waiting) = (self.crew.maker().is_scarce(), self.crew.maker().nr_in_lobby());
+        writeln!(out, "{waiting} wait for threads, threads are scarce {scarce}")?;
+        for cpu in self.machine.config().topology.iter() {
+            let slot = self.crew.slot(cpu);
+            let (WorkerId(owner), doing) = slot.doing();
+            let (asked, spare) = (slot.is_pending(), slot.has_spares(1));
+            let (waits, due) = (self.is_wanted(cpu), self.machine.sight().next_expiry(cpu));
+            write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
+            writeln!(out, "has a spare {spare}, tasks wait {waits}, next expiry {due:?}")?;
+        }
+        self.crew.threads().workers().try_for_each(|worker| worker.picture(out))
+    }
+
+    /// Returns all CPUs of the runtime.
+    pub(crate) fn all(&self, registry: &Registry) -> &CpuSet {
+        self.crew.cpus().all(registry.part(self))
+    }
+
+    /// Makes room on each CPU for so many live tasks and groups. Memory is allocated and freed outside of sections. If
+    /// two threads do this at once, one does it in vain.
+    #[cold]
+    fn make_room(&self, tasks: usize, groups: usize) {
+        for cpu in self.machine.config().topology.iter() {
+            let mut room = self.machine.room(tasks + groups);
+            without_preemption(|| self.machine.cpu(cpu).reserve_in(&mut room));
+        }
+        for batches in self.dispatch.all() {
+            let mut memory = VecDeque::with_capacity(tasks);
+            without_preemption(|| batches.newcomers.reserve(&mut memory));
+        }
+        let mut lobby = VecDeque::with_capacity(tasks);
+        without_preemption(|| self.crew.maker().reserve_lobby(&mut lobby));
+    }
+
+    /// Calls `ask` with the calling thread's worker, if it is one of this runtime's. May be called in a signal handler.
+    #[inline]
+    pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
+        let ours = |worker: &Worker| std::ptr::eq(&raw const worker.shared.scheduler, self);
+        crate::current::worker::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
+    }
 }
 
 impl Shared {
@@ -140,164 +225,42 @@ impl Shared {
             && !settings.statistics;
         let batched = topology.iter().filter(|_| has_batches);
         let marks = Marks::new(if has_batches { most_threads.min(MARKS) } else { 0 });
-        let cpus = topology.iter();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
+        let (siege, pins) = (settings.siege, settings.pins);
+        let preemption = Preemption { is_on: preempts, signal: settings.signal, siege };
+        let cpus = HostCpus::new(host_cpus, topology, pins, siege.is_some());
+        let crew = Crew::new(topology.cpus(), (threads, meters), maker, cpus, preemption);
+        let batches = batched.map(|cpu| Batches::new(cpu, &marks)).collect();
+        let dispatch = Dispatch::new(batches);
         Shared {
             number: number as u16,
-            machine,
-            paused,
-            slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
-            dispatch: Dispatch {
-                batches: batched.map(|cpu| Batches::new(cpu, &marks)).collect(),
-                outsiders: Outsiders::default(),
+            scheduler: Scheduler {
+                machine,
+                crew: Arc::new(crew),
+                dispatch,
+                paused,
+                teller,
+                driver,
             },
-            timers: Timers {
-                tables: topology.iter().map(|_| Mutex::default()).collect(),
-                late: Late::default(),
+            registry: Registry::new(topology.cpus()),
+            observation: Observation {
+                stalls: settings.on_stall.map(|on_stall| Arc::new(Stalls::new(on_stall))),
+                groups: Groups::default(),
+                started,
             },
+            timers: Timers::new(topology.cpus()),
+            late: Late::default(),
             deferred: Deferred {
                 errands: Errands::new(topology.cpus()),
-                bins: topology.iter().map(|_| Bin::default()).collect(),
-            },
-            driver,
-            preemption: Preemption {
-                is_on: preempts,
-                signal: settings.signal,
-                siege: settings.siege,
+                bins: Bins::new(topology.cpus()),
             },
             bounds: Bounds {
                 lowest_latency_nice: settings.lowest_latency_nice,
                 capacity: limit::capacity(topology.cpus(), quota),
                 max_groups,
-            },
-            leavers: Leavers::default(),
-            registry: Registry::new(topology.cpus()),
-            crew: Crew::new(threads, meters, maker, most_threads),
-            cpus: HostCpus {
-                everywhere: os::thread::Places::new(&host_cpus),
-                homes: Homes::new(topology.cpus(), settings.siege.is_some()),
-                numbers: host_cpus,
-                all: topology.iter().map(|_| topology.iter().collect()).collect(),
-                pins: settings.pins,
                 cookies: settings.cores.map(drop),
             },
-            observation: Observation {
-                teller,
-                stalls: settings.on_stall.map(Stalls::new),
-                groups: Groups::default(),
-                started,
-            },
         }
-    }
-
-    /// Calls `ask` with the calling thread's worker, if it is one of this runtime's. May be called in a signal handler.
-    #[inline]
-    pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
-        let ours = |worker: &Worker| std::ptr::eq(&raw const *worker.shared, self);
-        crate::current::worker::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
-    }
-
-    /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare. Returns `false` if
-    /// there is no spare, or the worker does not block any more.
-    pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
-        let slot = self.slot(cpu);
-        let Some(spare) = slot.take_spare() else {
-            self.crew.maker.order();
-            return false;
-        };
-        if !slot.has_spares(maker::SPARES) {
-            self.crew.maker.order();
-        }
-        let taken = slot.take_from(from, spare);
-        if taken {
-            self.grant(spare);
-        } else {
-            // The spare does not return to the pool, whose lock the handler must not take. If 64 others came meanwhile,
-            // it waits until the end.
-            slot.put_spare(spare);
-        }
-        taken
-    }
-
-    /// Grants a worker its baton. May be called in a signal handler.
-    pub(crate) fn grant(&self, id: WorkerId) {
-        self.worker(id).into_iter().for_each(|worker| worker.baton.grant());
-    }
-
-    #[inline]
-    pub(crate) fn slot(&self, cpu: CpuId) -> &Slot {
-        &self.slots[cpu.index()]
-    }
-
-    /// Returns a worker, as [`Threads::worker`].
-    pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
-        self.crew.threads.worker(id)
-    }
-
-    /// Returns whether each worker is bound to the CPU behind its slot.
-    pub(crate) fn pins(&self) -> bool {
-        self.cpus.pins
-    }
-
-    /// Binds a worker's thread to the CPU behind a slot, if workers are bound. A refusal costs precision, but not
-    /// correctness.
-    pub(crate) fn pin(&self, worker: &Worker, cpu: CpuId) {
-        if self.cpus.pins {
-            os::thread::bind(worker.tid(), [self.cpus.numbers[cpu.index()]]);
-        }
-    }
-
-    /// Returns the CPU on which the sleeping owner of a slot should wake: where it slept, or where no owner is. Returns
-    /// `None` if there is no such CPU.
-    pub(crate) fn home_of(&self, slot: CpuId, slept_on: u32) -> Option<u32> {
-        let all = self.cpus.numbers.iter().map(|&cpu| cpu as u32);
-        std::iter::once(slept_on).chain(all).find(|&cpu| !self.cpus.homes.has_others(slot, cpu))
-    }
-
-    /// Binds a worker's thread to the CPUs behind `cpus`, or to all of the process. A pinned thread is not changed.
-    pub(crate) fn bind(&self, worker: &Worker, cpus: Option<&CpuSet>) {
-        let behind = |cpu: CpuId| self.cpus.numbers[cpu.index()];
-        match cpus {
-            _ if self.cpus.pins => false,
-            Some(cpus) => os::thread::bind(worker.tid(), cpus.iter().map(behind)),
-            None => os::thread::bind(worker.tid(), self.cpus.numbers.iter().copied()),
-        };
-    }
-
-    /// Writes the state of each slot and each worker, as far as that is known without locks.
-    pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let nr_live = self.registry.nr_live();
-        let (scarce, waiting) = (self.crew.maker.is_scarce(), self.crew.maker.nr_in_lobby());
-        write!(out, "at {}: {nr_live} live tasks, ", os::thread::now().0)?;
-        writeln!(out, "{waiting} wait for threads, threads are scarce {scarce}")?;
-        for cpu in self.machine.config().topology.iter() {
-            let slot = self.slot(cpu);
-            let (WorkerId(owner), doing) = slot.doing();
-            let (asked, spare) = (slot.is_pending(), slot.has_spares(1));
-            let (waits, due) = (self.is_wanted(cpu), self.machine.next_expiry(cpu));
-            write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
-            writeln!(out, "has a spare {spare}, tasks wait {waits}, next expiry {due:?}")?;
-        }
-        self.crew.threads.workers().try_for_each(|worker| worker.picture(out))
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.crew.is_over()
-    }
-
-    /// Returns whether a task waits for a CPU, as far as is known without locks.
-    pub(crate) fn somebody_waits(&self) -> bool {
-        self.machine.config().topology.iter().any(|cpu| self.is_wanted(cpu))
-    }
-
-    /// Returns all CPUs of the runtime.
-    pub(crate) fn all(&self) -> &CpuSet {
-        &self.cpus.all[self.part() % self.cpus.all.len()]
-    }
-
-    /// Returns the engine's limit for `limit` in this runtime.
-    pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
-        limit.of(self.bounds.capacity, self.slots.len())
     }
 }

@@ -1,14 +1,12 @@
-//! The part of [`Shared`] that only a paused runtime has: requests that tasks and wakers leave for the clockwork.
+//! The part of a scheduler that only a paused runtime has: requests that tasks and wakers leave for the clockwork.
 //!
-//! The rest of `Shared` is used as it is. A thread of a paused runtime is not a worker, so each query for the calling
+//! The rest of the scheduler is used as it is. A thread of a paused runtime is not a worker, so each query for the calling
 //! worker returns none. The few queries that matter ask [`here`] as well.
 
-use crate::mutex::guards;
 use crate::observe::Observer;
 use crate::os::harmless::harmless;
 use crate::os::here::{self, BEGIN};
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
-use crate::shared::Shared;
 use crate::task::Cell;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
@@ -149,49 +147,27 @@ impl Host {
         let place = lock(&self.places).get(&cell.id).map(|place| format!(", spawned at {place}"));
         format!("task {}{name}{}", cell.id.0, place.unwrap_or_default())
     }
-}
 
-impl Shared {
     /// Returns whether a task may be woken. A wake-up from outside of virtual time is recorded and refused, and the
     /// test fails.
     pub(crate) fn admits(&self, cell: &Cell) -> bool {
-        let Some(host) = self.paused.as_ref().filter(|_| !here::is_paused()) else {
-            return true;
-        };
-        host.refuse(host.describe(cell), Some(cell.place.load(Ordering::Relaxed)));
-        false
-    }
-
-    /// Records the place where a task is spawned. In virtual time only the runtime's own threads may spawn. When the
-    /// test is over, any thread may, because the task is refused.
-    pub(crate) fn note_place(&self, task: TaskId, place: &'static Location<'static>) {
-        if let Some(host) = &self.paused {
-            let ours = here::is_paused() || self.registry.is_closed();
-            assert!(ours, "a thread outside of virtual time cannot spawn tasks");
-            lock(&host.places).insert(task, place);
+        let is_inside = here::is_paused();
+        if !is_inside {
+            self.refuse(self.describe(cell), Some(cell.place.load(Ordering::Relaxed)));
         }
+        is_inside
     }
 
-    /// Asserts that the calling thread is one of this runtime's, if that is in virtual time.
-    pub(crate) fn assert_that_may_ask(&self) {
-        let ours = self.paused.is_none() || here::is_paused();
-        assert!(ours, "a thread outside of virtual time cannot change tasks");
-    }
-
-    /// Registers this runtime, which is in virtual time, so that mutexes find it.
-    pub(crate) fn enlist(self: &Arc<Shared>) {
-        guards::enlist(self);
-    }
-
-    /// Unregisters this runtime, which is in virtual time. Its last task is over.
-    pub(crate) fn forget(&self) {
-        guards::delist(self);
-        self.forget_boxes();
-    }
-
-    /// Returns the CPU near which a task starts that is not spawned on a worker.
-    pub(crate) fn first_cpu(&self) -> CpuId {
-        let drawn = |host: &Host| CpuId::at(host.draw(self.slots.len()));
-        here::cpu().or_else(|| self.paused.as_ref().map(drawn)).unwrap_or_default()
+    /// Records the place where a task is spawned. Only the runtime's own threads may spawn. When the test is over, and
+    /// the runtime `is_closed`, any thread may, because the task is refused.
+    pub(super) fn note_place(
+        &self,
+        task: TaskId,
+        place: &'static Location<'static>,
+        is_closed: bool,
+    ) {
+        let ours = here::is_paused() || is_closed;
+        assert!(ours, "a thread outside of virtual time cannot spawn tasks");
+        lock(&self.places).insert(task, place);
     }
 }

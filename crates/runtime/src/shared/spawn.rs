@@ -1,89 +1,19 @@
-//! The spawn of a task, its wake-ups, and the requests to change it.
+//! The spawn of a task.
 
 use super::Shared;
-use crate::crew::kick::{DeferOwnKick, KickNow, ring};
 use crate::group::Membership;
 use crate::os;
 use crate::os::above::without_preemption;
-use crate::os::here;
 use crate::os::sync::{Arc, lock};
-use crate::shared::paused::Look;
 use crate::task::{Asked, Cell, Head, Job, JoinHandle, NewCell, NewTask, Todo};
-use crate::worker::{POLL_GRACE, Worker};
 use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
-use runyard_engine::task::Change;
-use runyard_engine::time::Time;
 use runyard_engine::timer::DEFAULT_SLACK;
-use runyard_smp::machine::TaskOf;
 use std::future::Future;
 use std::panic::Location;
 
 impl Shared {
-    /// Parks a task that has blocked, or wakes it if it was woken meanwhile.
-    pub(crate) fn park_blocked(&self, task: TaskOf<Job>) {
-        if let Some((task, since)) = Cell::park(task) {
-            self.wake(os::thread::now(), task, since);
-        }
-    }
-
-    /// Wakes a blocked task, which is runnable since `since`.
-    pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
-        self.tell_wake(&task, since);
-        self.queue(now, task, false);
-    }
-
-    /// Enqueues a task. If the caller is in a poll, and both are fair, the task goes to the caller's run queue. It then
-    /// waits for the end of that poll, though not for long.
-    fn queue(&self, now: Time, mut task: TaskOf<Job>, is_new: bool) {
-        let poll = self.here(Worker::cpu_of_poll).flatten().or_else(here::cpu_of_poll);
-        if is_new && !self.dispatch.batches.is_empty() {
-            task = match self.welcome(now, task, poll) {
-                Ok(()) => return,
-                Err(task) => task,
-            };
-        }
-        let fx = &mut KickNow(self);
-        let Some(own) = poll.filter(|_| task.class().is_fair()) else {
-            match is_new {
-                true => self.machine.spawn(now, task, poll, fx),
-                false => match self.here(Worker::cpu_of_driver).flatten() {
-                    Some(idle) => self.machine.wake_here(now, task, idle, fx),
-                    None => {
-                        let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
-                        self.machine.wake(now, task, waker.flatten().or_else(here::cpu), fx)
-                    }
-                },
-            };
-            return;
-        };
-        let fx = &mut DeferOwnKick { shared: self, own, kicked: false };
-        let to = match is_new {
-            true => self.machine.spawn_sync(now, task, own, fx),
-            false => self.machine.wake_sync(now, task, own, fx),
-        };
-        if let Some(host) = self.paused.as_ref().filter(|_| fx.kicked || to == own) {
-            host.look(own, Look { at: now + POLL_GRACE, kicked: fx.kicked });
-        } else if fx.kicked || to == own {
-            let owns = self.here(|worker| {
-                worker.look_soon(now, fx.kicked);
-                worker.owns()
-            });
-            if owns != Some(true) {
-                // The slot was taken meanwhile.
-                ring(self, own);
-            }
-        }
-    }
-
-    /// Applies a request to the task of `cell`.
-    pub(crate) fn change(&self, cell: &Cell, change: Change) {
-        self.assert_that_may_ask();
-        self.machine.change(os::thread::now(), cell, change, &mut KickNow(self));
-        self.claim(&cell.tag);
-    }
-
     /// Spawns a task of the runtime itself on one CPU, where it goes before all others.
     pub(crate) fn spawn_server(
         self: &Arc<Shared>,
@@ -116,11 +46,13 @@ impl Shared {
     {
         os::fork::refuse_in_child("a task cannot be spawned");
         let id = self.registry.next_id();
-        self.note_place(id, Location::caller());
+        if let Some(host) = &self.scheduler.paused {
+            host.note_place(id, Location::caller(), self.registry.is_closed());
+        }
         let bequeaths = new.bequeaths();
         let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
         let asked = Asked::new(&attr, reset_on_fork);
-        let light = serves || !(self.preemption.is_on || blocks);
+        let light = serves || !(self.scheduler.crew.preemption().is_on || blocks);
         let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
         let (cell, result) = os::future::task(Head::new(self.clone(), new), future);
         let result = JoinHandle::new(result);
@@ -133,24 +65,32 @@ impl Shared {
         if has_affinity {
             cell.note_affinity(&attr.affinity);
         }
-        let Some(used) = self.registry.enroll(&cell, self.part()) else {
+        let Some(used) = self.registry.enroll(&cell, self.registry.part(&self.scheduler)) else {
             refuse(&cell);
             return result;
         };
         let job = Job { cell, todo: Todo::Poll };
         let mut task = match used {
             Some(used) => used.renewed(id, attr, job),
-            None => self.new_box(id, attr, job),
+            None => {
+                let groups = self.bounds.max_groups;
+                self.registry.count_box(|tasks| self.scheduler.make_room(tasks, groups));
+                runyard_engine::task::Task::new(id, attr, job)
+            }
         };
-        if self.machine.config().accounts {
+        if self.scheduler.machine.config().accounts {
             task.keep_account();
         }
         without_preemption(|| {
-            let now = os::thread::now();
-            task.set_cpu(self.here(Worker::cpu).unwrap_or_else(|| self.first_cpu()));
-            self.tell(task.cpu(), || What::Spawn { task: id });
-            self.tell_wake(&task, now);
-            self.queue(now, task, true);
+            let (now, scheduler) = (os::thread::now(), &self.scheduler);
+            task.set_cpu(
+                scheduler
+                    .here(|worker| worker.thread.cpu())
+                    .unwrap_or_else(|| scheduler.first_cpu()),
+            );
+            scheduler.tell(task.cpu(), || What::Spawn { task: id });
+            scheduler.tell_wake(&task, now);
+            scheduler.queue(now, task, true);
         });
         result
     }

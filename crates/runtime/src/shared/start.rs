@@ -2,13 +2,11 @@
 
 use super::Shared;
 use crate::crew::{keeper, maker};
-use crate::driver;
+use crate::current::runtime::Entered;
 use crate::mutex::guards;
-use crate::observe::teller;
 use crate::os;
 use crate::os::refusal::Refusal;
 use crate::os::sync::Arc;
-use crate::stall;
 use crate::trial::siege;
 use std::thread;
 
@@ -18,7 +16,7 @@ impl Shared {
     /// # Errors
     /// The refusal of the system. No thread is left then.
     pub(crate) fn start(self: &Arc<Shared>) -> Result<(), Refusal> {
-        guards::enlist(self);
+        guards::enlist(self.number, Arc::downgrade(self));
         let started = self.start_threads();
         if started.is_err() {
             self.shut_down();
@@ -27,35 +25,55 @@ impl Shared {
     }
 
     fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
-        if let Some(teller) = &self.observation.teller {
-            teller.has_started(self.start_servant("runyard-teller", teller::run)?);
+        if let Some(teller) = &self.scheduler.teller {
+            let tells = |shared: &Arc<Shared>| {
+                let _context = Entered::enter(shared);
+                shared.scheduler.teller.as_ref().expect("there is an observer").live();
+            };
+            teller.has_started(self.start_servant("runyard-teller", tells)?);
         }
-        driver::start(self)?;
+        self.scheduler.driver.start(|name| {
+            self.start_servant(name, |shared| {
+                // Tasks of `tokio::spawn` run here, and they may spawn tasks.
+                let _context = Entered::enter(shared);
+                shared.scheduler.driver.run(&shared.scheduler);
+            })
+        })?;
+        let crew = &self.scheduler.crew;
         if self.observation.stalls.is_some() {
-            self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
+            let watches = |shared: &Arc<Shared>| {
+                let _context = Entered::enter(shared);
+                let stalls = shared.observation.stalls.as_ref().expect("there is a callback");
+                stalls.live(&shared.scheduler.crew);
+            };
+            crew.keep_servant(self.start_servant("runyard-stalls", watches)?);
         }
-        for cpu in self.machine.config().topology.iter() {
+        for cpu in self.scheduler.machine.config().topology.iter() {
             self.start_worker(cpu, true)?;
         }
-        for cpu in self.machine.config().topology.iter() {
+        for cpu in self.scheduler.machine.config().topology.iter() {
             for _ in 0..maker::SPARES {
                 let id = self.start_worker(cpu, false)?;
-                self.keep_spare(cpu, id);
+                crew.keep_spare(cpu, id);
             }
         }
-        self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
-        if self.preemption.is_on {
-            self.keep_servant(self.start_servant("runyard-keeper", keeper::run)?);
-            if self.preemption.siege.is_some() {
-                self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
+        crew.keep_servant(self.start_servant("runyard-maker", maker::run)?);
+        if crew.preemption().is_on {
+            crew.keep_servant(
+                self.start_servant("runyard-keeper", |shared| keeper::run(&shared.scheduler))?,
+            );
+            if crew.preemption().siege.is_some() {
+                crew.keep_servant(self.start_servant("runyard-siege", |shared| {
+                    siege::run(&shared.scheduler, &shared.registry);
+                })?);
             }
             // A thread that starts allocates memory. Both threads are past that before the first task may be stopped.
-            self.crew.keeper.wait_until_both_watch();
+            crew.keeper().wait_until_both_watch();
         }
         Ok(())
     }
 
-    pub(crate) fn start_servant(
+    fn start_servant(
         self: &Arc<Shared>,
         name: &str,
         body: fn(&Arc<Shared>),
@@ -66,9 +84,5 @@ impl Shared {
             body(&shared);
         });
         thread.map_err(Refusal::Thread)
-    }
-
-    fn keep_servant(&self, thread: thread::JoinHandle<()>) {
-        self.crew.keep_servant(thread);
     }
 }

@@ -14,13 +14,14 @@ use super::{
     Counts, CpuSnapshot, DeafThread, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState,
 };
 use crate::crew::kick::KickNow;
+use crate::crew::threads::Threads;
 use crate::group::{Group, WeakGroup};
 use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::list::List;
 use crate::os::sync::{Arc, Mutex, lock};
 use crate::protocol::company::MEMBERS;
-use crate::shared::Shared;
+use crate::shared::{Scheduler, Shared};
 use crate::task::{Cell, Job, Todo};
 use crate::worker::batch::STAND_IN;
 use runyard_engine::account::Account;
@@ -105,13 +106,13 @@ struct SeenCpu {
 
 impl Shared {
     /// Returns a snapshot. Called in foreign code, because it allocates memory.
-    pub(crate) fn snapshot(self: &Arc<Shared>) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let uptime = self.observation.started.elapsed();
         let cells: Vec<_> = self.registry.cells().collect();
         // These handles keep the groups alive while CPUs are read, so that no new group gets the number of one of them.
         let groups = self.observation.groups.all();
         let listed: BTreeSet<_> = groups.iter().map(Group::id).collect();
-        let (cpus, seen) = self.find(&cells, &listed);
+        let (cpus, seen) = self.scheduler.find(&cells, &listed);
         let is_there = |cell: &&Arc<Cell>| seen.contains_key(&cell.id) || !cell.is_done();
         let mut groups = Totals::of(groups);
         cpus.iter()
@@ -131,28 +132,20 @@ impl Shared {
         let stopped_threads = tasks.iter().filter(stops).count();
         Snapshot {
             uptime,
-            statistics: self.machine.config().accounts,
+            statistics: self.scheduler.machine().config().accounts,
             oldest_wait: oldest_wait(&tasks),
             cpus: cpus.into_iter().enumerate().map(|(nth, seen)| cpu(nth, seen)).collect(),
             tasks,
             groups: groups.shown(),
             ended: ended.into(),
-            threads: self.crew.threads.nr_running(),
+            threads: self.scheduler.crew().threads().nr_running(),
             stopped_threads,
-            deaf: self.deaf_threads(),
+            deaf: deaf_threads(self.scheduler.crew().threads()),
         }
     }
+}
 
-    fn deaf_threads(&self) -> Vec<DeafThread> {
-        let deaf = self.crew.threads.workers().filter(|worker| worker.is_deaf());
-        deaf.filter_map(|worker| {
-            let cell = worker.cell_of_poll()?;
-            let (task, name) = (cell.id, cell.name().map(str::to_owned));
-            Some(DeafThread { thread: worker.tid().0, task, name })
-        })
-        .collect()
-    }
-
+impl Scheduler {
     /// Searches the tasks of these cells, until all were found or the last round is over.
     fn find(
         &self,
@@ -164,7 +157,7 @@ impl Shared {
         let mut cpus = Vec::new();
         for _ in 0..ROUNDS {
             list.clear();
-            let topology = self.machine.config().topology;
+            let topology = self.machine().config().topology;
             cpus =
                 topology.iter().map(|cpu| self.look_into_queue(cpu, &mut list, listed)).collect();
             self.look_elsewhere(&mut list);
@@ -192,7 +185,7 @@ impl Shared {
         // A group for which this CPU holds CPU time is not removed before the lock is free.
         let nearest = |mut group: GroupId| {
             while group != GroupId::ROOT && !listed.contains(&group) {
-                group = self.machine.groups().parent(group);
+                group = self.machine().groups().parent(group);
             }
             group
         };
@@ -200,17 +193,17 @@ impl Shared {
         loop {
             let now = os::thread::now();
             let looked = without_preemption(|| {
-                self.machine.watch(now, cpu, &mut KickNow(self), |rq| {
-                    let (tasks, groups) = (rq.tasks().count(), rq.used_by_groups().count());
+                self.machine().watch(now, cpu, &mut KickNow(self), |rq| {
+                    let (tasks, groups) = (rq.tasks().iter().count(), rq.time().by_group().count());
                     if list.capacity() - list.len() < tasks || used.capacity() < groups {
                         return Err((tasks, groups));
                     }
-                    used.extend(rq.used_by_groups().map(|(group, used)| (nearest(group), used)));
-                    let tasks_here = rq.tasks().filter(|(_, task)| task.id != STAND_IN);
+                    used.extend(rq.time().by_group().map(|(group, used)| (nearest(group), used)));
+                    let tasks_here = rq.tasks().iter().filter(|(_, task)| task.id != STAND_IN);
                     tasks_here.for_each(|(_, task)| list.push(Seen::in_queue(task, now)));
-                    let running = rq.curr().map(|task| task.id);
+                    let running = rq.tasks().curr().map(|task| task.id);
                     let waiting = tasks - running.iter().len();
-                    let (account, ended) = (rq.account(), rq.ended());
+                    let (account, ended) = (rq.time().account(), rq.time().ended());
                     Ok((running, waiting, account, ended))
                 })
             });
@@ -237,7 +230,7 @@ impl Shared {
         now: Time,
         list: &mut Vec<Seen>,
     ) -> Option<(TaskId, usize)> {
-        let batches = self.batches(cpu)?;
+        let batches = self.dispatch().of(cpu)?;
         list.reserve(MORE + 2 * MEMBERS);
         let (mut polled, mut waiting) = (None, 0);
         without_preemption(|| {
@@ -255,21 +248,33 @@ impl Shared {
 
     /// Adds the tasks that block in the kernel, and those that wait for threads.
     fn look_elsewhere(&self, list: &mut Vec<Seen>) {
-        list.reserve(self.crew.threads.nr_running() + self.crew.maker.nr_in_lobby() + MORE);
+        list.reserve(self.crew().threads().nr_running() + self.crew().maker().nr_in_lobby() + MORE);
         // If more tasks than that have just arrived, the rest is missed.
         let add = |list: &mut Vec<Seen>, task: &Task<Job>, state| {
             if list.len() < list.capacity() {
                 list.push(Seen::out_of_queue(task, state));
             }
         };
-        for worker in self.crew.threads.workers() {
-            let state = if worker.is_deaf() { TaskState::Deaf } else { TaskState::InKernel };
+        for worker in self.crew().threads().workers() {
+            let state =
+                if worker.hearing.is_deaf() { TaskState::Deaf } else { TaskState::InKernel };
             let see = |task: &Task<Job>| add(list, task, state);
-            without_preemption(|| worker.look_in_kernel(see));
+            without_preemption(|| worker.part.look_in_kernel(see));
         }
         let see = |task: &Task<Job>| add(list, task, TaskState::AwaitsThread);
-        without_preemption(|| self.crew.maker.look_into_lobby(see));
+        without_preemption(|| self.crew().maker().look_into_lobby(see));
     }
+}
+
+/// Returns the threads that do not answer.
+fn deaf_threads(threads: &Threads) -> Vec<DeafThread> {
+    let deaf = threads.workers().filter(|worker| worker.hearing.is_deaf());
+    deaf.filter_map(|worker| {
+        let cell = worker.poll.cell(&worker.shared.registry)?;
+        let (task, name) = (cell.id, cell.name().map(str::to_owned));
+        Some(DeafThread { thread: worker.thread.tid().0, task, name })
+    })
+    .collect()
 }
 
 fn cpu(cpu: usize, seen: SeenCpu) -> CpuSnapshot {

@@ -7,7 +7,7 @@ mod clock;
 mod watch;
 
 pub(crate) use clock::PollClock;
-pub(crate) use watch::{Stalls, run};
+pub(crate) use watch::Stalls;
 
 use crate::os;
 use crate::os::sync::Arc;

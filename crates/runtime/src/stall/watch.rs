@@ -19,13 +19,12 @@
 
 use super::clock::Seen;
 use super::{NoBacktrace, OnStall, StallBacktrace, StallReport};
-use crate::current::runtime::Entered;
+use crate::crew::members::Crew;
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
 use crate::os::harmless::harmless;
 use crate::os::stack::{Answer, Copied};
-use crate::os::sync::{Arc, AtomicBool, AtomicU32, Ordering, lock};
-use crate::shared::Shared;
+use crate::os::sync::{AtomicBool, AtomicU32, Ordering, lock};
 use crate::worker::Worker;
 use runyard_engine::time::{Nanos, Time};
 use std::collections::BTreeMap;
@@ -76,11 +75,12 @@ impl Stalls {
         os::futex::wake(&self.calls);
     }
 
-    fn live(&self, shared: &Shared) {
+    /// Runs the thread.
+    pub(crate) fn live(&self, crew: &Crew) {
         let mut looks = Looks { polls: BTreeMap::new(), active: os::thread::now() };
-        while !shared.is_over() {
+        while !crew.is_over() {
             let calls = self.calls.load(Ordering::SeqCst);
-            let next = looks.look(self, shared);
+            let next = looks.look(self, crew);
             let idles = os::thread::now().since(looks.active) >= REST_AFTER;
             // A thread that begins a poll after this check sees that the detector rests, or the next check finds its
             // poll.
@@ -91,9 +91,9 @@ impl Stalls {
     }
 
     /// Reports a poll that has lasted for long, unless it is over by now.
-    fn report(&self, shared: &Shared, worker: &Worker, seen: Seen, used: Option<Nanos>) {
-        let Some(cell) = worker.cell_of_poll() else { return };
-        if worker.poll.clock.poll() == seen.began {
+    fn report(&self, crew: &Crew, worker: &Worker, seen: Seen, used: Option<Nanos>) {
+        let Some(cell) = worker.poll.cell(&worker.shared.registry) else { return };
+        if worker.poll.clock().time().poll() == seen.began {
             let report = StallReport {
                 task: cell.id,
                 name: cell.name().map(str::to_owned),
@@ -101,7 +101,7 @@ impl Stalls {
                 group: cell.group().map(|group| group.path()),
                 lasted: Duration::from_nanos(seen.lasted.0),
                 used: used.map(|used| Duration::from_nanos(used.0)),
-                backtrace: self.backtrace(shared, worker, seen.began),
+                backtrace: self.backtrace(crew, worker, seen.began),
             };
             harmless(|| (self.on_stall.call)(&report));
         }
@@ -110,23 +110,23 @@ impl Stalls {
 
     fn backtrace(
         &self,
-        shared: &Shared,
+        crew: &Crew,
         worker: &Worker,
         poll: u64,
     ) -> Result<StallBacktrace, NoBacktrace> {
-        if !shared.preemption.is_on {
+        if !crew.preemption().is_on {
             return Err(NoBacktrace::Cooperative);
         }
-        self.copied.ask(worker.id.0);
-        os::signal::ring(worker.tid(), shared.preemption.signal);
+        self.copied.ask(worker.thread.id().0);
+        os::signal::ring(worker.thread.tid(), crew.preemption().signal);
         let until = os::thread::now() + PATIENCE;
         loop {
             let step = os::thread::now() + PATIENCE_STEP;
             if self.copied.wait(step) {
                 break;
             }
-            let is_over = worker.poll.clock.poll() != poll;
-            if (is_over || step >= until || shared.is_over()) && self.copied.give_up() {
+            let is_over = worker.poll.clock().time().poll() != poll;
+            if (is_over || step >= until || crew.is_over()) && self.copied.give_up() {
                 return Err(if is_over { NoBacktrace::PollEnded } else { NoBacktrace::NotHeard });
             }
         }
@@ -156,19 +156,19 @@ struct Known {
 
 impl Looks {
     /// Checks all polls, and reports those that have lasted for long. Returns the time until the next check is due.
-    fn look(&mut self, stalls: &Stalls, shared: &Shared) -> Nanos {
+    fn look(&mut self, stalls: &Stalls, crew: &Crew) -> Nanos {
         let after = stalls.on_stall.after;
         let interval = Nanos(after.0 / LOOKS);
         let mut next = interval;
-        for worker in shared.crew.threads.workers() {
+        for worker in crew.threads().workers() {
             let now = os::thread::now();
-            let Some(seen) = worker.poll.clock.read(now) else { continue };
+            let Some(seen) = worker.poll.clock().time().read(now) else { continue };
             if seen.goes {
                 self.active = now;
             }
-            let used = || os::thread::cpu_time(worker.tid());
+            let used = || os::thread::cpu_time(worker.thread.tid());
             let new = || Known { began: seen.began, used: used(), reported: false };
-            let known = self.polls.entry(worker.id.0).or_insert_with(new);
+            let known = self.polls.entry(worker.thread.id().0).or_insert_with(new);
             if known.began != seen.began {
                 *known = new();
             }
@@ -181,14 +181,8 @@ impl Looks {
             }
             known.reported = true;
             let used = used().zip(known.used).map(|(now, before)| now.saturating_sub(before));
-            stalls.report(shared, &worker, seen, used);
+            stalls.report(crew, &worker, seen, used);
         }
         next
     }
-}
-
-/// Runs the thread.
-pub(crate) fn run(shared: &Arc<Shared>) {
-    let _context = Entered::enter(shared);
-    shared.observation.stalls.as_ref().expect("there is a callback").live(shared);
 }

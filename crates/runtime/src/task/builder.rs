@@ -6,9 +6,7 @@ use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
 use crate::os::sync::Arc;
 use crate::shared::Shared;
 use crate::task::{Heritage, JoinHandle, NewTask, Task};
-use crate::worker::Worker;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
-use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use std::fmt;
@@ -238,7 +236,15 @@ impl TaskBuilder {
         function: impl FnOnce() -> T,
     ) -> (TaskBuilder, impl Future<Output = T>) {
         self.blocks = true;
-        (self, async move { crate::current::worker::section(function, Worker::function) })
+        // As any poll, if polls can be stopped, otherwise as a section that blocks.
+        (self, async move {
+            crate::current::worker::section(function, |worker, function| {
+                match worker.thread.is_preempted() {
+                    true => worker.poll.clock().at_length(function),
+                    false => worker.blocking(function),
+                }
+            })
+        })
     }
 
     #[track_caller]
@@ -261,19 +267,17 @@ impl TaskBuilder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let inherited = Heritage::here(shared);
-        let asked = self.latency_nice.map(|nice| allowed(shared, nice));
+        let inherited = Heritage::here(shared.number);
+        let asked = self.latency_nice.map(|nice| allowed(shared.bounds.lowest_latency_nice, nice));
         let asked = asked.transpose().map_err(SpawnError::LatencyNice)?;
         let group = self.group.applied_to(inherited.group);
         if !is_same_runtime(group.as_ref(), shared) {
             return Err(SpawnError::Group);
         }
         let affinity = match self.cpus {
-            Some(cpus) => Some(
-                shared
-                    .try_cpus_among(&cpus)
-                    .ok_or(SpawnError::Affinity { asked: cpus, cpus: shared.slots.len() })?,
-            ),
+            Some(cpus) => Some(shared.scheduler.crew().cpus().among(&cpus).ok_or_else(|| {
+                SpawnError::Affinity { asked: cpus, cpus: shared.scheduler.crew().slots().len() }
+            })?),
             None => inherited.affinity,
         };
         let has_affinity = affinity.is_some();
@@ -284,7 +288,9 @@ impl TaskBuilder {
             slice: self.slice.or(inherited.slice),
             cookie: self.cookie.applied_to(inherited.cookie),
             group: group.as_ref().map_or(GroupId::ROOT, Group::id),
-            ..Attr::normal(affinity.unwrap_or_else(|| shared.all().clone()))
+            ..Attr::normal(
+                affinity.unwrap_or_else(|| shared.scheduler.all(&shared.registry).clone()),
+            )
         };
         let TaskBuilder { reset_on_fork, name, blocks, .. } = self;
         let serves = false;
@@ -339,28 +345,6 @@ impl std::error::Error for SpawnError {
             SpawnError::LatencyNice(error) => Some(error),
             SpawnError::Affinity { .. } | SpawnError::Group => None,
         }
-    }
-}
-
-impl Shared {
-    /// Returns those of `cpus` that this runtime has.
-    ///
-    /// # Panics
-    /// If it has none of them.
-    pub(crate) fn cpus_among(&self, cpus: impl IntoIterator<Item = usize>) -> CpuSet {
-        let wanted: Vec<_> = cpus.into_iter().collect();
-        let here = self.try_cpus_among(&wanted);
-        here.unwrap_or_else(|| {
-            let all = self.machine.all();
-            panic!("the runtime has the CPUs {all}, and none of the CPUs {wanted:?}")
-        })
-    }
-
-    /// Returns those of `wanted` that this runtime has, or `None` if it has none of them.
-    pub(crate) fn try_cpus_among(&self, wanted: &[usize]) -> Option<CpuSet> {
-        let has = |&&cpu: &&usize| cpu < self.slots.len();
-        let here: CpuSet = wanted.iter().filter(has).map(|&cpu| CpuId::at(cpu)).collect();
-        (!here.is_empty()).then_some(here)
     }
 }
 

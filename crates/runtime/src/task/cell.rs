@@ -297,13 +297,18 @@ impl Cell {
     /// poll.
     pub(crate) fn note_affinity(&self, cpus: &CpuSet) {
         without_preemption(|| {
-            let own = Some(cpus).filter(|&cpus| cpus != self.shared.all());
+            let own =
+                Some(cpus).filter(|&cpus| cpus != self.shared.scheduler.all(&self.shared.registry));
             self.has_affinity.store(own.is_some(), Ordering::Release);
             self.note_heritage();
             if own.is_some() || self.rest_if_any().is_some() {
                 *lock(&self.rest().affinity) = own.cloned();
             }
-            self.shared.here(|worker| worker.follow_affinity_of(self));
+            self.shared.scheduler.here(|worker| {
+                if worker.poll.is_of(self) {
+                    worker.thread.follow(Some(self));
+                }
+            });
         });
     }
 
@@ -378,7 +383,7 @@ impl Cell {
         if let Some(mut task) = woken {
             job(&mut task).todo = Todo::Poll;
             let now = os::thread::now();
-            self.shared.wake(now, task, now);
+            self.shared.scheduler.wake(now, task, now);
         }
         said
     }
@@ -416,8 +421,13 @@ impl Cell {
     /// Returns the CPU time charged to the task so far, or `None` if it is in transit or over.
     fn look_for_used(&self) -> Option<Nanos> {
         let now = os::thread::now();
-        let queued = self.shared.machine.used_by(now, self, &mut KickNow(&self.shared));
-        let queued = queued.or_else(|| self.shared.used_in_batch(now, &self.tag));
+        let queued = self.shared.scheduler.machine().used_by(
+            now,
+            self,
+            &mut KickNow(&self.shared.scheduler),
+        );
+        let queued =
+            queued.or_else(|| self.shared.scheduler.dispatch().used_in_batch(now, &self.tag));
         queued.or_else(|| self.look_at_parked(|task| task.runtime()))
     }
 
@@ -429,22 +439,24 @@ impl Cell {
 
     /// Wakes the task, unless it is awake or over. In a child of fork the task does not exist.
     pub(crate) fn wake(&self) {
-        if self.shared.paused.is_none() && self.is_polled_here() {
+        let paused = self.shared.scheduler.paused();
+        if paused.is_none() && self.is_polled_here() {
             return self.seat.wake_in_poll();
         }
-        if os::fork::is_child() || !self.shared.admits(self) {
+        if os::fork::is_child() || !paused.as_ref().is_none_or(|host| host.admits(self)) {
             return;
         }
         without_preemption(|| {
-            let since = crate::current::worker::worker(Worker::waking_since).flatten();
-            if self.shared.is_observed() {
+            let since =
+                crate::current::worker::worker(|worker| worker.poll.waking_since()).flatten();
+            if self.shared.scheduler.is_observed() {
                 let noted = since.unwrap_or_else(os::thread::now);
                 self.woken_at.store(noted.0, Ordering::Relaxed);
             }
             let Some(task) = self.take_woken() else { return };
-            if let Err(task) = self.shared.rejoin(task) {
+            if let Err(task) = self.shared.scheduler.rejoin(task) {
                 let now = os::thread::now();
-                self.shared.wake(now, task, since.unwrap_or(now));
+                self.shared.scheduler.wake(now, task, since.unwrap_or(now));
             }
         });
     }
@@ -461,10 +473,13 @@ impl Cell {
     pub(crate) fn tell_change(&self) {
         let shared = &self.shared;
         without_preemption(|| {
-            shared.tell(shared.here(Worker::cpu).unwrap_or_default(), || {
-                let Asked { policy, latency_nice, .. } = *lock(&self.asked);
-                What::Changed { task: self.id, policy, group: self.group_id(), latency_nice }
-            });
+            shared.scheduler.tell(
+                shared.scheduler.here(|worker| worker.thread.cpu()).unwrap_or_default(),
+                || {
+                    let Asked { policy, latency_nice, .. } = *lock(&self.asked);
+                    What::Changed { task: self.id, policy, group: self.group_id(), latency_nice }
+                },
+            );
         });
     }
 

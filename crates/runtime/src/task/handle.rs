@@ -101,7 +101,12 @@ impl TaskHandle {
     /// # Panics
     /// If the runtime has none of these CPUs.
     pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
-        let affinity = self.cell.shared.cpus_among(cpus);
+        let wanted: Vec<_> = cpus.into_iter().collect();
+        let scheduler = &self.cell.shared.scheduler;
+        let affinity = scheduler.crew().cpus().among(&wanted).unwrap_or_else(|| {
+            let all = scheduler.machine().all();
+            panic!("the runtime has the CPUs {all}, and none of the CPUs {wanted:?}")
+        });
         self.cell.note_affinity(&affinity);
         self.change(Change { affinity: Some(affinity), ..Change::default() });
     }
@@ -111,7 +116,11 @@ impl TaskHandle {
     pub fn affinity(&self) -> Vec<usize> {
         let shared = &self.cell.shared;
         let own = without_preemption(|| self.cell.affinity());
-        own.as_ref().unwrap_or(shared.all()).iter().map(CpuId::index).collect()
+        own.as_ref()
+            .unwrap_or(shared.scheduler.all(&shared.registry))
+            .iter()
+            .map(CpuId::index)
+            .collect()
     }
 
     /// Returns the CPU time that the task has used so far. This is the engine's account, and as exact as the engine's
@@ -163,7 +172,7 @@ impl TaskHandle {
     /// If the value is below the lowest of the runtime ([`crate::Builder::min_latency_nice`]). The task then keeps its
     /// value.
     pub fn set_latency_nice(&self, nice: LatencyNice) -> Result<(), LatencyNiceError> {
-        let nice = allowed(&self.cell.shared, nice)?;
+        let nice = allowed(self.cell.shared.bounds.lowest_latency_nice, nice)?;
         self.cell.ask(|asked| asked.latency_nice = nice);
         self.change(Change { latency_nice: Some(nice), ..Change::default() });
         self.cell.tell_change();
@@ -226,7 +235,7 @@ impl TaskHandle {
     }
 
     fn change(&self, change: Change) {
-        without_preemption(|| self.cell.shared.change(&self.cell, change));
+        without_preemption(|| self.cell.shared.scheduler.change(&self.cell, change));
     }
 }
 

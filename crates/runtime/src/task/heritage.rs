@@ -13,7 +13,6 @@ use crate::group::Group;
 use crate::os::above::without_preemption;
 use crate::os::here;
 use crate::os::sync::{Arc, lock};
-use crate::shared::Shared;
 use runyard_engine::attr::{Cookie, LatencyNice, Nice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::time::Nanos;
@@ -46,10 +45,10 @@ impl Default for Heritage {
 }
 
 impl Heritage {
-    /// Returns the heritage of a task that the calling code spawns in a runtime.
-    pub(crate) fn here(shared: &Arc<Shared>) -> Heritage {
+    /// Returns the heritage of a task that the calling code spawns in the runtime of this number.
+    pub(crate) fn here(runtime: u16) -> Heritage {
         let heritage = crate::current::task::task(|task| {
-            let heir_of = |cell: &&Arc<Cell>| cell.bequeaths() && Arc::ptr_eq(&cell.shared, shared);
+            let heir_of = |cell: &&Arc<Cell>| cell.bequeaths() && cell.shared.number == runtime;
             task.filter(heir_of).map(|cell| without_preemption(|| Heritage::of(cell)))
         });
         heritage.unwrap_or_default()

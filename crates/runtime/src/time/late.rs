@@ -18,14 +18,11 @@
 //! Invariant: a runtime is not over, or it has this thread, or no code waits for one of its timers. A timer that was
 //! registered before the end is found by the end. Code that registers one later finds the runtime over.
 
-use crate::crew::kick::KickNow;
 use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, lock};
-use crate::shared::Shared;
-use runyard_engine::run_queue::Expired;
-use runyard_engine::time::Time;
-use runyard_engine::timer::Walk;
+use crate::shared::{Scheduler, Shared};
+use crate::time::timers::Timers;
 use std::thread;
 
 /// The state of the thread that serves timers when no worker does.
@@ -37,55 +34,43 @@ pub(crate) struct Late {
     calls: AtomicU32,
 }
 
+impl Late {
+    /// Runs the thread until there are no timers.
+    fn serve_until_none(&self, timers: &Timers, scheduler: &Scheduler) {
+        loop {
+            let calls = self.calls.load(Ordering::SeqCst);
+            let next = timers.serve_all(scheduler, os::thread::now());
+            let mut serves = lock(&self.serves);
+            *serves = timers.has_any();
+            if !*serves {
+                return;
+            }
+            drop(serves);
+            os::futex::wait(&self.calls, calls, next);
+        }
+    }
+}
+
 impl Shared {
     /// Makes sure that timers are served if the runtime is over. Called in foreign code.
     pub(crate) fn serve_late(self: &Arc<Shared>) {
-        if !self.is_over() || !self.has_timers() {
+        if !self.scheduler.crew().is_over() || !self.timers.has_any() {
             return;
         }
-        let starts =
-            without_preemption(|| !std::mem::replace(&mut *lock(&self.timers.late.serves), true));
+        let starts = without_preemption(|| !std::mem::replace(&mut *lock(&self.late.serves), true));
         if !starts {
-            self.timers.late.calls.fetch_add(1, Ordering::SeqCst);
-            return os::futex::wake(&self.timers.late.calls);
+            self.late.calls.fetch_add(1, Ordering::SeqCst);
+            return os::futex::wake(&self.late.calls);
         }
         let shared = self.clone();
         let thread = thread::Builder::new().name("runyard-late".to_owned());
-        if let Err(error) = thread.spawn(move || shared.serve_until_none()) {
-            without_preemption(|| *lock(&self.timers.late.serves) = false);
+        let serve = move || shared.late.serve_until_none(&shared.timers, &shared.scheduler);
+        if let Err(error) = thread.spawn(serve) {
+            without_preemption(|| *lock(&self.late.serves) = false);
             eprintln!(
                 "runyard: timers of a runtime that has ended wait until the system starts a thread for \
                  them ({error})"
             );
         }
-    }
-
-    /// Runs the thread until there are no timers.
-    fn serve_until_none(&self) {
-        loop {
-            let calls = self.timers.late.calls.load(Ordering::SeqCst);
-            let next = self.serve_all(os::thread::now());
-            let mut serves = lock(&self.timers.late.serves);
-            *serves = self.has_timers();
-            if !*serves {
-                return;
-            }
-            drop(serves);
-            os::futex::wait(&self.timers.late.calls, calls, next);
-        }
-    }
-
-    /// Serves the due timers of all CPUs. Returns the time at which the next one is due.
-    fn serve_all(&self, now: Time) -> Option<Time> {
-        let cpus = || self.machine.config().topology.iter();
-        for cpu in cpus() {
-            while let Some(expired) = self.machine.expire(now, cpu, Walk::Idle, &mut KickNow(self))
-            {
-                if let Expired::Timer(expiry) = expired {
-                    self.fire(now, cpu, expiry);
-                }
-            }
-        }
-        cpus().filter_map(|cpu| self.machine.next_expiry(cpu)).min()
     }
 }

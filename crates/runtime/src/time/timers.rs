@@ -14,7 +14,7 @@
 //! Invariants: no task is woken early, or by a timer that was cancelled; an entry of the table has a timer in the
 //! queue, or one that has expired and is about to be served.
 
-use crate::crew::kick::ring;
+use crate::crew::kick::{KickNow, ring};
 use crate::current::runtime::{current, is_current};
 use crate::deferred::errands::Bell;
 use crate::deferred::rubbish::{Rubbish, discard};
@@ -22,18 +22,19 @@ use crate::os::above::without_preemption;
 use crate::os::here;
 use crate::os::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::protocol::places::Places;
-use crate::shared::Shared;
-use crate::task::Cell;
-use crate::worker::Worker;
+use crate::shared::{Scheduler, Shared};
+use crate::task::{Cell, Job};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
+use runyard_engine::run_queue::Expired;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{Expiry, Lack, TimerId, TimerRoom, Token, Window};
+use runyard_engine::timer::{Expiry, Lack, TimerId, TimerRoom, Token, Walk, Window};
+use runyard_smp::machine::Machine;
 use std::task::Waker;
 
 /// The waiters for the timers of one CPU.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+struct Table {
     waiters: Places<Waiter>,
     /// Number of timers ever armed. It distinguishes those that have the same place.
     generation: u32,
@@ -137,98 +138,110 @@ impl Table {
     }
 }
 
-impl Shared {
+/// The waiters for the timers of each CPU.
+#[derive(Debug)]
+pub(crate) struct Timers(Box<[Mutex<Table>]>);
+
+impl Timers {
+    pub(crate) fn new(cpus: usize) -> Timers {
+        Timers((0..cpus).map(|_| Mutex::default()).collect())
+    }
+
     /// Returns whether any timer has a waiter.
-    pub(crate) fn has_timers(&self) -> bool {
+    pub(super) fn has_any(&self) -> bool {
         let waits = |table: &Mutex<Table>| lock(table).waiters.len() > 0;
-        self.timers.tables.iter().any(|table| without_preemption(|| waits(table)))
+        self.0.iter().any(|table| without_preemption(|| waits(table)))
     }
 
     fn table(&self, cpu: CpuId) -> MutexGuard<'_, Table> {
-        lock(&self.timers.tables[cpu.index()])
+        lock(&self.0[cpu.index()])
     }
 
     /// Arms a timer on the CPU of the calling worker, or on the first CPU. If there is no room, returns which room is
     /// lacking.
-    fn arm(&self, alarm: Alarm, bell: &mut Option<Bell>) -> Result<(CpuId, Token), (CpuId, Lack)> {
-        let cpu = self.here(Worker::cpu).or_else(here::cpu).unwrap_or_default();
+    fn arm(
+        &self,
+        scheduler: &Scheduler,
+        alarm: Alarm,
+        bell: &mut Option<Bell>,
+    ) -> Result<(CpuId, Token), (CpuId, Lack)> {
+        let cpu =
+            scheduler.here(|worker| worker.thread.cpu()).or_else(here::cpu).unwrap_or_default();
         let window = alarm.window();
-        let token = self.enter_timer(cpu, window, alarm.period, bell)?;
-        self.tell(cpu, || What::TimerArmed);
-        let looks = self.here(|worker| {
-            worker.arm_sooner();
-            worker.owns()
+        let token = self.enter(scheduler.machine(), cpu, alarm, bell)?;
+        scheduler.tell(cpu, || What::TimerArmed);
+        let looks = scheduler.here(|worker| {
+            worker.thread.arm_sooner(scheduler.machine());
+            worker.thread.owns()
         });
         // The owner of the slot may sleep for longer than that, or have set its timer to a later time.
-        let is_first = || self.machine.next_expiry(cpu).is_none_or(|first| window.hard <= first);
-        if looks != Some(true) && self.paused.is_none() && is_first() {
-            ring(self, cpu);
+        let is_first =
+            || scheduler.machine().sight().next_expiry(cpu).is_none_or(|first| window.hard <= first);
+        if looks != Some(true) && scheduler.paused().is_none() && is_first() {
+            ring(scheduler, cpu);
         }
         Ok((cpu, token))
     }
 
-    fn enter_timer(
+    fn enter(
         &self,
+        machine: &Machine<Job>,
         cpu: CpuId,
-        window: Window,
-        period: Option<Nanos>,
+        alarm: Alarm,
         bell: &mut Option<Bell>,
     ) -> Result<Token, (CpuId, Lack)> {
+        let (window, period) = (alarm.window(), alarm.period);
         let mut table = self.table(cpu);
         let generation = table.generation.wrapping_add(1);
         let place = table.waiters.next() as u64;
         assert!(place < PERIODIC, "memory cannot hold so many timers");
         let repeats = if period.is_some() { PERIODIC } else { 0 };
         let token = Token(u64::from(generation) << u32::BITS | repeats | place);
-        let timer = self.machine.arm_in_room(cpu, window, period, token);
+        let timer = machine.cpu(cpu).arm_in_room(window, period, token);
         let timer = timer.map_err(|lack| (cpu, lack))?;
         table.generation = generation;
         table.waiters.insert(Waiter { generation, timer, due: window.soft, bell: bell.take() });
         Ok(token)
     }
 
-    /// Arms a timer, and makes room for it if that is lacking. Called in foreign code.
-    fn arm_with_room(self: &Arc<Shared>, alarm: Alarm, bell: &mut Option<Bell>) -> (CpuId, Token) {
-        let armed = loop {
-            match without_preemption(|| self.arm(alarm, bell)) {
-                Ok(armed) => break armed,
-                Err(lacking) => self.make_timer_room(alarm.window(), lacking),
-            }
-        };
-        self.serve_late();
-        armed
-    }
-
-    /// Makes room for a timer. Memory is allocated and freed outside of sections.
-    #[cold]
-    fn make_timer_room(&self, window: Window, (cpu, lack): (CpuId, Lack)) {
-        let mut room = TimerRoom::new(lack);
-        without_preemption(|| self.machine.reserve_timers_in(cpu, window, &mut room));
-    }
-
     /// Serves a timer of `cpu` that expired.
-    pub(crate) fn fire(&self, now: Time, cpu: CpuId, expiry: Expiry) {
+    pub(crate) fn fire(&self, scheduler: &Scheduler, now: Time, cpu: CpuId, expiry: Expiry) {
         let Expiry { token, greedy, .. } = expiry;
-        self.tell(cpu, || What::TimerExpired { greedy });
+        scheduler.tell(cpu, || What::TimerExpired { greedy });
         let mut table = self.table(cpu);
         let served = table.serve(token, now);
         let lapsed = matches!(served, Served::Lapses).then(|| table.remove(token)).flatten();
         if let Some(waiter) = &lapsed {
-            self.machine.cancel(cpu, waiter.timer);
+            scheduler.machine().cpu(cpu).cancel(waiter.timer);
         }
         drop(table);
         // This event is also due if the timer was cancelled after it expired. The cancelling code reports the
         // cancellation.
         if is_periodic(token) {
-            self.tell(cpu, || What::TimerArmed);
+            scheduler.tell(cpu, || What::TimerArmed);
         }
         if lapsed.is_some() {
-            self.tell(cpu, || What::TimerCancelled);
+            scheduler.tell(cpu, || What::TimerCancelled);
         }
         if let Served::Wakes(bell, due) = served {
             // The code that armed the timer has provided for a foreign bell, so that nothing of it is left here.
             bell.ring(Some(due)).into_iter().for_each(|bell| discard(Rubbish::Bell(bell)));
         }
+    }
+
+    /// Serves the due timers of all CPUs, when no worker does any more. Returns the time at which the next one is due.
+    pub(super) fn serve_all(&self, scheduler: &Scheduler, now: Time) -> Option<Time> {
+        let machine = scheduler.machine();
+        let cpus = || machine.config().topology.iter();
+        for cpu in cpus() {
+            let fx = &mut KickNow(scheduler);
+            while let Some(expired) = machine.expire(now, cpu, Walk::Idle, fx) {
+                if let Expired::Timer(expiry) = expired {
+                    self.fire(scheduler, now, cpu, expiry);
+                }
+            }
+        }
+        cpus().filter_map(|cpu| machine.sight().next_expiry(cpu)).min()
     }
 }
 
@@ -238,6 +251,20 @@ impl Host {
             Host::Task(cell) => &cell.shared,
             Host::Runtime(shared) => shared,
         }
+    }
+
+    /// Arms a timer, and makes room for it if that is lacking: memory is allocated and freed outside of sections. Called
+    /// in foreign code.
+    fn arm(&self, alarm: Alarm, bell: &mut Option<Bell>) -> (CpuId, Token) {
+        let shared = self.shared();
+        let armed = loop {
+            match without_preemption(|| shared.timers.arm(&shared.scheduler, alarm, bell)) {
+                Ok(armed) => break armed,
+                Err(lacking) => make_room(shared.scheduler.machine(), alarm.window(), lacking),
+            }
+        };
+        shared.serve_late();
+        armed
     }
 
     /// Returns the bell that a timer of this runtime rings. It clones foreign wakers, so no lock may be held.
@@ -250,10 +277,17 @@ impl Host {
     /// Returns the reference to the runtime of the calling code.
     fn current() -> Host {
         let task = crate::current::task::task(|task| {
-            task.filter(|cell| is_current(&cell.shared)).cloned()
+            task.filter(|cell| is_current(cell.shared.number)).cloned()
         });
         task.map_or_else(|| Host::Runtime(current()), Host::Task)
     }
+}
+
+/// Makes room for a timer.
+#[cold]
+fn make_room(machine: &Machine<Job>, window: Window, (cpu, lack): (CpuId, Lack)) {
+    let mut room = TimerRoom::new(lack);
+    without_preemption(|| machine.cpu(cpu).reserve_timers_in(window, &mut room));
 }
 
 impl Armed {
@@ -264,7 +298,7 @@ impl Armed {
     pub(crate) fn arm(alarm: Alarm, waker: &Waker) -> Armed {
         let host = Host::current();
         let mut bell = Some(host.bell_of(waker));
-        let (cpu, token) = host.shared().arm_with_room(alarm, &mut bell);
+        let (cpu, token) = host.arm(alarm, &mut bell);
         Armed { host, cpu, token }
     }
 
@@ -273,22 +307,21 @@ impl Armed {
     pub(crate) fn moved(mut self, alarm: Alarm) -> Option<Armed> {
         let mut bell = self.leave().and_then(|waiter| waiter.bell);
         bell.as_ref()?;
-        (self.cpu, self.token) = self.host.shared().arm_with_room(alarm, &mut bell);
+        (self.cpu, self.token) = self.host.arm(alarm, &mut bell);
         Some(self)
     }
 
     /// Returns whether the timer belongs to the calling code's runtime.
     pub(crate) fn is_current(&self) -> bool {
-        match &self.host {
-            Host::Task(cell) => is_current(&cell.shared),
-            Host::Runtime(shared) => is_current(shared),
-        }
+        is_current(self.host.shared().number)
     }
 
     /// Returns whether the timer belongs to the calling code's runtime, and is on the CPU on which that code runs, if
     /// it runs on one.
     pub(crate) fn is_near(&self) -> bool {
-        let here = || without_preemption(|| self.host.shared().here(Worker::cpu));
+        let here = || {
+            without_preemption(|| self.host.shared().scheduler.here(|worker| worker.thread.cpu()))
+        };
         self.is_current() && here().is_none_or(|cpu| cpu == self.cpu)
     }
 
@@ -297,7 +330,7 @@ impl Armed {
     pub(crate) fn wakes(&self, due: Time, waker: &Waker) -> bool {
         let ask = |new: Option<Bell>| {
             without_preemption(|| {
-                let mut table = self.host.shared().table(self.cpu);
+                let mut table = self.host.shared().timers.table(self.cpu);
                 let waiter = table.at(self.token)?;
                 waiter.due = due;
                 Some(match new {
@@ -318,12 +351,12 @@ impl Armed {
         let Armed { host, cpu, token } = self;
         without_preemption(|| {
             let shared = host.shared();
-            let mut table = shared.table(*cpu);
+            let mut table = shared.timers.table(*cpu);
             let waiter = table.remove(*token)?;
-            let cancelled = shared.machine.cancel(*cpu, waiter.timer);
+            let cancelled = shared.scheduler.machine().cpu(*cpu).cancel(waiter.timer);
             drop(table);
             if cancelled {
-                shared.tell(*cpu, || What::TimerCancelled);
+                shared.scheduler.tell(*cpu, || What::TimerCancelled);
             }
             Some(waiter)
         })

@@ -15,7 +15,8 @@
 use crate::crew::kick::ring;
 use crate::os;
 use crate::os::sync::{Arc, AtomicU32, lock};
-use crate::shared::Shared;
+use crate::registry::Registry;
+use crate::shared::Scheduler;
 use crate::task::Cell;
 use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -103,26 +104,28 @@ struct Changed {
 }
 
 struct Siege<'a> {
-    shared: &'a Shared,
+    scheduler: &'a Scheduler,
+    registry: &'a Registry,
     fronts: Vec<Front>,
     /// The changed tasks, each with the time of its restoration.
     changed: [Option<(Changed, Time)>; CHANGED],
 }
 
 /// Runs the thread of the siege.
-pub(crate) fn run(shared: &Arc<Shared>) {
+pub(crate) fn run(scheduler: &Scheduler, registry: &Registry) {
     os::signal::listen_to_nothing();
-    let mut siege = Siege::new(shared);
+    let mut siege = Siege::new(scheduler, registry);
     let bed = AtomicU32::new(0);
-    while !shared.is_over() {
+    while !scheduler.crew().is_over() {
         let next = siege.advance(os::thread::now());
         os::thread::exactly(|| os::futex::wait(&bed, 0, Some(next)));
     }
 }
 
-impl Siege<'_> {
-    fn new(shared: &Shared) -> Siege<'_> {
-        let seed = shared.preemption.siege.expect("the thread is there if there is a seed");
+impl<'a> Siege<'a> {
+    fn new(scheduler: &'a Scheduler, registry: &'a Registry) -> Siege<'a> {
+        let seed =
+            scheduler.crew().preemption().siege.expect("the thread is there if there is a seed");
         let front = |cpu: CpuId| Front {
             cpu,
             draws: Draws::new(seed, cpu.0.into()),
@@ -130,8 +133,8 @@ impl Siege<'_> {
             stopped: None,
             only: CpuSet::only(cpu),
         };
-        let fronts = shared.machine.config().topology.iter().map(front).collect();
-        Siege { shared, fronts, changed: [None; CHANGED] }
+        let fronts = scheduler.machine().config().topology.iter().map(front).collect();
+        Siege { scheduler, registry, fronts, changed: [None; CHANGED] }
     }
 
     /// Makes the changes that are due. Returns the time of the next one.
@@ -163,7 +166,7 @@ impl Siege<'_> {
             let idle = Change { policy: Some(Policy::Idle), ..Change::default() };
             self.fronts[nth].stopped = self.change(place, idle);
         }
-        ring(self.shared, cpu);
+        ring(self.scheduler, cpu);
     }
 
     /// Requests another setting for a task, now and then.
@@ -174,15 +177,15 @@ impl Siege<'_> {
         let change = self.draw_change(nth);
         let free = self.changed.iter().position(Option::is_none).filter(|_| is_asked);
         if let Some(free) = free
-            && let Some(place) = self.shared.registry.some_place(which)
+            && let Some(place) = self.registry.some_place(which)
         {
             self.changed[free] = self.change(place, change).map(|changed| (changed, until));
         }
     }
 
     fn change(&self, place: u64, change: Change) -> Option<Changed> {
-        let cell = self.shared.registry.cell_at(place)?;
-        self.shared.change(&cell, change);
+        let cell = self.registry.cell_at(place)?;
+        self.scheduler.change(&cell, change);
         Some(Changed { place, task: cell.id })
     }
 
@@ -200,21 +203,22 @@ impl Siege<'_> {
     }
 
     fn place_of_running(&self, cpu: CpuId) -> Option<u64> {
-        let owner = self.shared.worker(self.shared.slot(cpu).owner())?;
-        owner.place_of_poll().map(|(_, place)| place)
+        let owner =
+            self.scheduler.crew().threads().worker(self.scheduler.crew().slot(cpu).owner())?;
+        owner.poll.place()
     }
 
     fn give_back(&self, changed: Changed) {
         let is_it = |cell: &Arc<Cell>| cell.id == changed.task;
-        if let Some(cell) = self.shared.registry.cell_at(changed.place).filter(is_it) {
+        if let Some(cell) = self.registry.cell_at(changed.place).filter(is_it) {
             let asked = *lock(&cell.asked);
             let change = Change {
                 policy: Some(asked.policy),
                 latency_nice: Some(asked.latency_nice),
-                affinity: Some(self.shared.all().clone()),
+                affinity: Some(self.scheduler.all(self.registry).clone()),
                 ..Change::default()
             };
-            self.shared.change(&cell, change);
+            self.scheduler.change(&cell, change);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The kernel's timers of a worker: one on the clock, for the next check, and one on the CPU clock of its thread, for a
 //! thread without a slot.
 
+use crate::crew::keeper::BUSY_INTERVAL;
+use crate::os;
 use crate::os::sync::{AtomicU64, Ordering};
 use crate::os::thread::Tid;
 use crate::os::timer::{Clock, Timer};
@@ -41,10 +43,11 @@ impl Alarm {
         Time(self.armed.load(Ordering::Relaxed))
     }
 
-    /// Returns whether the timer was due at this time, and was not set again.
-    pub(super) fn is_overdue(&self, at: Time) -> bool {
+    /// Returns whether the thread has not handled its timer, which was due at the keeper's last check already.
+    pub(super) fn is_overdue(&self) -> bool {
+        let before = Time(os::thread::now().0.saturating_sub(BUSY_INTERVAL.0));
         let armed = self.armed();
-        armed != Time(UNSET) && armed <= at
+        armed != Time(UNSET) && armed <= before
     }
 
     pub(super) fn unset(&self) {

@@ -4,24 +4,28 @@
 //! slot's word as often as one poll. Between two polls the thread is in the runtime's own code, and may have lost the
 //! slot as in any section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
-use super::poll::Later;
+use super::own::Own;
+use super::poll::Poll;
+use super::thread::Thread;
+use super::timer::is_due;
 use super::{POLL_GRACE, Worker};
 use crate::crew::kick::KickNow;
 use crate::crew::kick::ring;
 use crate::os;
 use crate::os::biased::Marks;
 use crate::os::sync::{Arc, Mutex, Ordering, lock};
-use crate::protocol::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, OVER, Steps, Turn};
-use crate::protocol::handoff::Slot;
+use crate::protocol::company::{Batch, Closed, Company, MEMBERS, NO_POLL, OVER, Steps, Turn};
+use crate::protocol::handoff::{Slot, WorkerId};
 use crate::protocol::newcomers::Newcomers;
-use crate::shared::FIRST_ROOM;
+use crate::registry::Registry;
+use crate::shared::{FIRST_ROOM, Scheduler, Shared};
 use crate::task::{Cell, Job, Todo};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::{Begun, Bounds, Prev, Terms};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time, VTime};
 use runyard_smp::control::Tag;
-use runyard_smp::machine::{Loan, TaskOf, apply_pending};
+use runyard_smp::machine::{Loan, TaskOf};
 use std::collections::VecDeque;
 
 /// The most tasks that are lent at a time, and the most newcomers that join at a time. More would wait behind later
@@ -43,9 +47,6 @@ const LINGERS: Nanos = Nanos::from_micros(3);
 /// worker takes some, the thread that spawns has to fetch the list's cache line again.
 const GATHERS: Nanos = Nanos(500);
 
-/// The length of a poll from which the thread's CPU time is read: the read takes half a microsecond.
-const METERED_FROM: Nanos = Nanos::from_millis(1);
-
 /// The batches of one CPU, alone on their cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -61,7 +62,7 @@ pub(crate) struct Batches {
 /// The terms on which a batch is polled, and the task that is polled.
 #[derive(Debug)]
 pub(crate) struct Polls {
-    terms: Terms,
+    pub(super) terms: Terms,
     pub(super) since: Time,
     place: u64,
     pub(super) tag: usize,
@@ -77,11 +78,21 @@ enum Came {
     Over,
 }
 
+/// The run queue of a CPU, as the lender of the tasks of a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Lender<'a> {
+    pub(super) cpu: CpuId,
+    batches: &'a Batches,
+    scheduler: &'a Scheduler,
+    registry: &'a Registry,
+    own: &'a Own,
+}
+
 /// A batch that this thread polls.
 struct Open<'a> {
-    cpu: CpuId,
+    lender: Lender<'a>,
+    thread: &'a Thread,
     slot: &'a Slot,
-    batches: &'a Batches,
     batch: Batch,
     /// Whether newcomers may join.
     takes_newcomers: bool,
@@ -118,7 +129,8 @@ impl Member {
 
 /// The steps from the poll of a member to the next poll.
 struct Step<'a> {
-    worker: &'a Worker,
+    thread: &'a Thread,
+    registry: &'a Registry,
     now: Time,
     bounds: Bounds,
     /// The place of the first newcomer, if it may be polled.
@@ -131,7 +143,7 @@ struct Step<'a> {
 impl Steps<TaskOf<Job>, Polls> for Step<'_> {
     #[inline]
     fn charge(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>, waiting: usize) -> bool {
-        polls.charge(self.now, task, self.worker);
+        polls.charge(self.now, task, self.thread);
         self.member.came == Came::Yielded
             && (waiting > 0 || self.bounds.vruntime.is_none())
             && polls.terms.is_within(task, &self.bounds)
@@ -156,8 +168,7 @@ impl Steps<TaskOf<Job>, Polls> for Step<'_> {
         match came {
             Came::Blocked => polls.terms.sleep(self.now, task),
             Came::Over => {
-                let ends_later =
-                    |cell: &mut Arc<Cell>| self.worker.shared.may_end_later(task, cell);
+                let ends_later = |cell: &mut Arc<Cell>| self.registry.may_end_later(task, cell);
                 task.payload =
                     cell.take_if(ends_later).map(|cell| Job { cell, todo: Todo::Nothing });
             }
@@ -211,21 +222,13 @@ impl Batches {
     }
 }
 
-impl Open<'_> {
-    /// Returns the place of the first newcomer, if it may be polled.
-    fn newcomer(&self, bounds: &Bounds) -> Option<VTime> {
-        let first = self.batches.newcomers.first()?;
-        Some(VTime(first)).filter(|&first| bounds.admit(first))
-    }
-}
-
 impl Polls {
-    /// Charges a poll that has lasted until `now`, on the thread of `worker`.
+    /// Charges a poll that has lasted until `now`, on `thread`.
     #[inline]
-    fn charge(&mut self, now: Time, task: &mut Task<Job>, worker: &Worker) {
+    fn charge(&mut self, now: Time, task: &mut Task<Job>, thread: &Thread) {
         let span = now.since(self.since);
         if span > Nanos::ZERO {
-            self.terms.charge(now, task, worker.used_of(span));
+            self.terms.charge(now, task, thread.used_of(span));
             self.since = now;
         }
     }
@@ -252,6 +255,246 @@ pub(super) fn fits(task: &Task<Job>) -> bool {
     job.is_some_and(|job| matches!(job.todo, Todo::Poll) && !job.cell.has_affinity())
 }
 
+impl<'a> Lender<'a> {
+    /// Returns the lender of a CPU to the worker, in its `own` code; `None` if tasks are not dispatched in batches.
+    pub(super) fn new(
+        (scheduler, registry): (&'a Scheduler, &'a Registry),
+        own: &'a Own,
+        cpu: CpuId,
+    ) -> Option<Lender<'a>> {
+        let batches = scheduler.dispatch().of(cpu)?;
+        Some(Lender { cpu, batches, scheduler, registry, own })
+    }
+
+    /// Gives a task back to the run queue.
+    fn give_back(&self, now: Time, task: TaskOf<Job>) {
+        self.scheduler.give_back(now, self.cpu, self.cpu, task);
+    }
+
+    /// Lets go of a task that has left its batch: it is over, or blocks.
+    fn let_go(&self, task: TaskOf<Job>, over: Option<Arc<Cell>>) {
+        match over {
+            Some(cell) => self.registry.ended(task, cell),
+            None => self.scheduler.park_blocked(task),
+        }
+    }
+
+    /// Ends a finished task of a batch, together with those that the batch kept: there is no place for more.
+    fn bury(&self, (thread, batch): (WorkerId, Batch), task: TaskOf<Job>) {
+        let mut over = [const { None }; OVER + 1];
+        self.batches.company.take_over(thread, batch, &mut over);
+        over[OVER] = Some(task);
+        self.registry.have_ended(&mut over);
+    }
+
+    /// Ends the batch that another thread polled when the slot was taken from it, if there is one. It ends in the name
+    /// of the task that was polled, or is about to be. Returns that task's cell.
+    pub(super) fn end_left(&self, from: &Thread) -> Option<Arc<Cell>> {
+        let batches = self.batches;
+        if !batches.company.is_open() {
+            return None;
+        }
+        let mut room = batches.take_room();
+        let Some(closed) = batches.company.close_any(&mut room) else {
+            batches.keep_room(room);
+            return None;
+        };
+        let cell = self.registry.cell_at(closed.terms.place).expect("a task that is polled lives");
+        self.give_all_back(os::thread::now(), from, closed, &cell);
+        Some(cell)
+    }
+
+    /// Gives all tasks of a closed batch back to the engine. The last poll was on `thread`.
+    fn give_all_back(
+        &self,
+        now: Time,
+        thread: &Thread,
+        closed: Closed<TaskOf<Job>, Polls>,
+        cell: &Cell,
+    ) {
+        let Closed { mut terms, mut polled, mut waiting, over } = closed;
+        let Lender { cpu, batches, .. } = *self;
+        terms.charge(now, &mut polled, thread);
+        let nr_waiting = waiting.len() - over;
+        let first = waiting.range(..nr_waiting).filter_map(|task| Terms::vruntime(task)).min();
+        // The worker schedules next, so it needs no ring.
+        self.own.serve(|| {
+            let fx = &mut KickNow(self.scheduler);
+            let stand_in =
+                self.scheduler.machine().end_batch((now, cpu), (polled, cell), first, fx);
+            batches.keep_stand_in(stand_in);
+            waiting.drain(..nr_waiting).for_each(|task| self.give_back(now, task));
+        });
+        if over > 0 {
+            let mut all = [const { None }; OVER];
+            all.iter_mut().zip(waiting.drain(..)).for_each(|(to, task)| *to = Some(task));
+            self.registry.have_ended(&mut all);
+        }
+        batches.keep_room(waiting);
+    }
+}
+
+impl Open<'_> {
+    /// Returns the place of the first newcomer, if it may be polled.
+    fn newcomer(&self, bounds: &Bounds) -> Option<VTime> {
+        let first = self.lender.batches.newcomers.first()?;
+        Some(VTime(first)).filter(|&first| bounds.admit(first))
+    }
+
+    /// Returns whether no decision is due.
+    #[inline]
+    fn may_go_on(&self) -> bool {
+        !self.slot.calls(self.thread.id())
+            && self.now < self.until
+            && !is_due(self.lender.scheduler.machine(), self.lender.cpu, self.now)
+    }
+
+    /// Takes the `next` task to be polled, after `member`, which was polled. Returns `false`, and leaves `member` as it
+    /// was, if that needs a decision.
+    fn turn(&mut self, poll: &Poll, member: &mut Member, next: &mut Member) -> bool {
+        self.share(poll);
+        let Lender { cpu, batches, scheduler, registry, .. } = self.lender;
+        let (mut may_lend, mut may_come, mut may_linger) = (true, self.takes_newcomers, true);
+        loop {
+            let bounds = scheduler.machine().sight().batch_bounds(cpu);
+            let has_room = batches.company.len() <= MEMBERS - COME;
+            let newcomer = self.newcomer(&bounds).filter(|_| may_come && has_room);
+            let step = &mut Step {
+                thread: self.thread,
+                registry,
+                now: self.now,
+                bounds,
+                newcomer,
+                member,
+                next,
+            };
+            match batches.company.turn(self.thread.id(), self.batch, step) {
+                Turn::Next(left) => {
+                    if let Some(task) = left {
+                        self.leaves(task, member);
+                    }
+                    return true;
+                }
+                Turn::Outsider => may_come = self.admit_newcomers(&bounds),
+                Turn::Alone if scheduler.machine().sight().is_wanted(cpu) => {
+                    if !std::mem::take(&mut may_lend) || !self.lend() {
+                        return false;
+                    }
+                }
+                Turn::Alone if may_linger && self.linger(member) => may_linger = false,
+                Turn::Alone | Turn::Over => return false,
+            }
+        }
+    }
+
+    /// Adds newcomers that may be polled to the batch, if there is room. Returns whether any joined.
+    fn admit_newcomers(&self, bounds: &Bounds) -> bool {
+        let Batches { company, newcomers, .. } = self.lender.batches;
+        let bound = bounds.vruntime.map_or(u64::MAX, |bound| bound.0);
+        let most = MEMBERS.saturating_sub(company.len()).min(COME);
+        // An array on the stack is used: another worker may own the slot by now, and with it the memory of its batches.
+        let mut coming = [const { None }; COME];
+        let mut places = coming.iter_mut();
+        let to = |task| *places.next().expect("at most COME tasks come") = Some(task);
+        let any = newcomers.take(most, bound, to) > 0;
+        if any {
+            newcomers.note_taken(self.now.0);
+        }
+        company.lead(self.thread.id(), self.batch, &mut coming);
+        let is_over = coming[0].is_some();
+        // The slot was taken, and its new owner has closed the batch already.
+        coming.into_iter().flatten().for_each(|task| {
+            self.lender.give_back(self.now, task);
+        });
+        any && !is_over
+    }
+
+    /// Waits a moment, with no task in the batch, for a newcomer or for the last task, which blocks or is over, to be
+    /// woken. Returns whether there is a task.
+    fn linger(&mut self, member: &mut Member) -> bool {
+        let Lender { batches, scheduler, .. } = self.lender;
+        let (until, mut gathers_until) = (self.now + LINGERS, None);
+        while self.now < until && self.may_go_on() {
+            if member.came == Came::Blocked && member.cell().seat.is_scheduled() {
+                member.came = Came::Yielded;
+                return true;
+            }
+            if self.takes_newcomers && batches.newcomers.first().is_some() {
+                let is_flood = || scheduler.dispatch().outsiders.is_flood();
+                let now = self.now;
+                let gathers = || if is_flood() { now + GATHERS } else { now };
+                if self.now >= *gathers_until.get_or_insert_with(gathers) {
+                    return true;
+                }
+            }
+            std::hint::spin_loop();
+            self.now = os::thread::now();
+        }
+        gathers_until.is_some()
+    }
+
+    /// Lets go of a polled task that leaves the batch.
+    fn leaves(&self, mut task: TaskOf<Job>, member: &mut Member) {
+        match member.came {
+            Came::Over => match member.cell.take() {
+                Some(cell) => self.lender.registry.ended(task, cell),
+                None => self.lender.bury((self.thread.id(), self.batch), task),
+            },
+            Came::Blocked => {
+                task.payload = Some(member.job());
+                self.lender.let_go(task, None);
+            }
+            Came::Yielded | Came::Not => {
+                task.payload = Some(member.job());
+                self.lender.give_back(self.now, task);
+            }
+        }
+    }
+
+    /// Borrows more tasks from the run queue, as none waits. Returns whether there were any, and the worker still owns
+    /// its slot.
+    fn lend(&self) -> bool {
+        let Open { batch, now, .. } = *self;
+        let Lender { cpu, batches, scheduler, .. } = self.lender;
+        if self.slot.leave(self.thread.id()) != Some(false) {
+            return false;
+        }
+        // In the owner's own code the slot cannot be taken, so the batch stays open.
+        let Some(terms) =
+            batches.company.look_as(self.thread.id(), |polls, _, _| Some(polls.terms))
+        else {
+            return false;
+        };
+        let mut lent = batches.take_room();
+        let loan = Loan { most: LENT, fits, take: &mut |task| lent.push_back(task) };
+        scheduler.machine().lend((now, cpu), &terms, loan, &mut KickNow(scheduler));
+        let any = !lent.is_empty();
+        batches.company.extend(self.thread.id(), batch, &mut lent);
+        batches.keep_room(lent);
+        any && self.slot.enter(self.thread.id())
+    }
+
+    /// Rings an idle CPU, now and then, if a task has waited here for long.
+    fn share(&self, poll: &Poll) {
+        let Lender { cpu, batches, scheduler, .. } = self.lender;
+        let now = self.now;
+        if now < Time(poll.shares_at.load(Ordering::Relaxed)) || !scheduler.dispatch().has_any(cpu)
+        {
+            return;
+        }
+        poll.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
+        let waits_long = |task: &TaskOf<Job>| now.since(task.waits_since()) >= POLL_GRACE;
+        let member =
+            |_: &_, task: &_, is_polled: bool| (!is_polled && waits_long(task)).then_some(());
+        if let Some(idle) = scheduler.machine().sight().idle_cpu_beside(cpu)
+            && (batches.newcomers.look(waits_long) == Some(true)
+                || batches.company.look_as(self.thread.id(), member).is_some())
+        {
+            ring(scheduler, idle);
+        }
+    }
+}
+
 impl Worker {
     /// Polls other tasks after the poll that `prev` describes, as long as no decision is needed. Returns the report to
     /// the engine at the end, the task of that report, and that task's cell if the task is over.
@@ -261,24 +504,29 @@ impl Worker {
         curr: Option<TaskId>,
         over: Option<Arc<Cell>>,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
-        let cpu = self.cpu();
-        let Some(batches) = self.shared.batches(cpu) else { return (prev, curr, over) };
+        let cpu = self.thread.cpu();
+        let Shared { scheduler, registry, .. } = &*self.shared;
+        let Some(lender) = Lender::new((scheduler, registry), &self.own, cpu) else {
+            return (prev, curr, over);
+        };
+        let batches = lender.batches;
         let may_go_on = match prev {
             Prev::Yielded(_) => true,
             Prev::Blocked(_) | Prev::Exited => {
-                self.shared.machine.is_wanted(cpu) || self.offer_newcomer(cpu, self.poll.ended())
+                scheduler.machine().sight().is_wanted(cpu)
+                    || scheduler.offer_newcomer(&self.own, cpu, self.poll.ended())
             }
             Prev::Preempted(_) | Prev::Idle => false,
         };
-        if !may_go_on || self.is_due(cpu, self.poll.ended()) {
+        if !may_go_on || is_due(scheduler.machine(), cpu, self.poll.ended()) {
             return (prev, curr, over);
         }
         let Some(stand_in) = batches.take_stand_in() else { return (prev, curr, over) };
         let now = self.poll.ended();
         let mut waiting = batches.take_room();
         let loan = Loan { most: LENT, fits, take: &mut |task| waiting.push_back(task) };
-        let fx = &mut KickNow(&self.shared);
-        match self.shared.machine.begin_batch((now, cpu), (prev, stand_in), loan, fx) {
+        let fx = &mut KickNow(scheduler);
+        match scheduler.machine().begin_batch((now, cpu), (prev, stand_in), loan, fx) {
             Begun::Refused(prev, stand_in) => {
                 batches.keep_stand_in(stand_in);
                 batches.keep_room(waiting);
@@ -296,14 +544,15 @@ impl Worker {
                 let mut first = waiting.pop_front().expect("a task of the batch can be polled");
                 let mut polls = Polls { terms, since: now, place: u64::MAX, tag: 0 };
                 let member = Member::new(polls.begin(now, &mut first));
-                let batch = batches.company.open(self.id, polls, first, &mut waiting);
+                let batch = batches.company.open(self.thread.id(), polls, first, &mut waiting);
                 batches.keep_room(waiting);
                 self.poll.batch.store(batch.0, Ordering::Relaxed);
-                left.into_iter().for_each(|(task, over)| self.let_go(task, over));
-                let until = now + self.shared.machine.config().tick;
+                left.into_iter().for_each(|(task, over)| lender.let_go(task, over));
+                let until = now + scheduler.machine().config().tick;
                 let takes_newcomers = terms.are_plain();
-                let slot = self.shared.slot(cpu);
-                let open = Open { cpu, slot, batches, batch, takes_newcomers, until, now };
+                let slot = scheduler.crew().slot(cpu);
+                let thread = &self.thread;
+                let open = Open { lender, thread, slot, batch, takes_newcomers, until, now };
                 let ended = self.poll_batch(open, member);
                 self.poll.batch.store(0, Ordering::Relaxed);
                 ended
@@ -311,52 +560,33 @@ impl Worker {
         }
     }
 
-    /// Lets go of a task that has left its batch: it is over, or blocks.
-    fn let_go(&self, task: TaskOf<Job>, over: Option<Arc<Cell>>) {
-        match over {
-            Some(cell) => self.shared.ended(task, cell),
-            None => self.shared.park_blocked(task),
-        }
-    }
-
-    /// Returns whether a timer or a tick is due.
-    #[inline]
-    pub(super) fn is_due(&self, cpu: CpuId, now: Time) -> bool {
-        self.shared.machine.next_expiry(cpu).is_some_and(|due| due <= now)
-    }
-
     fn poll_batch(
         &self,
         mut open: Open<'_>,
         mut member: Member,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
-        let cpu = open.cpu;
+        let Lender { cpu, batches, .. } = open.lender;
         let mut other = Member { cell: None, came: Came::Not };
         // The two variables take turns: to move one into the other would cost as much as half a turn.
         let (mut member, mut next) = (&mut member, &mut other);
-        self.part.is_here.store(true, Ordering::Release);
-        self.shared.crew.meters.polls(cpu, self);
-        let mut enters = self.shared.slot(cpu).enter(self.id);
+        self.part.be_here(true);
+        let (crew, registry) = (self.shared.scheduler.crew(), &self.shared.registry);
+        crew.meters().polls(cpu, self);
+        let mut enters = open.slot.enter(self.thread.id());
         loop {
-            if member.cell().tag.was_asked() || self.shared.must_wait(cpu, member.cell()) {
+            if member.cell().tag.was_asked() || crew.must_wait(registry, cpu, member.cell()) {
                 enters = false;
             }
-            open.batches.company.note_poll(open.now.0);
+            batches.company.note_poll(open.now.0);
             self.poll_member(open.now, member, enters);
             open.now = self.poll.ended();
             let goes_on =
-                member.came != Came::Not && !member.cell().tag.was_asked() && self.may_go_on(&open);
-            if !goes_on || !self.turn(&mut open, member, next) {
+                member.came != Came::Not && !member.cell().tag.was_asked() && open.may_go_on();
+            if !goes_on || !open.turn(&self.poll, member, next) {
                 return self.end_batch(&open, member);
             }
             std::mem::swap(&mut member, &mut next);
         }
-    }
-
-    /// Returns whether no decision is due.
-    #[inline]
-    fn may_go_on(&self, open: &Open<'_>) -> bool {
-        !open.slot.calls(self.id) && open.now < open.until && !self.is_due(open.cpu, open.now)
     }
 
     /// Polls a task of a batch, if the worker `enters` foreign code.
@@ -370,147 +600,9 @@ impl Worker {
             true if cell.seat.is_scheduled() => Came::Yielded,
             true => Came::Blocked,
         };
-        self.unbind();
+        self.thread.unbind();
         self.note_poll(cell, polled);
         self.poll.has_ended();
-    }
-
-    /// Takes the `next` task to be polled, after `member`, which was polled. Returns `false`, and leaves `member` as it
-    /// was, if that needs a decision.
-    fn turn(&self, open: &mut Open<'_>, member: &mut Member, next: &mut Member) -> bool {
-        self.share(open);
-        let (mut may_lend, mut may_come, mut may_linger) = (true, open.takes_newcomers, true);
-        loop {
-            let bounds = self.shared.machine.batch_bounds(open.cpu);
-            let has_room = open.batches.company.len() <= MEMBERS - COME;
-            let newcomer = open.newcomer(&bounds).filter(|_| may_come && has_room);
-            let step = &mut Step { worker: self, now: open.now, bounds, newcomer, member, next };
-            match open.batches.company.turn(self.id, open.batch, step) {
-                Turn::Next(left) => {
-                    if let Some(task) = left {
-                        self.leaves(open, task, member);
-                    }
-                    return true;
-                }
-                Turn::Outsider => may_come = self.admit_newcomers(open, &bounds),
-                Turn::Alone if self.shared.machine.is_wanted(open.cpu) => {
-                    if !std::mem::take(&mut may_lend) || !self.lend(open) {
-                        return false;
-                    }
-                }
-                Turn::Alone if may_linger && self.linger(open, member) => may_linger = false,
-                Turn::Alone | Turn::Over => return false,
-            }
-        }
-    }
-
-    /// Adds newcomers that may be polled to the batch, if there is room. Returns whether any joined.
-    fn admit_newcomers(&self, open: &Open<'_>, bounds: &Bounds) -> bool {
-        let Batches { company, newcomers, .. } = open.batches;
-        let bound = bounds.vruntime.map_or(u64::MAX, |bound| bound.0);
-        let most = MEMBERS.saturating_sub(company.len()).min(COME);
-        // An array on the stack is used: another worker may own the slot by now, and with it the memory of its batches.
-        let mut coming = [const { None }; COME];
-        let mut places = coming.iter_mut();
-        let to = |task| *places.next().expect("at most COME tasks come") = Some(task);
-        let any = newcomers.take(most, bound, to) > 0;
-        if any {
-            newcomers.note_taken(open.now.0);
-        }
-        company.lead(self.id, open.batch, &mut coming);
-        let is_over = coming[0].is_some();
-        // The slot was taken, and its new owner has closed the batch already.
-        coming.into_iter().flatten().for_each(|task| {
-            self.give_back(open.now, open.cpu, open.cpu, task);
-        });
-        any && !is_over
-    }
-
-    /// Waits a moment, with no task in the batch, for a newcomer or for the last task, which blocks or is over, to be
-    /// woken. Returns whether there is a task.
-    fn linger(&self, open: &mut Open<'_>, member: &mut Member) -> bool {
-        let (until, mut gathers_until) = (open.now + LINGERS, None);
-        while open.now < until && self.may_go_on(open) {
-            if member.came == Came::Blocked && member.cell().seat.is_scheduled() {
-                member.came = Came::Yielded;
-                return true;
-            }
-            if open.takes_newcomers && open.batches.newcomers.first().is_some() {
-                let is_flood = || self.shared.dispatch.outsiders.is_flood();
-                let gathers = || if is_flood() { open.now + GATHERS } else { open.now };
-                if open.now >= *gathers_until.get_or_insert_with(gathers) {
-                    return true;
-                }
-            }
-            std::hint::spin_loop();
-            open.now = os::thread::now();
-        }
-        gathers_until.is_some()
-    }
-
-    /// Lets go of a polled task that leaves the batch.
-    fn leaves(&self, open: &Open<'_>, mut task: TaskOf<Job>, member: &mut Member) {
-        match member.came {
-            Came::Over => match member.cell.take() {
-                Some(cell) => self.shared.ended(task, cell),
-                None => self.bury(open, task),
-            },
-            Came::Blocked => {
-                task.payload = Some(member.job());
-                self.let_go(task, None);
-            }
-            Came::Yielded | Came::Not => {
-                task.payload = Some(member.job());
-                self.give_back(open.now, open.cpu, open.cpu, task);
-            }
-        }
-    }
-
-    /// Ends a finished task of a batch, together with those that the batch kept: there is no place for more.
-    fn bury(&self, open: &Open<'_>, task: TaskOf<Job>) {
-        let mut over = [const { None }; OVER + 1];
-        open.batches.company.take_over(self.id, open.batch, &mut over);
-        over[OVER] = Some(task);
-        self.shared.registry.have_ended(&mut over);
-    }
-
-    /// Borrows more tasks from the run queue, as none waits. Returns whether there were any, and the worker still owns
-    /// its slot.
-    fn lend(&self, open: &Open<'_>) -> bool {
-        let Open { cpu, batches, batch, now, .. } = *open;
-        if self.shared.slot(cpu).leave(self.id) != Some(false) {
-            return false;
-        }
-        // In the owner's own code the slot cannot be taken, so the batch stays open.
-        let Some(terms) = batches.company.look_as(self.id, |polls, _, _| Some(polls.terms)) else {
-            return false;
-        };
-        let mut lent = batches.take_room();
-        let loan = Loan { most: LENT, fits, take: &mut |task| lent.push_back(task) };
-        self.shared.machine.lend((now, cpu), &terms, loan, &mut KickNow(&self.shared));
-        let any = !lent.is_empty();
-        batches.company.extend(self.id, batch, &mut lent);
-        batches.keep_room(lent);
-        any && self.shared.slot(cpu).enter(self.id)
-    }
-
-    /// Rings an idle CPU, now and then, if a task has waited here for long.
-    fn share(&self, open: &Open<'_>) {
-        let Open { cpu, batches, now, .. } = *open;
-        if now < Time(self.poll.shares_at.load(Ordering::Relaxed)) || !self.shared.has_company(cpu)
-        {
-            return;
-        }
-        self.poll.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
-        let waits_long = |task: &TaskOf<Job>| now.since(task.waits_since()) >= POLL_GRACE;
-        let member =
-            |_: &_, task: &_, is_polled: bool| (!is_polled && waits_long(task)).then_some(());
-        if let Some(idle) = self.shared.machine.idle_cpu_beside(cpu)
-            && (batches.newcomers.look(waits_long) == Some(true)
-                || batches.company.look_as(self.id, member).is_some())
-        {
-            ring(&self.shared, idle);
-        }
     }
 
     /// Ends the batch at the end of a poll, also if the slot was taken during that poll. Returns the report to the
@@ -520,22 +612,24 @@ impl Worker {
         open: &Open<'_>,
         member: &mut Member,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
-        let Open { cpu, batches, batch, now, .. } = *open;
+        let Open { batch, now, lender, .. } = *open;
+        let batches = lender.batches;
         self.leave_poll();
         batches.company.note_poll(NO_POLL);
         // Until here, a thread that takes the slot reads this, if the batch was closed before.
         self.poll.end();
         // Otherwise another worker may own the slot, and with it the memory of its batches.
         if batches.company.is_open_still(batch) {
-            let closed = batches.company.close(self.id, batch, &mut batches.take_room());
-            self.give_all_back((cpu, now, self), closed.expect("the batch is open"), member.cell());
+            let closed = batches.company.close(self.thread.id(), batch, &mut batches.take_room());
+            let closed = closed.expect("the batch is open");
+            lender.give_all_back(now, &self.thread, closed, member.cell());
         }
         let curr = Some(member.cell().id);
-        if !self.part.is_here.load(Ordering::Acquire) {
-            assert!(self.shared.is_over(), "the worker has its task");
+        if !self.part.is_here() {
+            assert!(self.shared.scheduler.crew().is_over(), "the worker has its task");
             return (Prev::Idle, None, None);
         }
-        self.part.is_here.store(false, Ordering::Release);
+        self.part.be_here(false);
         if member.came == Came::Blocked && member.cell().seat.is_scheduled() {
             member.came = Came::Yielded;
         }
@@ -545,124 +639,5 @@ impl Worker {
             Came::Blocked => (Prev::Blocked(member.job()), curr, None),
             Came::Over => (Prev::Exited, curr, member.cell.take()),
         }
-    }
-
-    /// Returns the most CPU time that a poll of this thread, which has lasted for `span`, has used. A thread that loses
-    /// its CPU to others, or is stopped with its process, uses none meanwhile. The CPU clock is read only for a long
-    /// poll.
-    #[inline]
-    fn used_of(&self, span: Nanos) -> Nanos {
-        if span < METERED_FROM {
-            return span;
-        }
-        let used = os::thread::cpu_time(self.tid());
-        used.map_or(span, |used| span.min(self.reading.of_poll(used)))
-    }
-
-    /// Ends the batch that another thread polled when the slot was taken from it, if there is one. It ends in the name
-    /// of the task that was polled, or is about to be. Returns that task's cell.
-    pub(super) fn end_batch_left(&self, cpu: CpuId, from: &Worker) -> Option<Arc<Cell>> {
-        let batches = self.shared.batches(cpu)?;
-        if !batches.company.is_open() {
-            return None;
-        }
-        let mut room = batches.take_room();
-        let Some(closed) = batches.company.close_any(&mut room) else {
-            batches.keep_room(room);
-            return None;
-        };
-        let cell =
-            self.shared.registry.cell_at(closed.terms.place).expect("a task that is polled lives");
-        self.give_all_back((cpu, os::thread::now(), from), closed, &cell);
-        Some(cell)
-    }
-
-    /// Gives all tasks of a closed batch back to the engine. The last poll was on the thread of `worker`.
-    fn give_all_back(
-        &self,
-        (cpu, now, worker): (CpuId, Time, &Worker),
-        closed: Closed<TaskOf<Job>, Polls>,
-        cell: &Cell,
-    ) {
-        let Closed { mut terms, mut polled, mut waiting, over } = closed;
-        let batches = self.shared.batches(cpu).expect("the CPU had a batch");
-        terms.charge(now, &mut polled, worker);
-        let nr_waiting = waiting.len() - over;
-        let first = waiting.range(..nr_waiting).filter_map(|task| Terms::vruntime(task)).min();
-        // The worker schedules next, so it needs no ring.
-        self.own.serve(|| {
-            let fx = &mut KickNow(&self.shared);
-            let stand_in = self.shared.machine.end_batch((now, cpu), (polled, cell), first, fx);
-            batches.keep_stand_in(stand_in);
-            waiting.drain(..nr_waiting).for_each(|task| self.give_back(now, cpu, cpu, task));
-        });
-        if over > 0 {
-            let mut all = [const { None }; OVER];
-            all.iter_mut().zip(waiting.drain(..)).for_each(|(to, task)| *to = Some(task));
-            self.shared.registry.have_ended(&mut all);
-        }
-        batches.keep_room(waiting);
-    }
-
-    pub(super) fn give_back(&self, now: Time, from: CpuId, to: CpuId, task: TaskOf<Job>) {
-        self.shared.machine.give_back(now, task, (from, to), &mut KickNow(&self.shared));
-    }
-
-    /// Adds a task that a poll of a batch wakes or spawns to that batch, if it may join.
-    pub(crate) fn join(
-        &self,
-        now: Time,
-        mut task: TaskOf<Job>,
-        is_new: bool,
-    ) -> Result<(), TaskOf<Job>> {
-        let (batch, cpu) = (Batch(self.poll.batch.load(Ordering::Relaxed)), self.cpu());
-        let Some(batches) = self.shared.batches(cpu).filter(|_| batch != Batch::default()) else {
-            return Err(task);
-        };
-        if !fits(&task) {
-            return Err(task);
-        }
-        apply_pending(&mut task);
-        let bounds = self.shared.machine.batch_bounds(cpu);
-        batches.company.join(self.id, batch, task, |polls, task, (polled, front)| {
-            let terms = &polls.terms;
-            let joins = terms.fit(task)
-                && match is_new {
-                    true => terms.join_new(task, (polled, now.since(polls.since)), &bounds),
-                    false => terms.join(now, task, &bounds),
-                };
-            if !joins {
-                return None;
-            }
-            task.set_cpu(cpu);
-            task.wakes(now);
-            let first = front.is_none_or(|front| terms.goes_before(task, front));
-            Some(if first { At::Front } else { At::Back })
-        })?;
-        let is_noted = self.poll.later() != Later::Nothing;
-        if !is_noted && self.shared.machine.idle_cpu_beside(cpu).is_some() {
-            self.look_soon(now, false);
-        }
-        Ok(())
-    }
-
-    /// Adds a task that the poll of this thread wakes to its batch, if it may join. The clock is not read for that: the
-    /// task counts as woken when the poll began.
-    pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
-        match self.cpu_of_poll() {
-            Some(_) => self.join(self.poll.began(), task, false),
-            None => Err(task),
-        }
-    }
-
-    /// Returns whether this thread's poll has lasted longer than it may while other tasks wait in the runtime. Called
-    /// in the signal handler.
-    pub(super) fn is_overdue(&self, now: Time) -> bool {
-        let (cpu, began) = (self.cpu(), self.poll.began());
-        let (debit, span) = (self.shared.machine.debit(cpu), now.since(began));
-        !self.poll.is_rt()
-            && span >= debit
-            && self.shared.has_company(cpu)
-            && self.used_of(span) >= debit
     }
 }

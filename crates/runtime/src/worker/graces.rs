@@ -2,6 +2,7 @@
 //!
 //! All of it is read and written by this thread only, in its signal handler too.
 
+use super::thread::Thread;
 use crate::os;
 use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
 use runyard_engine::time::Nanos;
@@ -111,7 +112,7 @@ impl Graces {
     }
 
     /// Lets the calling thread go on without a slot until it has used `grace` more CPU time.
-    pub(super) fn go_on(&self, grace: Nanos) {
+    fn go_on(&self, grace: Nanos) {
         let used = os::thread::own_cpu_time().0;
         self.let_go(used);
         self.until.store(used + grace.0, Ordering::Relaxed);
@@ -134,6 +135,14 @@ impl Graces {
         }
         self.let_go(used);
         Going::For(Nanos(until - used))
+    }
+
+    /// Lets the calling thread go on without a slot for the grace that its rescuer set.
+    pub(super) fn go_on_without_slot(&self, thread: &Thread) {
+        let grace = Nanos(thread.baton().grace());
+        thread.reading().runs_without_slot();
+        self.go_on(grace);
+        thread.alarm.ring_after(grace);
     }
 }
 

@@ -26,19 +26,17 @@
 //!
 //! Invariant: only the keeper leaves HEARS and MARKED, and only the thread leaves DEAF.
 
-use super::Worker;
-use crate::crew::keeper::BUSY_INTERVAL;
-use crate::deferred::rubbish::{Rubbish, discard};
+use super::poll::Poll;
+use super::thread::Thread;
 use crate::os;
 use crate::os::signal::Signals;
 use crate::os::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
 use crate::os::threads::LOWEST_NICE;
-use crate::shared::Shared;
+use crate::registry::Registry;
 use crate::task::Job;
-use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::Prev;
 use runyard_engine::task::TaskId;
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::Nanos;
 
 /// The CPU time after which the keeper looks at the mask of a thread that was asked and has not answered.
 const UNANSWERED: Nanos = Nanos::from_millis(10);
@@ -94,14 +92,19 @@ impl Hearing {
         }
     }
 
-    /// Returns the signals that the thread blocks outside handlers, as far as is known.
-    pub(super) fn blocked(&self) -> Signals {
-        self.blocked.load(Ordering::Relaxed)
-    }
-
     /// Notes the signals that the thread blocks outside handlers.
     pub(super) fn blocks(&self, blocked: Signals) {
         self.blocked.store(blocked, Ordering::Relaxed);
+    }
+
+    /// Returns whether the thread is in the handler of another signal, which may hold a lock or must not be entered
+    /// twice (H9): such a handler blocks more signals than its thread.
+    pub(super) fn is_in_a_handler(&self, deaf_to: Signals) -> bool {
+        // A handler blocks all signals that its thread blocks. So the thread does not block a signal that is not
+        // blocked here.
+        let usual = self.blocked.load(Ordering::Relaxed) & deaf_to;
+        self.blocks(usual);
+        deaf_to & !usual != 0
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
@@ -114,196 +117,169 @@ impl Hearing {
     }
 }
 
-impl Worker {
+impl Hearing {
     /// Unblocks the runtime's signal on this thread.
-    pub(super) fn listen(&self) {
-        self.hearing.blocks(os::signal::listen_to(self.shared.preemption.signal));
+    pub(super) fn listen(&self, thread: &Thread) {
+        self.blocks(os::signal::listen_to(thread.crew().preemption().signal));
     }
 
     /// Notes that this thread answers a request.
     pub(super) fn note_answer(&self) {
-        let answers = &self.hearing.answers;
-        answers.store(answers.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let answers = self.answers.load(Ordering::Relaxed);
+        self.answers.store(answers + 1, Ordering::Relaxed);
     }
 
     /// Notes that the handler has begun: the thread hears, also if it did not before.
-    pub(super) fn has_heard(&self) {
+    pub(super) fn has_heard(&self, thread: &Thread) {
         self.note_answer();
         if self.is_deaf() {
-            self.hear();
+            self.hear(thread);
         }
     }
 
     /// Returns whether this thread does not hear requests.
     pub(crate) fn is_deaf(&self) -> bool {
-        self.hearing.state.load(Ordering::SeqCst) == state::DEAF
+        self.state.load(Ordering::SeqCst) == state::DEAF
     }
 
     /// Checks a thread that was asked for its CPU and has used this much CPU time by now: asks again if it has not
     /// answered for some time, and marks it as deaf if that has not helped. Called by the keeper.
-    pub(crate) fn await_answer(&self, used: Nanos) {
-        let hearing = &self.hearing;
-        let (answers, poll) = (hearing.answers.load(Ordering::Relaxed), self.poll.began().0);
-        let is_new = hearing.asked.swap(answers, Ordering::Relaxed) != answers
-            || hearing.asked_in.swap(poll, Ordering::Relaxed) != poll;
+    pub(super) fn await_answer(
+        &self,
+        thread: &Thread,
+        poll: &Poll,
+        registry: &Registry,
+        used: Nanos,
+    ) {
+        let (answers, began) = (self.answers.load(Ordering::Relaxed), poll.began().0);
+        let is_new = self.asked.swap(answers, Ordering::Relaxed) != answers
+            || self.asked_in.swap(began, Ordering::Relaxed) != began;
         if is_new {
-            return hearing.used.store(used.0, Ordering::Relaxed);
+            return self.used.store(used.0, Ordering::Relaxed);
         }
-        let since = used.0.saturating_sub(hearing.used.load(Ordering::Relaxed));
+        let since = used.0.saturating_sub(self.used.load(Ordering::Relaxed));
         if since >= UNANSWERED.0 {
-            if self.cannot_answer() {
-                self.deafen();
+            if cannot_answer(thread) {
+                self.deafen(thread, poll, registry);
             } else {
                 self.awaits_no_answer();
             }
         } else if since >= UNANSWERED.0 / 2 {
             // It may have answered before it was seen to be asked, in a section that goes on.
-            os::signal::ring(self.tid(), self.shared.preemption.signal);
+            thread.signal();
         }
     }
 
-    /// Returns whether the signal does not reach the handler of this thread. Without `/proc` the missing answer has to
-    /// do as the sign.
-    fn cannot_answer(&self) -> bool {
-        let signal = self.shared.preemption.signal;
-        os::thread::blocks_signal(self.tid(), signal) != Some(false) || !os::signal::is_ours(signal)
+    /// Checks whether this thread answers, which owns a slot, runs a task's code and has used this much CPU time: another
+    /// thread may have asked it (`is_rung`), or its own timer. Called by the keeper.
+    pub(crate) fn listen_for(
+        &self,
+        (thread, poll): (&Thread, &Poll),
+        registry: &Registry,
+        is_rung: bool,
+        used: Nanos,
+    ) {
+        if is_rung || thread.alarm.is_overdue() {
+            self.await_answer(thread, poll, registry, used);
+        } else {
+            self.awaits_no_answer();
+        }
     }
 
-    /// Notes that this thread is not asked for anything now. Called by the keeper.
-    pub(crate) fn awaits_no_answer(&self) {
-        self.hearing.asked.store(u64::MAX, Ordering::Relaxed);
+    /// Notes that this thread is not asked for anything now.
+    fn awaits_no_answer(&self) {
+        self.asked.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// Returns whether this thread has not handled its own timer, which was due at the keeper's last check already.
-    fn has_overdue_timer(&self) -> bool {
-        let before = os::thread::now().0.saturating_sub(BUSY_INTERVAL.0);
-        self.alarm.is_overdue(Time(before))
-    }
-
-    fn deafen(&self) {
-        let (shared, hearing) = (&self.shared, &self.hearing);
-        let take = |cpu| shared.slot(cpu).has_spares(1) && shared.take_slot(cpu, self.id);
+    fn deafen(&self, thread: &Thread, poll: &Poll, registry: &Registry) {
+        let crew = thread.crew();
+        let take = || thread.slot().has_spares(1) && thread.loses_slot();
         if self.is_deaf() {
             // It got a slot since, at the end of a section.
-            if self.owns() {
-                take(self.cpu());
+            if thread.owns() {
+                take();
             }
             return;
         }
-        if !hearing.change(state::HEARS, state::MARKED) {
+        if !self.change(state::HEARS, state::MARKED) {
             return;
         }
-        if shared.crew.keeper.may_renice() {
-            let before = os::thread::renice(self.tid(), LOWEST_NICE);
-            hearing.nice.store(before.unwrap_or(UNCHANGED), Ordering::SeqCst);
+        if crew.keeper().may_renice() {
+            let before = os::thread::renice(thread.tid(), LOWEST_NICE);
+            self.nice.store(before.unwrap_or(UNCHANGED), Ordering::SeqCst);
         }
-        let is_marked = if self.owns() { take(self.cpu()) } else { self.is_in_poll() };
+        // If its poll ends at this moment, it sees that it is marked.
+        let is_marked = if thread.owns() { take() } else { poll.is_foreign_for_others() };
         if is_marked {
-            shared.crew.keeper.count_deaf(true);
-            shared.crew.keeper.note_first_deaf(|| Some((self.tid(), self.cell_of_poll()?)));
-            hearing.state.store(state::DEAF, Ordering::SeqCst);
-            shared.crew.maker.call();
+            crew.keeper().count_deaf(true);
+            crew.keeper().note_first_deaf(|| Some((thread.tid(), poll.cell(registry)?)));
+            self.state.store(state::DEAF, Ordering::SeqCst);
+            crew.maker().call();
         } else {
-            shared.crew.maker.order();
-            self.give_nice_back();
-            hearing.state.store(state::HEARS, Ordering::SeqCst);
+            crew.maker().order();
+            self.give_nice_back(thread);
+            self.state.store(state::HEARS, Ordering::SeqCst);
         }
-    }
-
-    /// Returns whether the thread is in the code of a task. If its poll ends at this moment, it sees that it is marked.
-    fn is_in_poll(&self) -> bool {
-        self.poll.is_foreign_for_others()
     }
 
     /// Gives this thread its nice value back, unless its task has changed that.
-    fn give_nice_back(&self) {
-        let before = self.hearing.nice.swap(UNCHANGED, Ordering::SeqCst);
-        if before == UNCHANGED || os::thread::nice(self.tid()) != Some(LOWEST_NICE) {
+    fn give_nice_back(&self, thread: &Thread) {
+        let before = self.nice.swap(UNCHANGED, Ordering::SeqCst);
+        if before == UNCHANGED || os::thread::nice(thread.tid()) != Some(LOWEST_NICE) {
             return;
         }
-        if os::thread::renice(self.tid(), before).is_none() {
-            self.hearing.is_stuck.store(true, Ordering::SeqCst);
+        if os::thread::renice(thread.tid(), before).is_none() {
+            self.is_stuck.store(true, Ordering::SeqCst);
         }
     }
 
     /// Notes that this thread hears again. Called by the thread.
-    fn hear(&self) {
-        if self.hearing.change(state::DEAF, state::HEARS) {
-            self.give_nice_back();
-            self.shared.crew.keeper.count_deaf(false);
+    fn hear(&self, thread: &Thread) {
+        if self.change(state::DEAF, state::HEARS) {
+            self.give_nice_back(thread);
+            thread.crew().keeper().count_deaf(false);
         }
     }
 
     /// Unblocks the signal at the end of a poll in which this thread was deaf. Returns whether it was.
-    pub(super) fn mend_hearing(&self) -> bool {
+    pub(super) fn mend(&self, thread: &Thread) -> bool {
         // Pairs with the keeper's mark and its question whether the thread is in a poll.
         fence(Ordering::SeqCst);
-        while self.hearing.state.load(Ordering::SeqCst) == state::MARKED {
+        while self.state.load(Ordering::SeqCst) == state::MARKED {
             std::thread::yield_now();
         }
         let was_deaf = self.is_deaf();
         if was_deaf {
-            self.listen();
-            self.hear();
+            self.listen(thread);
+            self.hear(thread);
         }
         was_deaf
     }
 
-    /// Hands the slot to a spare, with the task that this worker was about to poll or to resume, if its thread cannot
-    /// have its nice value back: then the thread ends. Returns the task otherwise.
-    pub(super) fn hand_on(&self, next: Option<(TaskId, Job)>) -> Result<Option<(TaskId, Job)>, ()> {
-        if !self.hearing.is_stuck.load(Ordering::Relaxed) {
-            return Ok(next);
-        }
-        let slot = self.shared.slot(self.cpu());
-        let Some(spare) = slot.take_spare().and_then(|spare| self.shared.worker(spare)) else {
-            self.shared.crew.maker.order();
-            return Ok(next);
-        };
+    /// Returns whether the thread cannot have its nice value back: then it ends.
+    #[inline]
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Relaxed)
+    }
+
+    /// Hands the task on to the thread, which gets the slot next.
+    pub(super) fn hand(&self, next: Option<(TaskId, Job)>) {
         let handed = match next {
             Some((id, job)) => (Prev::Preempted(job), Some(id)),
             None => (Prev::Idle, None),
         };
-        *lock(&spare.hearing.handed) = Some(handed);
-        self.life.retire();
-        self.shared.crew.threads.leaves(self.id);
-        let is_handed = slot.hand_over(self.id, spare.id);
-        assert!(is_handed, "a slot is not taken in its owner's own code");
-        spare.baton.grant();
-        Err(())
+        *lock(&self.handed) = Some(handed);
     }
 
     /// Returns the task that the owner before this worker handed on, if it did.
     pub(super) fn take_handed(&self) -> Option<Handed> {
-        lock(&self.hearing.handed).take()
+        lock(&self.handed).take()
     }
 }
 
-impl Shared {
-    /// Checks whether the owner of a slot answers, which runs a task's code and has used this much CPU time: another
-    /// thread may have asked it, or its own timer. Called by the keeper.
-    pub(crate) fn listen_for(&self, cpu: CpuId, worker: &Worker, used: Nanos) {
-        if self.slot(cpu).is_rung(worker.id) || worker.has_overdue_timer() {
-            worker.await_answer(used);
-        } else {
-            worker.awaits_no_answer();
-        }
-    }
-
-    /// Returns whether tasks are stopped in the middle of their polls now, on each worker.
-    pub(crate) fn preempts_everywhere(&self) -> bool {
-        self.preemption.is_on && self.crew.keeper.nr_deaf() == 0
-    }
-
-    /// Says once that a thread is deaf, with the name of its task. Called by the maker.
-    pub(crate) fn say_if_deaf(&self) {
-        let Some((thread, cell)) = self.crew.keeper.take_first_deaf() else { return };
-        let name = cell.name().map_or_else(|| format!("{}", cell.id), str::to_owned);
-        eprintln!(
-            "runyard: thread {} does not let signal {} through in the poll of task {name}: the poll goes on without a \
-             CPU of the runtime, at nice {LOWEST_NICE} if that can be undone; then the runtime unblocks the signal",
-            thread.0, self.preemption.signal
-        );
-        discard(Rubbish::Cell(cell));
-    }
+/// Returns whether the signal does not reach the handler of this thread. Without `/proc` the missing answer has to do as
+/// the sign.
+fn cannot_answer(thread: &Thread) -> bool {
+    let signal = thread.crew().preemption().signal;
+    os::thread::blocks_signal(thread.tid(), signal) != Some(false) || !os::signal::is_ours(signal)
 }

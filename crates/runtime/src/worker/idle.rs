@@ -10,10 +10,13 @@
 //! meanwhile. So a worker that was away for long keeps its CPU while it polls, for some time. A worker that sleeps has
 //! no such delay: the kernel wakes it at once, or on another CPU.
 
-use super::Worker;
-use crate::driver::{Own, Until};
+use super::own::Own;
+use super::thread::Thread;
+use super::visits::Visits;
+use crate::driver::{self, Until};
 use crate::os;
 use crate::os::sync::Ordering;
+use crate::shared::Scheduler;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 
@@ -48,31 +51,46 @@ pub(super) enum Found {
     NoSlot,
 }
 
-impl Worker {
+/// A wait for work on a CPU.
+struct Wait<'a> {
+    cpu: CpuId,
+    thread: &'a Thread,
+    own: &'a Own,
+    visits: &'a Visits,
+    scheduler: &'a Scheduler,
+    /// The driver, if this thread drives.
+    driver: Option<&'a driver::Own>,
+}
+
+impl Visits {
     /// Waits until another thread asks for this worker, or a timer is due.
-    pub(super) fn wait(&self, cpu: CpuId) -> Found {
-        let driver = self.shared.driver.for_workers().filter(|own| own.take_wheel(self.tid()));
-        let found = self.look_and_sleep(cpu, driver);
+    pub(super) fn wait(&self, thread: &Thread, own: &Own, scheduler: &Scheduler) -> Found {
+        let driver = scheduler.driver().for_workers();
+        let driver = driver.filter(|driver| driver.take_wheel(thread.tid()));
+        let wait = Wait { cpu: thread.cpu(), thread, own, visits: self, scheduler, driver };
+        let found = wait.look_and_sleep();
         if let Some(driver) = driver {
             driver.leave_wheel();
             if found == Found::NoSlot {
                 // The new owner of the slot may sleep by now, as this worker drove.
-                self.shared.see_to_driver();
+                scheduler.see_to_driver();
             }
         }
         found
     }
+}
 
-    fn look_and_sleep(&self, cpu: CpuId, driver: Option<&Own>) -> Found {
-        let shared = &self.shared;
-        let mut before = shared.called_beside(cpu);
+impl Wait<'_> {
+    fn look_and_sleep(&self) -> Found {
+        let (cpu, scheduler) = (self.cpu, self.scheduler);
+        let mut before = scheduler.crew().called_beside(cpu);
         for _ in 0..ROUNDS {
-            if let Some(found) = self.look_for_work(cpu, driver) {
+            if let Some(found) = self.look_for_work() {
                 return found;
             }
-            let called = shared.called_beside(cpu);
-            if shared.take_from(called.since(before), cpu) {
-                shared.slot(cpu).take_pending();
+            let called = scheduler.crew().called_beside(cpu);
+            if scheduler.take_from(called.since(before), cpu) {
+                scheduler.crew().slot(cpu).take_pending();
                 return Found::Asked;
             }
             if called.is_empty() {
@@ -80,14 +98,14 @@ impl Worker {
             }
             before = called;
         }
-        self.sleep(cpu, driver)
+        self.sleep()
     }
 
     /// Polls for work for a while.
-    fn look_for_work(&self, cpu: CpuId, driver: Option<&Own>) -> Option<Found> {
-        let slot = self.shared.slot(cpu);
-        let Some(driver) = driver else {
-            let found = self.look(cpu, || true);
+    fn look_for_work(&self) -> Option<Found> {
+        let slot = self.scheduler.crew().slot(self.cpu);
+        let Some(driver) = self.driver else {
+            let found = self.look(|| true);
             if found == Some(Found::Asked) {
                 slot.take_pending();
             }
@@ -97,12 +115,12 @@ impl Worker {
             slot.take_pending();
             return Some(Found::Asked);
         }
-        let found = self.look(cpu, || self.visit(driver, Until::Now));
-        self.wakes(cpu).or(found)
+        let found = self.look(|| self.visit(driver, Until::Now));
+        self.wakes().or(found)
     }
 
-    fn look(&self, cpu: CpuId, drives: impl Fn() -> bool) -> Option<Found> {
-        let slot = self.shared.slot(cpu);
+    fn look(&self, drives: impl Fn() -> bool) -> Option<Found> {
+        let slot = self.scheduler.crew().slot(self.cpu);
         let started = os::thread::now();
         let mut now = started;
         while now.since(started) <= SPIN {
@@ -111,15 +129,15 @@ impl Worker {
             }
             for _ in 0..SPINS_PER_READ {
                 if slot.is_pending()
-                    || self.shared.is_over()
-                    || self.shared.first_newcomer(cpu).is_some()
+                    || self.scheduler.crew().is_over()
+                    || self.scheduler.dispatch().first_newcomer(self.cpu).is_some()
                 {
                     return Some(Found::Asked);
                 }
                 std::hint::spin_loop();
             }
             now = self.let_others_run(now);
-            if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now) {
+            if self.scheduler.machine().sight().next_expiry(self.cpu).is_some_and(|at| at <= now) {
                 return Some(Found::Due);
             }
         }
@@ -140,44 +158,45 @@ impl Worker {
     }
 
     /// Sleeps until another thread asks for this worker, or a timer is due.
-    fn sleep(&self, cpu: CpuId, driver: Option<&Own>) -> Found {
-        let slot = self.shared.slot(cpu);
-        if let Some(bed) = slot.fall_asleep(driver.is_some()) {
+    fn sleep(&self) -> Found {
+        let slot = self.scheduler.crew().slot(self.cpu);
+        if let Some(bed) = slot.fall_asleep(self.driver.is_some()) {
             // A newcomer that arrives after this check wakes the owner. So does a thread that leaves the driver after
             // it.
-            if self.shared.has_newcomers(cpu) {
-                return self.wakes(cpu).unwrap_or(Found::Asked);
+            if self.scheduler.dispatch().has_newcomers(self.cpu) {
+                return self.wakes().unwrap_or(Found::Asked);
             }
-            let could_drive = || self.shared.driver.for_workers().is_some_and(Own::is_free);
-            if driver.is_none() && could_drive() {
-                return self.wakes(cpu).unwrap_or(Found::Due);
+            let could_drive =
+                || self.scheduler.driver().for_workers().is_some_and(driver::Own::is_free);
+            if self.driver.is_none() && could_drive() {
+                return self.wakes().unwrap_or(Found::Due);
             }
-            let until = self.shared.machine.next_expiry(cpu);
-            self.arm_for_sleep(until);
-            match (driver, until) {
+            let until = self.scheduler.machine().sight().next_expiry(self.cpu);
+            self.thread.arm_for_sleep(self.scheduler.machine(), until);
+            match (self.driver, until) {
                 (Some(driver), until) => _ = self.visit(driver, Until::Woken(until)),
-                (None, Some(_)) => self.asleep_at_home(|| {
+                (None, Some(_)) => self.thread.asleep_at_home(|| {
                     os::thread::exactly(|| os::futex::wait(&slot.bed, bed, until));
                 }),
-                (None, None) => self.asleep_at_home(|| os::futex::wait(&slot.bed, bed, None)),
+                (None, None) => {
+                    self.thread.asleep_at_home(|| os::futex::wait(&slot.bed, bed, None))
+                }
             }
         }
-        self.wakes(cpu).unwrap_or(Found::Due)
+        self.wakes().unwrap_or(Found::Due)
+    }
+
+    /// Visits the driver. The foreign code in it is not the runtime's own.
+    fn visit(&self, driver: &driver::Own, until: Until) -> bool {
+        self.own.drive(|| driver.visit(until))
     }
 
     /// Returns to the runtime's own code. Returns whether the slot was taken, or another thread asked for the worker.
-    fn wakes(&self, cpu: CpuId) -> Option<Found> {
-        match self.shared.slot(cpu).leave(self.id) {
+    fn wakes(&self) -> Option<Found> {
+        match self.scheduler.crew().slot(self.cpu).leave(self.thread.id()) {
             None => Some(Found::NoSlot),
             Some(true) => Some(Found::Asked),
             Some(false) => None,
         }
-    }
-
-    /// Makes the worker a spare: its slot was taken in the driver, where it had no task.
-    pub(super) fn becomes_spare(&self, cpu: CpuId) {
-        self.baton.lay_down();
-        self.shared.keep_spare(cpu, self.id);
-        self.arm_for_sleep(None);
     }
 }

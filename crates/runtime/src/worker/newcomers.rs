@@ -1,18 +1,22 @@
 //! Newcomers ([`crate::protocol::newcomers`]): the place where a new task waits, and the ways in which the owner of a
 //! slot and idle CPUs get it.
 
-use super::Worker;
 use super::batch::{STAYS, fits};
+use super::beside::{Dispatch, Outsiders};
+use super::own::Own;
+use super::poll::Poll;
+use super::thread::Thread;
 use crate::crew::kick::KickNow;
 use crate::crew::kick::ring;
+use crate::crew::members::Crew;
 use crate::os;
-use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::os::sync::Ordering;
 use crate::protocol::company::NO_POLL;
-use crate::shared::Shared;
+use crate::shared::Scheduler;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::time::{Nanos, Time, VTime};
-use runyard_smp::machine::{TaskOf, apply_pending};
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::{Machine, TaskOf, apply_pending};
 use std::collections::VecDeque;
 
 /// The longest time for which a task that no task has spawned waits for the tasks that are there. The debit of a slice
@@ -35,25 +39,7 @@ const POLLS_FOR: Nanos = Nanos::from_micros(20);
 /// worker writes with each poll.
 const LOOKS_EVERY: usize = 8;
 
-/// The tasks that no poll has spawned, away from the fields that all threads read.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Outsiders {
-    /// The number of such tasks so far.
-    nr: AtomicUsize,
-    /// The arrival of the last one with a number that is a multiple of [`FLOOD`].
-    counted_at: AtomicU64,
-    is_flood: AtomicBool,
-    /// The CPU of the last one.
-    last: AtomicU32,
-}
-
 impl Outsiders {
-    /// Returns whether the last ones were a flood.
-    pub(super) fn is_flood(&self) -> bool {
-        self.is_flood.load(Ordering::Relaxed)
-    }
-
     /// Returns whether the `nth` is one of a flood.
     fn are_flood(&self, now: Time, nth: usize) -> bool {
         if nth.is_multiple_of(FLOOD) {
@@ -64,45 +50,47 @@ impl Outsiders {
     }
 }
 
-impl Worker {
-    /// Puts the first newcomer of `cpu` into the run queue, so that the next decision considers it. Returns whether
-    /// there was one.
-    pub(super) fn offer_newcomer(&self, cpu: CpuId, now: Time) -> bool {
-        let newcomers = self.shared.batches(cpu).map(|it| &it.newcomers);
-        let Some(newcomers) = newcomers.filter(|it| it.len() > 0) else { return false };
-        let Some(task) = newcomers.take_first() else { return false };
-        newcomers.note_taken(now.0);
-        self.own.serve(|| self.give_back(now, cpu, cpu, task));
-        true
-    }
-
+impl Poll {
     /// Updates the clock that places a task spawned by a poll outside a batch: it must not be older than
     /// [`CLOCK_LASTS`]. Otherwise children are placed as if their parent had not run: a chain of them got a tenth too
     /// much.
-    fn update_clock(&self, now: Time) {
-        let known = self.poll.began().0.max(self.poll.clock_at.load(Ordering::Relaxed));
+    fn update_clock(&self, thread: &Thread, scheduler: &Scheduler, now: Time) {
+        let known = self.began().0.max(self.clock_at.load(Ordering::Relaxed));
         if now >= Time(known) + CLOCK_LASTS
-            && self.poll.batch.load(Ordering::Relaxed) == 0
-            && self.owns()
+            && self.batch.load(Ordering::Relaxed) == 0
+            && thread.owns()
         {
-            self.poll.clock_at.store(now.0, Ordering::Relaxed);
-            self.shared.machine.update_curr(now, self.cpu(), &mut KickNow(&self.shared));
+            self.clock_at.store(now.0, Ordering::Relaxed);
+            let fx = &mut KickNow(scheduler);
+            scheduler.machine().update_curr(now, thread.cpu(), fx);
         }
+    }
+}
+
+impl Scheduler {
+    /// Puts the first newcomer of `cpu` into the run queue, so that the next decision considers it. Returns whether
+    /// there was one.
+    pub(super) fn offer_newcomer(&self, own: &Own, cpu: CpuId, now: Time) -> bool {
+        let newcomers = self.dispatch().of(cpu).map(|it| &it.newcomers);
+        let Some(newcomers) = newcomers.filter(|it| it.len() > 0) else { return false };
+        let Some(task) = newcomers.take_first() else { return false };
+        newcomers.note_taken(now.0);
+        own.serve(|| self.give_back(now, cpu, cpu, task));
+        true
     }
 
     /// Takes some of the tasks that wait in another CPU's batch, and of its newcomers, as this CPU has none. Returns
     /// whether there were any.
-    pub(super) fn take_some(&self, cpu: CpuId) -> bool {
-        let others = || self.shared.machine.config().topology.iter().filter(|&other| other != cpu);
-        let len = |other| self.shared.nr_beside(other);
+    pub(super) fn take_some(&self, own: &Own, cpu: CpuId) -> bool {
+        let others = || self.machine().config().topology.iter().filter(|&other| other != cpu);
+        let len = |other| self.dispatch().len(other);
         let Some(from) = others().max_by_key(|&other| len(other)).filter(|&it| len(it) > 0) else {
             return false;
         };
-        let (Some(own), Some(victim)) = (self.shared.batches(cpu), self.shared.batches(from))
-        else {
+        let (Some(here), Some(victim)) = (self.dispatch().of(cpu), self.dispatch().of(from)) else {
             return false;
         };
-        let mut taken = own.take_room();
+        let mut taken = here.take_room();
         let now = os::thread::now();
         let has_stayed = |task: &TaskOf<Job>| now.since(task.waits_since()) >= STAYS;
         // A newcomer that its spawner waits for stays on that CPU.
@@ -112,36 +100,23 @@ impl Worker {
         let any = self.settle(cpu, &mut taken);
         victim.company.steal(&mut taken, has_stayed);
         let any = any || !taken.is_empty();
-        self.own.serve(|| taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task)));
-        own.keep_room(taken);
+        own.serve(|| taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task)));
+        here.keep_room(taken);
         any
     }
 
     /// Makes newcomers of another CPU newcomers of this one. Returns whether there were any.
     fn settle(&self, cpu: CpuId, taken: &mut VecDeque<TaskOf<Job>>) -> bool {
-        let Some(own) = self.shared.batches(cpu) else { return false };
+        let Some(own) = self.dispatch().of(cpu) else { return false };
         let any = !taken.is_empty();
         for mut task in taken.drain(..) {
             let from = task.cpu();
-            let place = self.shared.machine.move_newcomer(cpu, &mut task);
+            let place = self.machine().sight().move_newcomer(cpu, &mut task);
             if let Err(task) = own.newcomers.push(place.0, task) {
                 self.give_back(os::thread::now(), from, cpu, task);
             }
         }
         any
-    }
-}
-
-impl Shared {
-    /// Returns the place of the first newcomer of a CPU, as far as is known without the cache line that a push writes.
-    #[inline]
-    pub(crate) fn first_newcomer(&self, cpu: CpuId) -> Option<VTime> {
-        self.batches(cpu)?.newcomers.first().map(VTime)
-    }
-
-    /// Returns whether newcomers wait at a CPU.
-    pub(super) fn has_newcomers(&self, cpu: CpuId) -> bool {
-        self.batches(cpu).is_some_and(|it| it.newcomers.len() > 0)
     }
 
     /// Makes a new task without special settings a newcomer: of the CPU of the poll that spawned it, or of any CPU.
@@ -152,88 +127,98 @@ impl Shared {
         mut task: TaskOf<Job>,
         own: Option<CpuId>,
     ) -> Result<(), TaskOf<Job>> {
-        let spawner = || self.here(|worker| worker.owns().then(|| worker.cpu())).flatten();
-        if own.is_none() && spawner().is_some_and(|cpu| self.machine.has_others_than_fair(cpu)) {
+        let spawner = || self.here(|worker| worker.thread.own_cpu()).flatten();
+        if own.is_none() && spawner().is_some_and(|cpu| self.machine().sight().has_others_than_fair(cpu)) {
             return Err(task);
         }
-        let cpu = own.or_else(|| self.cpu_for_newcomer(now));
-        let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.batches(cpu)?))) else {
+        let cpu =
+            own.or_else(|| self.dispatch().cpu_for_newcomer(self.machine(), self.crew(), now));
+        let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.dispatch().of(cpu)?))) else {
             return Err(task);
         };
-        if !fits(&task) || self.machine.has_others_than_fair(cpu) {
+        if !fits(&task) || self.machine().sight().has_others_than_fair(cpu) {
             return Err(task);
         }
         if own.is_some() {
-            task = match self.by_worker(task, |worker, task| worker.join(now, task, true)) {
+            task = match self.by_worker(task, |worker, task| {
+                worker.poll.join(&worker.thread, self, (now, true), task)
+            }) {
                 Ok(()) => return Ok(()),
                 Err(task) => task,
             };
         }
         if own.is_some() {
-            self.here(|worker| worker.update_clock(now));
+            self.here(|worker| worker.poll.update_clock(&worker.thread, self, now));
         }
         apply_pending(&mut task);
         let most = own.map_or(OUTSIDE, |_| Nanos::MAX);
-        let Some(place) = self.machine.place_newcomer(cpu, &mut task, most) else {
+        let Some(place) = self.machine().sight().place_newcomer(cpu, &mut task, most) else {
             return Err(task);
         };
         task.wakes(now);
         let waiting = batches.newcomers.push(place.0, task)?;
         if let Some(own) = own
             && self.here(|worker| {
-                worker.look_soon(now, false);
-                worker.owns()
+                worker.poll.look_soon(&worker.thread, now, false);
+                worker.thread.owns()
             }) == Some(true)
         {
-            let idle = (waiting > 1).then(|| self.machine.idle_cpu_beside(own));
+            let idle = (waiting > 1).then(|| self.machine().sight().idle_cpu_beside(own));
             idle.flatten().into_iter().for_each(|idle| ring(self, idle));
-        } else if self.slot(cpu).is_asleep() {
+        } else if self.crew().slot(cpu).is_asleep() {
             ring(self, cpu);
         }
         Ok(())
     }
+}
 
+impl Dispatch {
     /// Returns the CPU where a task waits that no poll of this runtime has spawned. It is the CPU of the last one, if
     /// that looks for work, or is quick in a flood. Otherwise it is an idle CPU, or of two CPUs, in turn, the one where
     /// fewer tasks wait.
-    fn cpu_for_newcomer(&self, now: Time) -> Option<CpuId> {
-        let outsiders = &self.dispatch.outsiders;
-        let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
+    fn cpu_for_newcomer(&self, machine: &Machine<Job>, crew: &Crew, now: Time) -> Option<CpuId> {
+        let outsiders = &self.outsiders;
+        let takes = |cpu: &CpuId| !machine.sight().has_others_than_fair(*cpu);
         let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
-            self.batches(*cpu).is_some_and(|it| {
+            self.of(*cpu).is_some_and(|it| {
                 let began = it.company.polls_since();
                 now < Time(it.newcomers.taken_at()) + FLOODS_WITHIN
                     && (began == NO_POLL || now < Time(began) + POLLS_FOR)
             })
         };
-        let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.slot(*cpu).is_asleep();
+        let looks = |cpu: &CpuId| self.is_free(machine, *cpu) && !crew.slot(*cpu).is_asleep();
         let nth = outsiders.nr.fetch_add(1, Ordering::Relaxed);
         // Where no poll is stopped, no poll tells an idle CPU which tasks wait beside it.
-        let in_flood = outsiders.are_flood(now, nth) && self.preemption.is_on;
+        let in_flood = outsiders.are_flood(now, nth) && crew.preemption().is_on;
         let was_quick = |_: &CpuId| !nth.is_multiple_of(LOOKS_EVERY);
         let goes_on = |cpu: &CpuId| in_flood && (was_quick(cpu) || is_quick(cpu));
         let quick = Some(last).filter(|cpu| looks(cpu) || goes_on(cpu)).filter(takes);
         quick.or_else(|| {
-            let cpu = self.cpu_for_one(nth, takes)?;
-            self.batches(cpu)?.newcomers.note_taken(now.0);
+            let cpu = self.cpu_for_one(machine, nth, takes)?;
+            self.of(cpu)?.newcomers.note_taken(now.0);
             outsiders.last.store(cpu.0.into(), Ordering::Relaxed);
             Some(cpu)
         })
     }
 
-    fn is_free(&self, cpu: CpuId) -> bool {
-        self.machine.is_idle(cpu) && !self.has_company(cpu)
+    fn is_free(&self, machine: &Machine<Job>, cpu: CpuId) -> bool {
+        machine.sight().is_idle(cpu) && !self.has_any(cpu)
     }
 
     /// Returns an idle CPU, or else, of two CPUs in turn, the one where fewer tasks wait.
-    fn cpu_for_one(&self, nth: usize, takes: impl Fn(&CpuId) -> bool) -> Option<CpuId> {
-        let nr = self.slots.len();
+    fn cpu_for_one(
+        &self,
+        machine: &Machine<Job>,
+        nth: usize,
+        takes: impl Fn(&CpuId) -> bool,
+    ) -> Option<CpuId> {
+        let nr = self.all().len();
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
-        let free = |cpu: &CpuId| self.is_free(*cpu);
-        let beside = || self.machine.idle_cpu_beside(other).filter(free);
+        let free = |cpu: &CpuId| self.is_free(machine, *cpu);
+        let beside = || machine.sight().idle_cpu_beside(other).filter(free);
         let idle = Some(other).filter(free).or_else(beside);
-        let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.nr_beside(it));
+        let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.len(it));
         idle.or_else(fewest)
     }
 }

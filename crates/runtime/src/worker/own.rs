@@ -2,11 +2,13 @@
 
 use crate::os::sync::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 
-/// Whether a thread is in own code. All but `is_unseen` is read and written by this thread only, in its handler too.
+/// Whether a thread is in own code. All but `drives` and `is_unseen` is read and written by this thread only, in its handler too.
 #[derive(Debug)]
 pub(crate) struct Own {
     /// The nesting of sections in which the thread must not be stopped; 0 in foreign code.
     count: AtomicU32,
+    /// Whether it is in tokio's driver. The driver's code is not the runtime's own. Read by the keeper.
+    drives: AtomicBool,
     /// Whether it serves timers, and schedules next.
     serves: AtomicBool,
     /// Whether it waits for the teller, which is no lock. Read by the keeper.
@@ -18,13 +20,14 @@ impl Own {
     pub(super) fn new() -> Own {
         Own {
             count: AtomicU32::new(1),
+            drives: AtomicBool::new(false),
             serves: AtomicBool::new(false),
             is_unseen: AtomicBool::new(false),
         }
     }
 
     #[inline]
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 
@@ -35,9 +38,28 @@ impl Own {
         compiler_fence(Ordering::SeqCst);
     }
 
+    /// Returns whether the thread is in the runtime's own code. Called by the thread.
+    pub(crate) fn is_here(&self) -> bool {
+        self.count() > u32::from(self.drives())
+    }
+
+    /// Visits tokio's driver by `visit`.
+    pub(super) fn drive<R>(&self, visit: impl FnOnce() -> R) -> R {
+        self.drives.store(true, Ordering::Relaxed);
+        let result = visit();
+        self.drives.store(false, Ordering::Relaxed);
+        result
+    }
+
+    /// Returns whether the thread is in tokio's driver.
+    #[inline]
+    pub(crate) fn drives(&self) -> bool {
+        self.drives.load(Ordering::Relaxed)
+    }
+
     /// Returns whether the thread serves timers, and schedules next.
     #[inline]
-    pub(super) fn serves(&self) -> bool {
+    pub(crate) fn serves(&self) -> bool {
         self.serves.load(Ordering::Relaxed)
     }
 
@@ -49,15 +71,16 @@ impl Own {
         result
     }
 
-    /// Waits by `wait` for the teller.
-    pub(super) fn unseen(&self, wait: impl FnOnce()) {
+    /// Waits by `wait` for the teller. If the teller waits for a lock, that is detected itself
+    /// ([`crate::crew::foreign`]).
+    pub(crate) fn unseen(&self, wait: impl FnOnce()) {
         self.is_unseen.store(true, Ordering::SeqCst);
         wait();
         self.is_unseen.store(false, Ordering::SeqCst);
     }
 
     /// Returns whether the thread waits for the teller.
-    pub(super) fn is_unseen(&self) -> bool {
+    pub(crate) fn is_unseen(&self) -> bool {
         self.is_unseen.load(Ordering::SeqCst)
     }
 }

@@ -1,16 +1,15 @@
 //! The state of a worker, for the picture of a runtime that hangs: atomics only.
 
 use super::Worker;
-use crate::os::sync::Ordering;
 use std::fmt;
 
 impl Worker {
     pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let (id, tid, cpu) = (self.id.0, self.tid().0, self.cpu());
-        let (owns, runs) = (self.owns(), self.part.is_here.load(Ordering::Acquire));
+        let (id, tid, cpu) = (self.thread.id().0, self.thread.tid().0, self.thread.cpu());
+        let (owns, runs) = (self.thread.owns(), self.part.is_here());
         let polls = self.poll.place().is_some();
-        let wants = self.part.in_kernel.wants_slot();
-        let since = self.baton.stopped_since().unwrap_or(0);
+        let wants = self.part.wants_slot();
+        let since = self.thread.baton().stopped_since().unwrap_or(0);
         let count = self.own.count();
         let graces = self.graces.nr();
         let section = self.section.number();

@@ -1,10 +1,21 @@
 //! The poll that a thread is in.
 
+use super::POLL_GRACE;
+use super::stall::Clock;
+use super::thread::Thread;
 use crate::os;
-use crate::os::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use crate::stall::PollClock;
-use crate::task::Cell;
+use crate::os::sync::{Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use crate::registry::Registry;
+use crate::stall::Stalls;
+use crate::task::{Cell, Job};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::Machine;
+
+/// The time for which a fair task, or a tick, waits for the end of a poll that has only just begun: most polls are over
+/// by then, and to hand over the slot takes some twenty microseconds.
+pub(super) const YOUNG: Nanos = Nanos::from_micros(50);
 
 /// The work that a poll left for a check soon, the more urgent the larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,11 +61,11 @@ pub(crate) struct Poll {
     /// (o) The number of mutexes that the poll took, less those that it released.
     guards: AtomicI32,
     /// (w) Its clock, for threads that ask how long it has lasted.
-    pub(crate) clock: PollClock,
+    clock: Clock,
 }
 
 impl Poll {
-    pub(super) fn none() -> Poll {
+    pub(super) fn none(stalls: Option<Arc<Stalls>>) -> Poll {
         Poll {
             place: AtomicU64::new(NO_POLL),
             is_foreign: AtomicBool::new(false),
@@ -69,7 +80,7 @@ impl Poll {
             tick_waits_for: AtomicU64::new(0),
             used_before_tick: AtomicU64::new(0),
             guards: AtomicI32::new(0),
-            clock: PollClock::default(),
+            clock: Clock::new(stalls),
         }
     }
 
@@ -88,15 +99,37 @@ impl Poll {
         self.place.store(NO_POLL, Ordering::Relaxed);
     }
 
+    /// Returns the clock of the polls.
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Returns the place of the task that is polled.
     #[inline]
-    pub(super) fn place(&self) -> Option<u64> {
+    pub(crate) fn place(&self) -> Option<u64> {
         Some(self.place.load(Ordering::Relaxed)).filter(|&place| place < NO_POLL)
     }
 
     /// Returns whether the task of `cell` is polled.
-    pub(super) fn is_of(&self, cell: &Cell) -> bool {
+    pub(crate) fn is_of(&self, cell: &Cell) -> bool {
         self.place.load(Ordering::Relaxed) == cell.place.load(Ordering::Relaxed)
+    }
+
+    /// Returns the cell of the task that is polled.
+    pub(crate) fn cell(&self, registry: &Registry) -> Option<Arc<Cell>> {
+        self.place().and_then(|place| registry.cell_at(place))
+    }
+
+    /// Returns the task that the thread acts for while it wakes tasks; `None` if a timer wakes them.
+    pub(crate) fn waking(&self, registry: &Registry) -> Option<TaskId> {
+        let task = self.waking_since().is_none().then(|| self.cell(registry)).flatten();
+        task.map(|cell| cell.id)
+    }
+
+    /// Returns the CPU on which the thread, of which this is the poll, is in a poll.
+    pub(crate) fn cpu(&self, thread: &Thread) -> Option<CpuId> {
+        self.is_foreign().then(|| thread.own_cpu()).flatten()
     }
 
     /// Returns whether foreign code of a poll runs.
@@ -119,8 +152,8 @@ impl Poll {
         self.is_foreign.store(false, Ordering::Relaxed);
     }
 
-    /// Runs `wakes` as if outside a poll.
-    pub(super) fn outside<R>(&self, wakes: impl FnOnce() -> R) -> R {
+    /// Runs `wakes` as if outside a poll: a task that it wakes does not wait for the end of this poll.
+    pub(crate) fn outside<R>(&self, wakes: impl FnOnce() -> R) -> R {
         let is_foreign = self.is_foreign.swap(false, Ordering::Relaxed);
         let result = wakes();
         self.is_foreign.store(is_foreign, Ordering::Relaxed);
@@ -131,6 +164,21 @@ impl Poll {
     #[inline]
     pub(super) fn began(&self) -> Time {
         Time(self.began.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether the poll has only just begun.
+    pub(super) fn is_young(&self, now: Time) -> bool {
+        now < self.began() + YOUNG
+    }
+
+    /// Returns whether the poll, on this CPU, has only just begun, and no real-time task waits.
+    pub(super) fn may_end_first(&self, machine: &Machine<Job>, cpu: CpuId, now: Time) -> bool {
+        self.is_young(now) && !machine.sight().has_rt(cpu)
+    }
+
+    /// Returns the time from which the poll has lasted so long that others should not wait for its end.
+    pub(super) fn lasts_from(&self) -> Time {
+        self.began() + POLL_GRACE
     }
 
     /// Returns whether the poll is of a real-time task.
@@ -153,8 +201,17 @@ impl Poll {
         Later::of(self.later.load(Ordering::Relaxed))
     }
 
+    /// Plans a check soon after a task was queued on the CPU of the thread, unless its poll ends before.
+    pub(crate) fn look_soon(&self, thread: &Thread, now: Time, kicked: bool) {
+        self.add_later(if kicked { Later::Kick } else { Later::Waiter });
+        let armed = thread.alarm.armed();
+        if armed <= now || armed > now + POLL_GRACE {
+            thread.alarm.set_at(now + POLL_GRACE);
+        }
+    }
+
     /// Adds work for a check soon.
-    pub(super) fn add_later(&self, what: Later) {
+    fn add_later(&self, what: Later) {
         // Only this thread and its handler access the word: the handler checks and clears it.
         if self.later() < what {
             self.later.store(what as u32, Ordering::Relaxed);
@@ -167,22 +224,28 @@ impl Poll {
     }
 
     /// Returns the time since which the tasks that this thread is waking could run.
-    pub(super) fn waking_since(&self) -> Option<Time> {
+    pub(crate) fn waking_since(&self) -> Option<Time> {
         let since = self.since.load(Ordering::Relaxed);
         (since > 0).then_some(Time(since))
     }
 
     /// Wakes a task that could have run since `since`.
-    pub(super) fn wake_since(&self, since: Time, wake: impl FnOnce()) {
+    pub(crate) fn wake_since(&self, since: Time, wake: impl FnOnce()) {
         self.since.store(since.0, Ordering::Relaxed);
         wake();
         self.since.store(0, Ordering::Relaxed);
     }
 
+    /// Returns whether the due tick of this CPU waits for the end of the poll: nothing else is due, and the poll has not
+    /// used much CPU time since a tick began to wait for it.
+    pub(super) fn tick_waits(&self, machine: &Machine<Job>, cpu: CpuId, now: Time) -> bool {
+        machine.sight().next_timer(cpu) > now && self.delays_tick(Nanos(YOUNG.0 / 2))
+    }
+
     /// Returns whether a due tick waits for the end of this poll: until the poll has used `most` CPU time since a tick
     /// began to wait for it. The duration of the poll does not say whether it is a long one, as others may have had its
     /// CPU.
-    pub(super) fn delays_tick(&self, most: Nanos) -> bool {
+    fn delays_tick(&self, most: Nanos) -> bool {
         let (began, used) = (self.began().0, os::thread::own_cpu_time().0);
         if self.tick_waits_for.swap(began, Ordering::Relaxed) != began {
             self.used_before_tick.store(used, Ordering::Relaxed);
@@ -190,9 +253,13 @@ impl Poll {
         used < self.used_before_tick.load(Ordering::Relaxed) + most.0
     }
 
-    /// Counts mutexes that the poll takes or releases.
-    pub(super) fn count_guard(&self, more: i32) {
-        self.guards.store(self.guards.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    /// Counts mutexes that the task at a place takes or releases, if the poll is of that task. Returns whether it is.
+    pub(crate) fn count_guard(&self, place: u64, more: i32) -> bool {
+        let is_of = self.place() == Some(place);
+        if is_of {
+            self.guards.store(self.guards.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        }
+        is_of
     }
 
     /// Takes the count of mutexes.

@@ -1,34 +1,43 @@
-//! This worker's thread as one that is [steered](crate::protocol::steering), and as one that steers; and the place
-//! where it sleeps ([`crate::crew::homes`]).
+//! The CPUs to which a thread is bound: those of the task that it polls, or the one where it is to wake. It is
+//! [steered](crate::protocol::steering) by other threads and steers them; [`crate::crew::homes`] has the places where
+//! threads sleep.
+//!
+//! Outside of polls a thread has the same settings as any other thread of the process, since all threads and programs
+//! that a task starts inherit them.
 
-use super::Worker;
+use super::thread::Thread;
 use crate::os;
+use crate::task::Cell;
 
-impl Worker {
+impl Thread {
     /// Waits for its baton by `wait`, and may be steered meanwhile. May be called in a signal handler.
     pub(super) fn asleep<R>(&self, wait: impl FnOnce() -> R) -> R {
-        if self.shared.pins() {
+        if self.crew().cpus().pins() {
             return wait();
         }
         self.binding.steering.sleeps(os::thread::current_cpu());
         let result = wait();
         self.binding.steering.wakes(|| self.unbind_all());
         if self.owns() {
-            self.shared.cpus.homes.follows(self.cpu(), os::thread::current_cpu(), os::thread::now);
+            self.crew().cpus().homes().follows(
+                self.cpu(),
+                os::thread::current_cpu(),
+                os::thread::now,
+            );
         }
         result
     }
 
     /// Waits for work by `wait`, with its slot: bound, if the kernel would wake it beside another worker.
     pub(super) fn asleep_at_home(&self, wait: impl FnOnce()) {
-        let (slot, homes) = (self.cpu(), &self.shared.cpus.homes);
-        if self.shared.pins() {
+        let (slot, homes) = (self.cpu(), self.crew().cpus().homes());
+        if self.crew().cpus().pins() {
             return wait();
         }
         let slept_on = os::thread::current_cpu();
         homes.leaves(slot);
         if homes.are_kept(os::thread::now)
-            && let Some(home) = self.shared.home_of(slot, slept_on)
+            && let Some(home) = self.crew().cpus().home_of(slot, slept_on)
             && self.binding.steering.sleeps_bound(|| self.binds_to(home))
         {
             wait();
@@ -46,31 +55,30 @@ impl Worker {
 
     /// Notes the CPU on which this thread runs, if it has a slot.
     pub(super) fn note_place(&self) {
-        if !self.shared.pins() && self.owns() {
-            self.shared.cpus.homes.comes(self.cpu(), os::thread::current_cpu());
+        if !self.crew().cpus().pins() && self.owns() {
+            self.crew().cpus().homes().comes(self.cpu(), os::thread::current_cpu());
         }
     }
 
     /// Steers `other`, to which this thread is about to give its slot before it sleeps: `other` is to wake here, or at
     /// home. Does nothing if it is bound for a task, or by foreign code. May be called in a signal handler.
-    pub(super) fn steer(&self, other: &Worker) {
-        let shared = &self.shared;
-        if shared.pins() {
+    pub(super) fn steer(&self, other: &Thread) {
+        if self.crew().cpus().pins() {
             return;
         }
         let cpu = os::thread::current_cpu();
-        if !shared.cpus.homes.are_kept(os::thread::now) {
+        if !self.crew().cpus().homes().are_kept(os::thread::now) {
             return other.binding.steering.steer(Some(cpu), || other.binds_to(cpu));
         }
         // Without this the kernel would not even wake it where it sleeps, as this thread is still there.
-        let home = shared.home_of(self.cpu(), cpu).unwrap_or(cpu);
+        let home = self.crew().cpus().home_of(self.cpu(), cpu).unwrap_or(cpu);
         other.binding.steering.steer(None, || other.binds_to(home));
     }
 
     /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Returns whether it
     /// did.
     fn binds_to(&self, cpu: u32) -> bool {
-        let everywhere = &self.shared.cpus.everywhere;
+        let everywhere = self.crew().cpus().everywhere();
         !self.binding.is_for_task()
             && everywhere.has(cpu)
             && os::thread::may_run_on(self.tid(), everywhere)
@@ -78,14 +86,36 @@ impl Worker {
     }
 
     fn unbind_all(&self) {
-        os::thread::bind_to(self.tid(), &self.shared.cpus.everywhere);
+        os::thread::bind_to(self.tid(), self.crew().cpus().everywhere());
     }
 
     /// Unbinds this worker, for the keeper: it was called, and does not come. If it was bound, no worker is bound for a
     /// time.
     pub(crate) fn does_not_come(&self) {
         if self.binding.steering.free(|| self.unbind_all()) {
-            self.shared.cpus.homes.does_not_come(os::thread::now());
+            self.crew().cpus().homes().does_not_come(os::thread::now());
         }
+    }
+
+    /// Binds the thread to the CPUs of the task that it is about to poll or to go on with, if those are not all.
+    #[inline]
+    pub(super) fn bind_for(&self, cell: &Cell) {
+        if cell.has_affinity() || self.binding.is_for_task() {
+            self.follow(Some(cell));
+        }
+    }
+
+    /// Lets the thread run on all CPUs of the process, after a poll.
+    #[inline]
+    pub(super) fn unbind(&self) {
+        if self.binding.is_for_task() {
+            self.follow(None);
+        }
+    }
+
+    /// Binds the thread to the CPUs that the task in whose poll it is has now asked for.
+    pub(crate) fn follow(&self, cell: Option<&Cell>) {
+        let bind = |cpus: Option<&_>| self.crew().cpus().bind(self.tid(), cpus);
+        self.binding.follow(|| cell.and_then(Cell::affinity), bind);
     }
 }

@@ -1,137 +1,205 @@
-//! The kernel's settings of a worker's thread: the same as those of any other thread of the process, since all threads
-//! and programs that a task starts inherit them.
-//!
-//! No signal is blocked in a section that blocks: a program that is started there inherits that too. Instead no thread
-//! rings it, and its timer is stopped. If the section computes all the same, the timer on its CPU clock or the keeper
-//! detects it ([`crate::crew::slotless`]). From then on it is stopped, charged and picked as any poll, until it loses
-//! its slot as it waits.
+//! The kernel thread of a worker: who it is, the slot that it owns, and the baton on which it waits for one. Here are the
+//! steps from one slot to the next; [`super::steer`] has the CPUs to which the thread is bound, [`super::timer`] its
+//! timer.
 
-use super::Worker;
+use super::alarm::Alarm;
+use super::binding::Binding;
+use super::life::Life;
+use crate::crew::members::Crew;
+use crate::crew::meter::Reading;
 use crate::os;
-use crate::task::Cell;
+use crate::os::sync::{Arc, AtomicU32, Ordering};
+use crate::os::thread::Tid;
+use crate::protocol::baton::Baton;
+use crate::protocol::handoff::{Slot, WorkerId};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::time::Nanos;
 
-impl Worker {
-    /// Binds this thread to the CPUs of the task that it is about to poll or to go on with, if those are not all.
-    #[inline]
-    pub(super) fn bind_for(&self, cell: &Cell) {
-        if cell.has_affinity() || self.binding.is_for_task() {
-            self.rebind(Some(cell));
-        }
-    }
+/// The length of a poll from which the thread's CPU time is read: the read takes half a microsecond.
+const METERED_FROM: Nanos = Nanos::from_millis(1);
 
-    /// Lets this thread run on all CPUs of the process, after a poll.
-    #[inline]
-    pub(super) fn unbind(&self) {
-        if self.binding.is_for_task() {
-            self.rebind(None);
-        }
-    }
-
-    /// Binds this thread to the CPUs that a task has now asked for, if the thread is in its poll.
-    pub(crate) fn follow_affinity_of(&self, cell: &Cell) {
-        if self.poll.is_of(cell) {
-            self.rebind(Some(cell));
-        }
-    }
-
-    fn rebind(&self, cell: Option<&Cell>) {
-        self.binding.follow(|| cell.and_then(Cell::affinity), |cpus| self.shared.bind(self, cpus));
-    }
-
-    /// Runs `section`, which is going to block in the kernel, without the slot, and queues for one after it. It runs
-    /// with the slot if that cannot be given away. A section inside another one is part of the outer one. In a child of
-    /// fork there is no other thread that could have the slot.
-    pub(crate) fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
-        if self.section.is_inside() || os::fork::is_child() {
-            return section();
-        }
-        let count = self.own.count();
-        self.own.set_count(count + 1);
-        let halted = self.halt_clock();
-        // This is stored before the slot is given away: the new owner would set a timer of this thread.
-        self.section.begin();
-        self.wait_quietly();
-        self.stop_when_it_runs();
-        let given = count == 0 && self.owns() && self.shared.take_slot(self.cpu(), self.id);
-        if !given {
-            self.shared.slot(self.cpu()).be_unrung(self.id);
-        }
-        self.section.has_count(count);
-        let _end = Blocking { worker: self, count, halted };
-        self.own.set_count(count);
-        section()
-    }
-
-    /// Runs a blocking function, which is all that its task does: as any poll, if polls can be stopped, otherwise as a
-    /// [section](Worker::blocking).
-    pub(crate) fn function<R>(&self, function: impl FnOnce() -> R) -> R {
-        if self.shared.preemption.is_on {
-            self.at_length(function)
-        } else {
-            self.blocking(function)
-        }
-    }
-
-    /// Returns whether the calling thread is in the foreign code of a section that blocks.
-    pub(crate) fn is_blocking(&self) -> bool {
-        self.section.is_foreign(self.own.count())
-    }
-
-    /// Returns whether the section has computed for so long that it may be interrupted from now on. Called in the
-    /// signal handler.
-    pub(super) fn has_computed_in_section(&self) -> bool {
-        let computes = self.section.has_computed(os::thread::own_cpu_time());
-        if computes {
-            self.hear_in_section();
-        }
-        computes
-    }
-
-    /// Notes that a section that this thread may be in computes: it may be interrupted from now on.
-    pub(crate) fn hear_in_section(&self) {
-        if self.section.computes() {
-            // This is for a section that could not give its slot away.
-            self.shared.slot(self.cpu()).be_rung_again(self.id);
-        }
-    }
-
-    /// Stops the timer, which would interrupt the wait of this thread without a slot. If the thread runs, the timer on
-    /// its CPU clock or the keeper detects it.
-    pub(super) fn wait_quietly(&self) {
-        self.alarm.stop();
-        if self.section.waits_again() {
-            self.section.waits_from(os::thread::cpu_time(self.tid()).unwrap_or_default());
-        }
-    }
+/// The kernel thread of a worker, and its slot. Any thread may ask for them; the thread that gives a slot writes them.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    id: WorkerId,
+    crew: Arc<Crew>,
+    /// The slot that it owns, or owned last. Written by the thread that gives it one.
+    slot: AtomicU32,
+    /// Granted by the thread that gives it a slot, or lets it go.
+    baton: Baton,
+    life: Life,
+    pub(super) alarm: Alarm,
+    pub(super) binding: Binding,
+    /// Its CPU time when the engine last asked; see the type.
+    reading: Reading,
 }
 
-/// The end of a section that blocks, also if it panics.
-struct Blocking<'a> {
-    worker: &'a Worker,
-    /// The `preempt_count` before it.
-    count: u32,
-    /// Whether it stopped the clock of the poll.
-    halted: bool,
-}
+impl Thread {
+    /// A thread that has not started, for a slot.
+    pub(super) fn new(id: WorkerId, crew: &Arc<Crew>, slot: CpuId) -> Thread {
+        Thread {
+            id,
+            crew: crew.clone(),
+            slot: AtomicU32::new(slot.0.into()),
+            baton: Baton::new(),
+            life: Life::new(),
+            alarm: Alarm::none(),
+            binding: Binding::none(),
+            reading: Reading::default(),
+        }
+    }
 
-impl Drop for Blocking<'_> {
-    fn drop(&mut self) {
-        let Blocking { worker, count, halted } = *self;
-        if os::fork::is_child() {
-            // It was made in the section, and goes on with the poll: there is nothing to wait for.
-            return worker.own.set_count(count);
+    /// Prepares for a new thread.
+    pub(super) fn prepare(&self, cpu: CpuId) {
+        self.slot.store(cpu.0.into(), Ordering::Release);
+        self.baton.lay_down();
+        self.reading.begin();
+        self.life.begin_anew();
+    }
+
+    /// Notes the calling thread as this one, and sets it up. Returns whether the kernel grants all that it needs.
+    pub(super) fn begins_here(&self) -> bool {
+        let (tid, preemption) = (self.life.begins_here(), self.crew.preemption());
+        self.crew.cpus().pin(tid, self.cpu());
+        !preemption.is_on || self.alarm.make(tid, preemption.signal)
+    }
+
+    /// Notes whether the thread can run tasks.
+    pub(super) fn is_ready(&self, granted: bool) {
+        self.life.is_ready(granted);
+    }
+
+    /// Waits until the thread has started: before that its state cannot be read. Returns `false` if the kernel refuses a
+    /// resource that it needs; then the thread ends.
+    pub(crate) fn wait_until_ready(&self) -> bool {
+        self.life.wait_until_ready()
+    }
+
+    /// Ends the thread, which waited as a spare and was taken out of the spares.
+    pub(crate) fn retire(&self) {
+        self.life.retire();
+        self.baton.grant();
+    }
+
+    /// Ends the thread, which calls this, as soon as it has given its slot away.
+    pub(super) fn leaves(&self) {
+        self.life.retire();
+        self.crew.threads().leaves(self.id);
+    }
+
+    /// Returns whether the thread, which waited as a spare, is to end.
+    pub(super) fn is_to_end(&self) -> bool {
+        self.crew.is_over() || self.life.retires()
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    pub(super) fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    #[inline]
+    pub(crate) fn tid(&self) -> Tid {
+        self.life.tid()
+    }
+
+    pub(crate) fn baton(&self) -> &Baton {
+        &self.baton
+    }
+
+    #[inline]
+    pub(crate) fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
+    /// Returns the CPU of the slot that the thread owns, or owned last.
+    #[inline]
+    pub(crate) fn cpu(&self) -> CpuId {
+        CpuId(self.slot.load(Ordering::Acquire) as u16)
+    }
+
+    /// Returns the slot that the thread owns, or owned last.
+    #[inline]
+    pub(super) fn slot(&self) -> &Slot {
+        self.crew.slot(self.cpu())
+    }
+
+    /// Returns whether the thread owns its slot.
+    #[inline]
+    pub(crate) fn owns(&self) -> bool {
+        self.slot().belongs_to(self.id)
+    }
+
+    /// Returns the CPU of the slot that the thread owns.
+    pub(crate) fn own_cpu(&self) -> Option<CpuId> {
+        self.owns().then(|| self.cpu())
+    }
+
+    /// Returns whether another thread calls this one.
+    #[inline]
+    pub(super) fn is_called(&self) -> bool {
+        self.slot().calls(self.id)
+    }
+
+    /// Returns whether polls on this thread can be stopped.
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.crew.preemption().is_on
+    }
+
+    /// Sends the runtime's signal to the thread.
+    pub(super) fn signal(&self) {
+        os::signal::ring(self.tid(), self.crew.preemption().signal);
+    }
+
+    /// Moves the thread, which waits as a spare, to another slot.
+    pub(crate) fn move_to(&self, cpu: CpuId) {
+        if self.cpu() != cpu {
+            self.crew.cpus().pin(self.tid(), cpu);
+            self.slot.store(cpu.0.into(), Ordering::Release);
         }
-        worker.own.set_count(count + 1);
-        worker.section.end();
-        if count == 0 && !worker.owns() {
-            worker.come_back();
-            worker.shared.slot(worker.cpu()).enter_all_the_same(worker.id);
-        } else {
-            // Requests that came meanwhile are handled when the section ends.
-            worker.shared.slot(worker.cpu()).be_rung_again(worker.id);
+    }
+
+    /// Gives the slot of the thread, which blocks, to a spare. Returns `false` if there is none, or the thread does not
+    /// block any more.
+    pub(super) fn loses_slot(&self) -> bool {
+        self.crew.take_slot(self.cpu(), self.id)
+    }
+
+    /// Makes the thread a spare of its slot.
+    pub(super) fn becomes_spare(&self) {
+        self.baton.lay_down();
+        self.crew.keep_spare(self.cpu(), self.id);
+    }
+
+    /// Waits in the runtime's own code, after the baton was laid down, until the thread owns a slot or is to end.
+    pub(super) fn wait_to_own(&self) {
+        self.asleep(|| self.baton.wait_until(|| self.owns() || self.is_to_end()));
+    }
+
+    /// Waits in the middle of foreign code, after the baton was laid down, until the thread owns a slot. Returns `false` if
+    /// it was let go. May be called in a signal handler.
+    pub(super) fn wait_for_slot(&self) -> bool {
+        let keeper = self.crew.keeper();
+        let now = || {
+            keeper.count_stopped(true);
+            os::thread::now().0
+        };
+        let goes_on = || keeper.count_stopped(false);
+        self.asleep(|| self.baton.wait_for_slot(|| self.owns(), now, goes_on))
+    }
+
+    /// Returns the most CPU time that a poll of this thread, which has lasted for `span`, has used. A thread that loses
+    /// its CPU to others, or is stopped with its process, uses none meanwhile. The CPU clock is read only for a long
+    /// poll.
+    #[inline]
+    pub(super) fn used_of(&self, span: Nanos) -> Nanos {
+        if span < METERED_FROM {
+            return span;
         }
-        worker.arm(os::thread::now());
-        worker.go_on_clock(halted);
-        worker.end_section();
+        let used = os::thread::cpu_time(self.tid());
+        used.map_or(span, |used| span.min(self.reading.of_poll(used)))
     }
 }

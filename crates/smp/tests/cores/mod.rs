@@ -13,11 +13,11 @@ pub fn check<W: Controlled>(machine: &Machine<W>) {
     let topology = machine.config().topology;
     for first in topology.iter().step_by(topology.threads()) {
         let threads = || topology.span(first, Level::Smt).map(CpuId::at);
-        let runs = |cpu| machine.inspect(cpu, |rq| Some(rq.cookie_of(rq.curr()?)));
+        let runs = |cpu| machine.cpu(cpu).inspect(|rq| Some(rq.site().cookie_of(rq.tasks().curr()?)));
         let mut cookies: Vec<_> = threads().filter_map(runs).collect();
         cookies.dedup();
         assert!(cookies.len() <= 1, "the core of CPU {first} runs one cookie: {cookies:?}");
-        let forced: Vec<_> = threads().filter_map(|cpu| machine.forced_idle(cpu)).collect();
+        let forced: Vec<_> = threads().filter_map(|cpu| machine.cpu(cpu).forced_idle()).collect();
         let by = forced.iter().all(|by| cookies.first() == Some(by));
         assert!(by, "CPU {first} and its siblings run {cookies:?}, and idle because of {forced:?}");
         check_order(machine, threads());
@@ -29,13 +29,13 @@ fn check_order<W: Controlled>(machine: &Machine<W>, threads: impl Iterator<Item 
     let prio = |task: &Task<_>| task.class().push_prio();
     let (mut runs, mut waits, mut serves) = (None, None, false);
     for cpu in threads {
-        machine.inspect(cpu, |rq| {
-            let running = rq.curr().and_then(prio);
-            let best = rq.competing().filter_map(|(_, task)| prio(task)).max();
-            let closed = rq.load().importance == Importance::Closed;
+        machine.cpu(cpu).inspect(|rq| {
+            let running = rq.tasks().curr().and_then(prio);
+            let best = rq.queues().competing().filter_map(|(_, task)| prio(task)).max();
+            let closed = rq.classes().load().importance == Importance::Closed;
             runs = running.max(runs);
             waits = best.filter(|_| !closed).max(waits);
-            serves |= rq.is_serving();
+            serves |= rq.classes().is_serving();
         });
     }
     assert!(serves || runs >= waits, "{waits:?} waits while {runs:?} runs");

@@ -65,8 +65,8 @@ impl Queueing {
         let Some(&Place { prio, since: Some(since), .. }) = self.places.get(&running) else {
             return;
         };
-        machine.inspect(cpu, |rq| {
-            for (_, task) in rq.competing().filter(|(_, task)| task.class() == Class::Rt(prio)) {
+        machine.cpu(cpu).inspect(|rq| {
+            for (_, task) in rq.queues().competing().filter(|(_, task)| task.class() == Class::Rt(prio)) {
                 let stayed = |place: &&Place| is_at(place, cpu, prio) && !moved.contains(&task.id);
                 let known = self.places.get(&task.id).filter(stayed);
                 let other = known.and_then(|place| place.since).unwrap_or(i64::MAX);
@@ -85,9 +85,9 @@ impl Queueing {
         self.calls += 1;
         let mut places = BTreeMap::new();
         for cpu in (0..machine.config().topology.cpus()).map(CpuId::at) {
-            machine.inspect(cpu, |rq| {
-                let curr = rq.curr();
-                for (_, task) in rq.competing() {
+            machine.cpu(cpu).inspect(|rq| {
+                let curr = rq.tasks().curr();
+                for (_, task) in rq.queues().competing() {
                     if let Some(prio) = task.class().push_prio() {
                         let moved = moved.contains(&task.id);
                         let since = self.since(task, (cpu, prio), curr, moved);

@@ -21,15 +21,15 @@ impl World {
         let mut held = self.moving.len();
         for cpu in self.all() {
             let known = &self.cpus[cpu.index()];
-            self.machine.inspect(cpu, |rq| {
-                held += rq.tasks().count();
+            self.machine.cpu(cpu).inspect(|rq| {
+                held += rq.tasks().iter().count();
                 let running = known.running.as_ref().map(|&(id, _)| id);
-                let curr = rq.curr().map(|task| task.id);
+                let curr = rq.tasks().curr().map(|task| task.id);
                 assert_eq!(curr, running, "CPU {cpu} runs one task, after {after:?}\n{rq}");
                 let owed = rq.resched() == Resched::No || known.kicked;
                 assert!(owed, "CPU {cpu} was not kicked to switch, after {after:?}\n{rq}");
-                assert_eq!(rq.is_online(), known.online);
-                let waiting = rq.tasks().filter(|(_, task)| Some(task.id) != curr).count();
+                assert_eq!(rq.site().is_online(), known.online);
+                let waiting = rq.tasks().iter().filter(|(_, task)| Some(task.id) != curr).count();
                 assert!(
                     known.online || waiting == 0,
                     "CPU {cpu} is offline, after {after:?}\n{rq}"
@@ -53,15 +53,15 @@ impl World {
         let (mut by_cpus, mut by_tasks) = (Account::default(), Account::default());
         let mut add = |task: &Task<Payload>| by_tasks.add(&task.account());
         for cpu in self.all() {
-            self.machine.inspect(cpu, |rq| {
-                by_cpus.add(&rq.account());
-                rq.tasks().for_each(|(_, task)| add(task));
+            self.machine.cpu(cpu).inspect(|rq| {
+                by_cpus.add(&rq.time().account());
+                rq.tasks().iter().for_each(|(_, task)| add(task));
             });
         }
         self.moving.iter().for_each(|moving| add(moving.task()));
         self.tasks.iter().filter_map(|task| task.parked.as_deref()).for_each(&mut add);
         for cpu in self.all() {
-            self.machine.inspect(cpu, |rq| by_tasks.add(&rq.ended()));
+            self.machine.cpu(cpu).inspect(|rq| by_tasks.add(&rq.time().ended()));
         }
         assert_eq!(by_cpus, by_tasks, "the accounts are conserved, after {after:?}");
     }
@@ -74,7 +74,7 @@ impl World {
         }
         // CPUs look for the budget of a new period one after another.
         let soon = self.now + LATEST_REFILL;
-        let looks = |cpu| self.machine.next_expiry(cpu).is_some_and(|at| at <= soon);
+        let looks = |cpu| self.machine.sight().next_expiry(cpu).is_some_and(|at| at <= soon);
         for group in (1..4).map(GroupId).filter(|_| !self.all().any(looks)) {
             let stranded = self.machine.waits_in_vain(self.now, group);
             assert_eq!(stranded, None, "{group:?} waits with budget left");
@@ -88,13 +88,14 @@ impl World {
 
     /// Asserts that a CPU with work runs it, and that each task has the attributes requested.
     fn check_cpu(&self, cpu: CpuId) {
-        self.machine.inspect(cpu, |rq| {
+        self.machine.cpu(cpu).inspect(|rq| {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
-            let throttled = rq.is_online() && rq.load().importance == Importance::Closed;
-            let idle = rq.curr().is_none() && rq.competing().count() > 0;
-            let excused = throttled || rq.forced_idle().is_some();
+            let throttled =
+                rq.site().is_online() && rq.classes().load().importance == Importance::Closed;
+            let idle = rq.tasks().curr().is_none() && rq.queues().competing().count() > 0;
+            let excused = throttled || rq.classes().forced_idle().is_some();
             assert!(!idle || excused, "CPU {cpu} idles\n{rq}");
-            for (_, task) in rq.tasks() {
+            for (_, task) in rq.tasks().iter() {
                 let known = &self.tasks[task.id.index()];
                 let (attr, asked) = (task.attr(), &known.asked);
                 assert!(attr.affinity.contains(cpu), "{} may not be here\n{rq}", task.id);
@@ -112,16 +113,16 @@ impl World {
     /// tasks first is exempt: its waiting real-time tasks are not entitled to another CPU.
     fn check_priorities(&self) {
         let importance = |cpu| {
-            self.machine.inspect(cpu, |rq| match rq.is_serving() {
+            self.machine.cpu(cpu).inspect(|rq| match rq.classes().is_serving() {
                 true => Importance::Closed,
-                false => rq.load().importance,
+                false => rq.classes().load().importance,
             })
         };
         let levels: Vec<_> = self.all().map(importance).collect();
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
-            self.machine.inspect(cpu, |rq| {
-                for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != running) {
+            self.machine.cpu(cpu).inspect(|rq| {
+                for (_, task) in rq.queues().competing().filter(|(_, task)| Some(task.id) != running) {
                     let Some(prio) = task.class().push_prio() else { continue };
                     let less = |on: &CpuId| {
                         levels.get(on.index()).is_some_and(|&l| l < Importance::Rt(prio))

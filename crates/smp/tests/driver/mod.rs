@@ -474,7 +474,7 @@ impl World {
     pub fn live_for(&mut self, span: Nanos) {
         let end = self.now + span;
         loop {
-            let next = |cpu: &CpuId| self.machine.next_expiry(*cpu).unwrap_or(Time::MAX);
+            let next = |cpu: &CpuId| self.machine.sight().next_expiry(*cpu).unwrap_or(Time::MAX);
             let cpu = self.all().min_by_key(next).expect("there are CPUs");
             let at = next(&cpu);
             if at > end {
@@ -502,7 +502,7 @@ impl World {
 
     /// Declares `from` stalled, so that a task that waits there moves to `to`. Returns whether there is one.
     pub fn relieve(&mut self, from: CpuId, to: CpuId) -> bool {
-        self.machine.relieve(self.now, from, to, &mut self.fx)
+        self.machine.cpus().relieve(self.now, from, to, &mut self.fx)
     }
 
     /// Requests a change of a task, wherever it is.
@@ -557,13 +557,13 @@ impl World {
     pub fn arrive(&mut self, now: Time, at: usize) {
         let moving = self.moving.swap_remove(at);
         let task = moving.task().id;
-        self.machine.arrive(now, moving, &mut self.fx);
+        self.machine.cpus().arrive(now, moving, &mut self.fx);
         self.queueing.enters(task);
     }
 
     fn publish(&mut self, now: Time, at: usize) {
         let cpu = self.silent.swap_remove(at);
-        self.machine.publish_held_back(now, cpu, &mut self.fx);
+        self.machine.cpus().publish_held_back(now, cpu, &mut self.fx);
     }
 
     /// Completes all pending effects: moving tasks arrive, held-back state is published, and kicked CPUs schedule. Then

@@ -43,8 +43,8 @@ impl Timers {
             self.made += 1;
             let period = if bytes[0] % 4 == 1 { super::span(bytes[1]) } else { Nanos::ZERO };
             let id = match period {
-                Nanos::ZERO => machine.arm(cpu, window, token),
-                _ => machine.arm_periodic(cpu, window, period, token),
+                Nanos::ZERO => machine.cpu(cpu).arm(window, token),
+                _ => machine.cpu(cpu).arm_periodic(window, period, token),
             };
             self.armed.push(Armed { cpu, id, window, period, token });
         }
@@ -53,12 +53,12 @@ impl Timers {
     pub(super) fn cancel(&mut self, machine: &Machine<Payload>, nth: u8) {
         if let Some(at) = super::nth(self.armed.len(), nth) {
             let timer = self.armed.swap_remove(at);
-            assert!(machine.cancel(timer.cpu, timer.id), "it was armed");
+            assert!(machine.cpu(timer.cpu).cancel(timer.id), "it was armed");
             self.gone.push((timer.cpu, timer.id));
         }
         if let Some(at) = super::nth(self.gone.len(), nth) {
             let (cpu, id) = self.gone[at];
-            assert!(!machine.cancel(cpu, id), "it was gone");
+            assert!(!machine.cpu(cpu).cancel(id), "it was gone");
         }
     }
 
@@ -98,10 +98,10 @@ impl Timers {
 
     /// Asserts that the CPU wakes in time for each of its timers.
     pub(super) fn check(&self, machine: &Machine<Payload>, cpu: CpuId) {
-        let next = machine.next_expiry(cpu);
+        let next = machine.sight().next_expiry(cpu);
         assert_eq!(
             next,
-            machine.inspect(cpu, runyard_engine::run_queue::RunQueue::next_expiry),
+            machine.cpu(cpu).inspect(runyard_engine::run_queue::RunQueue::next_expiry),
             "the reported expiry is right"
         );
         for hard in self.hard(cpu) {

@@ -208,7 +208,7 @@ impl Cpu {
 
     #[cfg(loom)]
     pub fn cancel(&mut self, cpu: u16, timer: runyard_engine::timer::TimerId) -> bool {
-        self.machine.cancel(CpuId(cpu), timer)
+        self.machine.cpu(CpuId(cpu)).cancel(timer)
     }
 
     /// Returns the CPUs kicked since the last call.
@@ -386,13 +386,20 @@ impl Bench {
         let mut held: Vec<_> = parked.collect();
         for cpu in cpus {
             held.extend(&cpu.exited);
-            machine.inspect(cpu.id, |rq| {
+            machine.cpu(cpu.id).inspect(|rq| {
                 assert_eq!(rq.resched(), Resched::No, "every switch was asked for\n{rq}");
-                assert_eq!(rq.curr().map(|task| task.id), cpu.running(), "one task runs");
-                assert!(rq.is_online() || rq.tasks().count() == 0, "all have left\n{rq}");
-                for (_, task) in rq.tasks() {
+                assert_eq!(rq.tasks().curr().map(|task| task.id), cpu.running(), "one task runs");
+                assert!(
+                    rq.site().is_online() || rq.tasks().iter().count() == 0,
+                    "all have left\n{rq}"
+                );
+                for (_, task) in rq.tasks().iter() {
                     held.push(task.id);
-                    assert!(task.attr().affinity.contains(rq.cpu()), "{} may be here", task.id);
+                    assert!(
+                        task.attr().affinity.contains(rq.site().cpu()),
+                        "{} may be here",
+                        task.id
+                    );
                 }
             });
         }
@@ -409,11 +416,11 @@ impl Bench {
     fn check_priorities(&self, cpus: &[Cpu]) {
         let machine = self.machine();
         let levels: Vec<_> =
-            cpus.iter().map(|cpu| machine.inspect(cpu.id, |rq| rq.load().importance)).collect();
+            cpus.iter().map(|cpu| machine.cpu(cpu.id).inspect(|rq| rq.classes().load().importance)).collect();
         for cpu in cpus {
-            machine.inspect(cpu.id, |rq| {
+            machine.cpu(cpu.id).inspect(|rq| {
                 let waits = |id| cpu.running() != Some(id);
-                for (_, task) in rq.tasks().filter(|(_, task)| waits(task.id)) {
+                for (_, task) in rq.tasks().iter().filter(|(_, task)| waits(task.id)) {
                     let Some(prio) = task.class().push_prio() else { continue };
                     let better = |on: &CpuId| levels[on.index()] < Importance::Rt(prio);
                     let wasted = task.attr().affinity.iter().find(better);
@@ -465,8 +472,8 @@ impl Bench {
     pub fn place(&self, task: &Handle) -> Option<(u16, Policy)> {
         let (_, cpus) = self.cpus.split_last().expect("there is the device");
         cpus.iter().find_map(|cpu| {
-            self.machine().inspect(cpu.id, |rq| {
-                let (_, found) = rq.tasks().find(|(_, other)| other.id == task.id)?;
+            self.machine().cpu(cpu.id).inspect(|rq| {
+                let (_, found) = rq.tasks().iter().find(|(_, other)| other.id == task.id)?;
                 Some((cpu.id.0, found.attr().policy))
             })
         })

@@ -26,7 +26,7 @@ fn sleeper(bench: &mut Bench, policy: Policy, cpu: u16, cookie: u32) -> Handle {
 }
 
 fn runs(bench: &Bench) -> Option<u32> {
-    let runs = bench.machine().core_runs(CpuId(0))?;
+    let runs = bench.machine().sight().core_runs(CpuId(0))?;
     Some(runs.map_or(0, |cookie| cookie.get()))
 }
 

@@ -51,6 +51,6 @@ fn a_new_limit_races_a_switch_and_the_end_of_a_grant() {
             }),
         ]);
         assert!(bench.runs(&other), "there is a whole new budget");
-        bench.machine().inspect(CpuId(1), |rq| rq.held(host::GROUP))
+        bench.machine().cpu(CpuId(1)).inspect(|rq| rq.queues().held(host::GROUP))
     });
 }

@@ -417,7 +417,7 @@ fn two_cpus_change_the_load_of_one_group() {
 fn a_timer_expires_or_is_cancelled() {
     explore(None, || {
         let mut bench = machine(1, rt_only());
-        let timer = bench.machine().arm(CpuId(0), Window::exact(Time(5)), Token(0));
+        let timer = bench.machine().cpu(CpuId(0)).arm(Window::exact(Time(5)), Token(0));
         let (won, wins) = (Arc::new(AtomicUsize::new(0)), Ordering::Relaxed);
         let (cancelled, expired) = (won.clone(), won.clone());
         bench.race([

@@ -140,7 +140,7 @@ impl Stage {
     }
 
     fn runs(&self, cpu: u16) -> Option<TaskId> {
-        self.world.machine.inspect(CpuId(cpu), |rq| rq.curr().map(|task| task.id))
+        self.world.machine.cpu(CpuId(cpu)).inspect(|rq| rq.tasks().curr().map(|task| task.id))
     }
 
     /// Calls a function with a task that is in a run queue and with that run queue.
@@ -150,8 +150,8 @@ impl Stage {
         look: impl Fn(&Task<driver::Payload>) -> T,
     ) -> Option<(u16, T)> {
         self.world.machine.all().iter().find_map(|cpu| {
-            self.world.machine.inspect(cpu, |rq| {
-                let (_, found) = rq.tasks().find(|(_, other)| other.id == task)?;
+            self.world.machine.cpu(cpu).inspect(|rq| {
+                let (_, found) = rq.tasks().iter().find(|(_, other)| other.id == task)?;
                 Some((cpu.0, look(found)))
             })
         })
@@ -297,14 +297,14 @@ fn everybody_leaves_a_cpu_that_goes_offline() {
     let running = stage.spawn_on_first(fifo(50), &[1, 2]);
     let waiting = stage.spawn_on_first(fifo(40), &[1, 0]);
     let fair = stage.spawn_on_first(normal(), &[1, 2]);
-    let timer = stage.world.machine.arm(CpuId(1), Window::exact(Time(5_000)), Token(1));
+    let timer = stage.world.machine.cpu(CpuId(1)).arm(Window::exact(Time(5_000)), Token(1));
     stage.hotplug(1);
     assert_eq!((stage.runs(1), stage.runs(2)), (None, Some(running)));
     assert_eq!((stage.place(waiting), stage.place(fair)), (Some(0), Some(2)));
     stage.hotplug(1);
     assert_eq!(stage.runs(1), Some(waiting), "a CPU that comes online pulls");
-    assert_eq!(stage.world.machine.next_expiry(CpuId(1)), Some(Time(5_000)), "timers stay");
-    assert!(stage.world.machine.cancel(CpuId(1), timer));
+    assert_eq!(stage.world.machine.sight().next_expiry(CpuId(1)), Some(Time(5_000)), "timers stay");
+    assert!(stage.world.machine.cpu(CpuId(1)).cancel(timer));
 }
 
 #[test]
@@ -315,7 +315,8 @@ fn what_latency_nice_asks_for_follows_the_cpus_that_are_online() {
             stage
                 .world
                 .machine
-                .inspect(CpuId(cpu), |rq| rq.config().latency_offset(LatencyNice::MIN))
+                .cpu(CpuId(cpu))
+                .inspect(|rq| rq.site().config().latency_offset(LatencyNice::MIN))
         };
         (0..8).map(of).collect::<Vec<_>>()
     };
@@ -331,7 +332,7 @@ fn what_latency_nice_asks_for_follows_the_cpus_that_are_online() {
 #[test]
 fn timers_are_served_on_a_cpu_that_is_offline() {
     let mut stage = Stage::new(2, &[]);
-    stage.world.machine.arm(CpuId(1), Window::exact(Time(5_000)), Token(7));
+    stage.world.machine.cpu(CpuId(1)).arm(Window::exact(Time(5_000)), Token(7));
     stage.hotplug(1);
     let expired = stage.world.machine.expire(
         Time(5_000),
@@ -491,7 +492,7 @@ fn budget_goes_on_if_whom_it_was_for_leaves() {
         stage.world.live_for(Nanos::from_micros(300));
         stage.hogs(&[0, 1, 3]);
         let claims = |stage: &Stage| {
-            [0, 1].map(|cpu| stage.world.machine.inspect(CpuId(cpu), |rq| rq.has_claim(GROUP)))
+            [0, 1].map(|cpu| stage.world.machine.cpu(CpuId(cpu)).inspect(|rq| rq.queues().has_claim(GROUP)))
         };
         assert_eq!(claims(&stage), [false, false], "the two have used the budget");
         stage.world.now = stage.world.now + Nanos::from_micros(50);
@@ -515,8 +516,9 @@ fn a_task_that_is_alone_ticks_while_a_thread_of_its_core_is_forced_idle() {
     };
     let next = |stage: &Stage| {
         let machine = &stage.world.machine;
-        let forced = [0, 1].map(CpuId).map(|cpu| machine.forced_idle(cpu).is_some());
-        let next = [0, 1].map(CpuId).into_iter().filter_map(|cpu| machine.next_expiry(cpu)).min();
+        let forced = [0, 1].map(CpuId).map(|cpu| machine.cpu(cpu).forced_idle().is_some());
+        let next =
+            [0, 1].map(CpuId).into_iter().filter_map(|cpu| machine.sight().next_expiry(cpu)).min();
         (forced.contains(&true), next.expect("a task runs"))
     };
     let soon = stage.world.now + stage.world.machine.config().tick;

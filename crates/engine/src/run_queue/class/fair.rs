@@ -1,103 +1,74 @@
 //! The fair class's answers to its duties. The queues and their order are in [`crate::fair`].
 
 use crate::attr::Policy;
-use crate::fair::Fair;
-use crate::fair::entity::{Lag, Now};
+use crate::fair::entity::Lag;
 use crate::fair::order::{Before, Wakeup};
 use crate::fair::tree::Member;
 use crate::features::Feature;
 use crate::limits::Pools;
-use crate::run_queue::{Place, RunQueue};
+use crate::run_queue::class::Classes;
+use crate::run_queue::class::queues::Queues;
 use crate::store::heap::Index;
 use crate::task::Task;
-use crate::time::{Nanos, Time};
+use crate::time::Nanos;
 
-impl<P, G: Pools> RunQueue<P, G> {
+impl<P, G: Pools> Queues<P, G> {
     pub(super) fn enqueue_fair(&mut self, at: Index) {
-        let queue = self.group_queue(self.task(at).queue_group());
-        let now = Now { clock: self.clock, config: &self.config };
-        if let Some(Place::Task(task)) = self.places.get_mut(at) {
-            if self.config.features.has(Feature::Pelt) {
-                let (member, weight) = (Member { queue, at }, task.ask().weight);
-                self.fair.bring(now, &*self.groups, (member, weight), task.kept.average_mut());
-            }
-            let comes = (task.ask(), &task.standing);
-            self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
+        let queue = self.group_queue(self.tasks.task(at).queue_group());
+        let (now, groups) = (self.site.now(), self.site.groups());
+        let task = self.tasks.task_mut(at);
+        if self.site.has(Feature::Pelt) {
+            let (member, weight) = (Member { queue, at }, task.ask().weight);
+            self.fair.bring(now, groups, (member, weight), task.kept.average_mut());
         }
-        self.start_server();
+        let comes = (task.ask(), &task.standing);
+        self.fair.enqueue(now, groups, Member { queue, at }, comes);
         self.reindex(at);
     }
 
-    pub(in crate::run_queue) fn dequeue_fair(&mut self, at: Index, asleep: bool) {
-        let now = Now { clock: self.clock, config: &self.config };
-        if let Some(Place::Task(task)) = self.places.get_mut(at) {
-            if self.config.features.has(Feature::Pelt) {
-                self.fair.part_with(now, at, asleep, task.kept.average_mut());
-            }
-            task.standing = self.fair.dequeue(now, &*self.groups, at, asleep);
+    pub(super) fn dequeue_fair(&mut self, at: Index, asleep: bool) {
+        let now = self.site.now();
+        let task = self.tasks.task_mut(at);
+        if self.site.has(Feature::Pelt) {
+            self.fair.part_with(now, at, asleep, task.kept.average_mut());
         }
-        self.unindex(at);
+        task.standing = self.fair.dequeue(now, self.site.groups(), at, asleep);
+        self.waiting.remove(at);
     }
 
     pub(super) fn pick_fair(&mut self, before: &mut Before) -> Option<Index> {
-        self.drop_due_ghosts(before);
-        let (fair, now, _) = self.fair_here();
-        let next = fair.pick(now, *before)?;
+        self.tasks.drop_due_ghosts(&self.site, &mut self.fair, before);
+        let next = self.fair.pick(self.site.now(), *before)?;
         before.yielded = None;
         Some(next)
     }
 
     pub(super) fn peek_fair(&mut self, before: &mut Before) -> Option<Index> {
         let yielded = before.yielded;
-        self.drop_due_ghosts(before);
-        let (fair, now, _) = self.fair_here();
-        let next = fair.peek(now, before);
+        self.tasks.drop_due_ghosts(&self.site, &mut self.fair, before);
+        let next = self.fair.peek(self.site.now(), before);
         // The task that yielded may have moved in its queue.
         yielded.into_iter().for_each(|at| self.reindex(at));
         next
     }
 
     pub(super) fn take_to_run(&mut self, at: Index, first: bool, before: &mut Before) {
-        let (fair, now, _) = self.fair_here();
+        let now = self.site.now();
         match first {
             true => {
-                let picked = fair.pick(now, *before);
+                let picked = self.fair.pick(now, *before);
                 debug_assert_eq!(picked, Some(at), "a pick takes the task seen before");
             }
-            false => fair.take(now, at, *before),
+            false => self.fair.take(now, at, *before),
         }
         before.yielded = None;
-        self.unindex(at);
+        self.waiting.remove(at);
     }
 
     #[inline(never)]
     pub(super) fn put_back_fair(&mut self, at: Index) {
-        self.put_prev_fair(at);
+        self.fair.put_prev(self.site.now(), at);
         self.reindex(at);
-    }
-
-    #[inline]
-    pub(super) fn put_prev_fair(&mut self, at: Index) {
-        let (fair, now, _) = self.fair_here();
-        fair.put_prev(now, at);
-    }
-
-    #[inline]
-    pub(super) fn charge_fair(&mut self, curr: Index, span: Nanos) {
-        if !self.fair.is_idle_class(curr) {
-            self.taken.by_normal.add(self.clock, span);
-        }
-        let (fair, now, _) = self.fair_here();
-        let makes_way = fair.charge(now, curr, span);
-        self.resched_if(makes_way);
-        self.charge_server(span);
-    }
-
-    pub(super) fn tick_fair(&mut self, curr: Index) {
-        let (fair, now, groups) = self.fair_here();
-        fair.update_shares(now, groups, curr);
-        let over = fair.turn_is_over(now, curr);
-        self.resched_if(over);
     }
 
     /// Returns whether a woken fair task preempts the running fair task (`check_preempt_wakeup`).
@@ -108,45 +79,52 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Then, for a SCHED_OTHER task and under `WAKEUP_PREEMPTION`, it compares the entities that
     /// compete in one queue. Since 6.6 it compares only the entities, for any task.
     pub(super) fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
-        let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
-        let tasks_first = self.config.rules.idle_tasks_first;
+        let [running, arrival] = [curr, woken].map(|at| self.tasks.task(at).attr.policy);
+        let tasks_first = self.site.config().rules.idle_tasks_first;
         if tasks_first && running == Policy::Idle && arrival != Policy::Idle {
             self.fair.end_turns(curr);
             return true;
         }
         let may = !matches!(arrival, Policy::Batch(_) | Policy::Idle);
-        if tasks_first && !may || !self.has(Feature::WakeupPreemption) {
+        if tasks_first && !may || !self.site.has(Feature::WakeupPreemption) {
             return false;
         }
-        let forked = matches!(self.task(woken).standing.lag, Lag::New { .. });
+        let forked = matches!(self.tasks.task(woken).standing.lag, Lag::New { .. });
         let wakeup = Wakeup { curr, woken, forked };
-        if may && self.config.rules.wakeup_drops {
-            self.drop_ghosts_before(wakeup);
+        if may && self.site.config().rules.wakeup_drops {
+            self.tasks.drop_ghosts_before(&self.site, &mut self.fair, wakeup);
         }
-        let (fair, now, _) = self.fair_here();
-        fair.preempts(now, wakeup, may)
+        self.fair.preempts(self.site.now(), wakeup, may)
     }
 
     /// Sets the start of a task that the running one forks (`task_fork`). A latency-sensitive child
-    /// may inherit a part of its parent's lead.
-    pub fn fork(&self, now: Time, child: &mut Task<P>) {
-        let Some(at) = self.curr_fair() else { return };
-        if self.task(at).queue_group() == child.queue_group() {
-            let here = Now { clock: self.clock, config: &self.config };
-            let uncharged = self.metered.estimate(now.since(self.charged));
-            child.standing = self.fair.forked(here, at, uncharged);
+    /// may inherit a part of its parent's lead. The parent is not charged for the last `uncharged`
+    /// yet.
+    pub(in crate::run_queue) fn fork(&self, child: &mut Task<P>, uncharged: Nanos) {
+        let Some(at) = self.tasks.running_fair() else { return };
+        if self.tasks.task(at).queue_group() == child.queue_group() {
+            child.standing = self.fair.forked(self.site.now(), at, uncharged);
         }
     }
+}
 
-    /// Returns the running task, if it is fair.
+impl<P, G: Pools> Classes<P, G> {
     #[inline]
-    pub(in crate::run_queue) fn curr_fair(&self) -> Option<Index> {
-        self.curr.filter(|&curr| self.task(curr).class().is_fair())
+    pub(super) fn charge_fair(&mut self, curr: Index, span: Nanos) {
+        let (now, fair) = (self.queues.site.now(), &mut self.queues.fair);
+        if !fair.is_idle_class(curr) {
+            self.taken.by_normal.add(now.clock, span);
+        }
+        let makes_way = fair.charge(now, curr, span);
+        self.next.ask(makes_way);
+        let spent = self.server.charge(now.clock, span, now.config);
+        self.next.ask_anew(spent);
     }
 
-    /// Returns the fair class with the arguments that its methods need.
-    pub(in crate::run_queue) fn fair_here(&mut self) -> (&mut Fair, Now<'_>, &G) {
-        let now = Now { clock: self.clock, config: &self.config };
-        (&mut self.fair, now, &*self.groups)
+    pub(super) fn tick_fair(&mut self, curr: Index) {
+        let (now, groups) = (self.queues.site.now(), self.queues.site.groups());
+        self.queues.fair.update_shares(now, groups, curr);
+        let over = self.queues.fair.turn_is_over(now, curr);
+        self.next.ask(over);
     }
 }

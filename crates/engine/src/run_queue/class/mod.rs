@@ -1,189 +1,231 @@
-//! The duties of a class on one CPU: the list that every class answers.
+//! The classes of tasks on one CPU: what each does for its tasks, and which of them goes first.
 //!
-//! Each method here is a duty, and matches the class of a task without a wildcard. So the compiler
-//! leads whoever adds a class through this file. `rt.rs` and `fair.rs` have the answers of the two
-//! classes, as far as they concern the run queue; the state behind them is in [`crate::rt`] and
-//! [`crate::fair`]. The page `docs/design/classes.md` has the same list beside the kernel's names.
+//! A *duty* is a method that matches the class of a task without a wildcard. So the compiler leads
+//! whoever adds a class through this file and `queues.rs`, which has the duties that only move
+//! tasks. `rt.rs` and `fair.rs` have the answers of the two classes, as far as they concern the run
+//! queue; the state behind them is in [`crate::rt`] and [`crate::fair`]. The page
+//! `docs/design/classes.md` has the list of the duties beside the kernel's names.
 //!
-//! Invariant: in a run queue only this file, and the two below, say which class has which duty. Other
-//! files call a duty, or they are a mechanism of one class and ask [`Class::is_fair`].
+//! Invariant: in a run queue only these four files say which class has which duty. Other files call a
+//! duty, or they are a mechanism of one class and ask [`Class::is_fair`].
 
+mod ahead;
+mod batch;
+mod beside;
+mod change;
+mod check;
+mod count;
 mod fair;
+mod give;
+mod limits;
+mod load;
+mod passed_over;
+mod pelt;
+mod pick;
+mod queues;
+mod reap;
+mod room;
 mod rt;
+mod stay;
+#[cfg(test)]
+mod tests;
+
+pub use batch::{Begun, Bounds, Start, Terms};
+pub use beside::Heeded;
+pub use change::Changed;
+pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
+pub use load::{CpuLoad, Importance};
+pub use queues::Queues;
+pub use room::Room;
 
 use crate::attr::Cookie;
+use crate::balance::power::Taken;
 use crate::class::Class;
 use crate::core::Rank;
-use crate::fair::entity::Now;
 use crate::fair::order::Before;
+use crate::features::Feature;
 use crate::limits::Pools;
-use crate::rt::RtTask;
-use crate::run_queue::cookies::{Shelf, rt_key};
-use crate::run_queue::{Place, RunQueue};
+use crate::run_queue::idle::Idle;
+use crate::run_queue::next::NextSwitch;
+use crate::run_queue::serve::FairServer;
+use crate::run_queue::site::Site;
 use crate::store::heap::Index;
 use crate::store::list::End;
-use crate::task::{Change, Task};
-use crate::time::{Nanos, Time, VTime};
+use crate::time::{Nanos, Time};
 
-/// Enqueue and dequeue, and the way from and to other CPUs.
-impl<P, G: Pools> RunQueue<P, G> {
-    /// A task enters the queues of its class (`enqueue_task`).
-    pub(super) fn enqueue(&mut self, at: Index, end: End) {
-        match self.task(at).class() {
-            Class::Fair => self.enqueue_fair(at),
-            Class::Rt(_) => self.enqueue_rt(at, end),
+/// The classes of one CPU, with their tasks and the switch that is due because of them.
+#[derive(Debug)]
+pub struct Classes<P, G> {
+    queues: Queues<P, G>,
+    server: FairServer,
+    next: NextSwitch,
+    idle: Idle,
+    taken: TimeTaken,
+}
+
+/// The CPU time that was recently taken from less important tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeTaken {
+    /// Taken by real-time tasks.
+    pub by_rt: Taken,
+    /// Taken by real-time tasks, and by fair tasks that are not of the SCHED_IDLE class.
+    pub by_normal: Taken,
+}
+
+impl<P, G: Pools> Classes<P, G> {
+    /// Returns those of an idle CPU.
+    pub(super) fn new(site: Site<G>) -> Classes<P, G> {
+        let config = site.config();
+        let has_core = config.cookies && config.topology.threads() > 1;
+        Classes {
+            server: FairServer::new(site.has(Feature::FairServer)),
+            next: NextSwitch::new(has_core),
+            idle: Idle::new(config),
+            taken: TimeTaken::default(),
+            queues: Queues::new(site, has_core),
         }
     }
 
-    /// A task leaves the queues of its class (`dequeue_task`).
-    pub(super) fn dequeue(&mut self, at: Index, asleep: bool) {
-        match self.task(at).class() {
-            Class::Fair => self.dequeue_fair(at, asleep),
-            Class::Rt(_) => self.dequeue_rt(at),
-        }
+    /// Makes room for `len` tasks and group queues. Allocates.
+    pub(super) fn grow(&mut self, len: usize) {
+        self.queues.grow(len);
+        self.next.grow(self.queues.fair.tree.nr_queues());
     }
 
-    /// The running task blocks: returns it if something of it stays in its queue, or `None` if it is
-    /// dequeued.
-    pub(super) fn block(&mut self, at: Index) -> Option<Box<Task<P>>> {
-        match self.task(at).class() {
-            Class::Fair => self.leave_ghost(at),
-            Class::Rt(_) => None,
-        }
+    /// Returns the tasks in the queues of their classes.
+    #[inline]
+    #[must_use]
+    pub fn queues(&self) -> &Queues<P, G> {
+        &self.queues
     }
 
-    /// A task comes from outside. The averages of the fair class have only fair tasks.
-    pub(super) fn migrate(&mut self, now: Time, task: &mut Task<P>) {
-        match task.class() {
-            Class::Fair => {}
-            Class::Rt(_) => self.withdraw(now, task),
-        }
+    /// Returns the same for a call that asks for no switch.
+    #[inline]
+    pub fn queues_mut(&mut self) -> &mut Queues<P, G> {
+        &mut self.queues
     }
 
-    /// Returns whether a task of this class, pushed here to run at once, could not do so any more.
-    /// No CPU pushes a fair task, so that one changed on its way.
-    pub(super) fn is_pushed_in_vain(&self, class: Class) -> bool {
-        match class {
-            Class::Fair => true,
-            Class::Rt(prio) => Some(prio) <= self.rt.highest() || self.rt.is_throttled(),
-        }
+    /// Returns the idle time of the CPU.
+    #[inline]
+    #[must_use]
+    pub fn idle(&self) -> &Idle {
+        &self.idle
+    }
+
+    /// Returns what is known of the next switch.
+    #[inline]
+    pub(super) fn next(&self) -> &NextSwitch {
+        &self.next
+    }
+
+    #[inline]
+    pub(super) fn next_mut(&mut self) -> &mut NextSwitch {
+        &mut self.next
+    }
+
+    /// Returns whether fair tasks precede real-time tasks here.
+    #[inline]
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.server.is_serving()
+    }
+
+    /// Returns the CPU time that was recently taken from less important tasks.
+    #[must_use]
+    pub fn taken(&self) -> TimeTaken {
+        self.taken
     }
 }
 
-/// The choice of the next task, and its way on and off the CPU.
-impl<P, G: Pools> RunQueue<P, G> {
+/// The choice of the next task.
+impl<P, G: Pools> Classes<P, G> {
+    /// A task enters the queues of its class (`enqueue_task`).
+    fn enqueue(&mut self, at: Index, end: End) {
+        match self.queues.tasks.task(at).class() {
+            Class::Fair => {
+                self.queues.enqueue_fair(at);
+                self.start_server();
+            }
+            Class::Rt(_) => self.queues.enqueue_rt(at, end),
+        }
+    }
+
     /// Picks the first task of the class that goes first (`pick_next_task`).
-    pub(super) fn pick_class(&mut self, before: &mut Before) -> Option<Index> {
+    fn pick_class(&mut self, before: &mut Before) -> Option<Index> {
         if self.is_serving() {
-            let fair = self.pick_fair(before);
+            let fair = self.queues.pick_fair(before);
             if fair.is_some() {
                 return fair;
             }
-            self.stop_server();
+            self.server.stop();
         }
-        self.ask_classes(|rq, class| match class {
-            Class::Rt(_) => rq.rt.pick(),
-            Class::Fair => rq.pick_fair(before),
+        Class::all().find_map(|class| match class {
+            Class::Rt(_) => self.queues.rt.pick(),
+            Class::Fair => self.queues.pick_fair(before),
         })
     }
 
     /// Returns the first task of the class that goes first, without taking it (`pick_task`).
-    pub(super) fn peek_class(&mut self, before: &mut Before) -> Option<Index> {
+    fn peek_class(&mut self, before: &mut Before) -> Option<Index> {
         if self.is_serving() {
-            let fair = self.peek_fair(before);
+            let fair = self.queues.peek_fair(before);
             if fair.is_some() {
                 return fair;
             }
-            self.stop_server();
+            self.server.stop();
         }
-        self.ask_classes(|rq, class| match class {
-            Class::Rt(_) => rq.rt.pick(),
-            Class::Fair => rq.peek_fair(before),
+        Class::all().find_map(|class| match class {
+            Class::Rt(_) => self.queues.rt.pick(),
+            Class::Fair => self.queues.peek_fair(before),
         })
     }
 
     /// Returns the best waiting task of a cookie (`sched_core_find`).
     pub(super) fn best_of(&self, cookie: Option<Cookie>) -> Option<Index> {
-        let served = self.is_serving().then(|| self.first_fair_of(cookie)).flatten();
-        let first = |class| match class {
-            Class::Rt(_) => self.first_rt_of(cookie),
-            Class::Fair => self.first_fair_of(cookie),
-        };
+        let first = |class| self.queues.first_of(class, cookie);
+        let served = self.is_serving().then(|| first(Class::Fair)).flatten();
         served.or_else(|| Class::all().find_map(first))
-    }
-
-    /// Asks the classes for a task in their order.
-    #[inline(always)]
-    fn ask_classes(
-        &mut self,
-        mut ask: impl FnMut(&mut Self, Class) -> Option<Index>,
-    ) -> Option<Index> {
-        Class::all().find_map(|class| ask(self, class))
-    }
-
-    /// A waiting task is taken out of the order of its class, to run. It is the `first` there, or
-    /// any.
-    pub(super) fn take(&mut self, at: Index, first: bool, before: &mut Before) {
-        match self.task(at).class() {
-            Class::Fair => self.take_to_run(at, first, before),
-            Class::Rt(_) => {}
-        }
-    }
-
-    /// The opposite of [`RunQueue::take`]: a task that was picked goes back without having run, or
-    /// the running task is about to move to another place.
-    pub(super) fn put_back(&mut self, at: Index) {
-        match self.task(at).class() {
-            Class::Fair => self.put_back_fair(at),
-            Class::Rt(_) => {}
-        }
-    }
-
-    /// A task that was picked has the CPU (`set_next_task`).
-    #[inline]
-    pub(super) fn set_next(&mut self, at: Index) {
-        match self.task(at).class() {
-            Class::Fair => {}
-            Class::Rt(_) => self.rt.set_curr(self.rt_task(at), self.clock, &self.config),
-        }
-    }
-
-    /// The running task becomes a waiting one (`put_prev_task`).
-    #[inline]
-    pub(super) fn put_prev(&mut self, at: Index) {
-        match self.task(at).class() {
-            Class::Fair => self.put_prev_fair(at),
-            Class::Rt(_) => self.rt.put_prev(self.rt_task(at)),
-        }
     }
 
     /// The running task lets others go first (`yield_task`). Returns whether the next pick must pass
     /// over it.
-    pub(super) fn yield_task(&mut self, at: Index) -> bool {
-        match self.task(at).class() {
+    fn yield_task(&mut self, at: Index) -> bool {
+        match self.queues.tasks.task(at).class() {
             Class::Fair => true,
             Class::Rt(_) => {
-                self.requeue_rt(at, End::Tail);
+                self.queues.requeue_rt(at, End::Tail);
                 false
             }
         }
     }
 
-    /// Returns the group that the running task leaves, if its class picks by groups.
-    #[inline]
-    pub(super) fn group_left(&self, at: Index) -> Option<Index> {
-        match self.task(at).class() {
-            Class::Fair => self.fair.tree.above(at),
-            Class::Rt(_) => None,
+    /// Returns the rank of a task of this class among those of its core (`prio_less`).
+    fn rank(&self, class: Class) -> Rank {
+        match class {
+            Class::Rt(prio) => Rank::Rt(prio),
+            Class::Fair if self.is_serving() => Rank::Served,
+            Class::Fair => Rank::Fair,
         }
     }
 }
 
 /// The running task: its charge, its tick, and whether it makes way.
-impl<P, G: Pools> RunQueue<P, G> {
-    /// The running task used CPU time (`update_curr`).
+impl<P, G: Pools> Classes<P, G> {
+    /// Brings the clock up to `now`.
     #[inline]
-    pub(super) fn charge(&mut self, curr: Index, class: Class, span: Nanos) {
+    pub(super) fn advance(&mut self, now: Time) {
+        self.queues.site.advance(now);
+    }
+
+    /// The running task used CPU time until now (`update_curr`).
+    #[inline]
+    pub(super) fn charge(&mut self, curr: Index, span: Nanos) {
+        let clock = self.queues.site.clock();
+        let task = self.queues.tasks.task_mut(curr);
+        task.runtime += span;
+        task.ran_until = clock;
+        let class = task.class();
+        self.queues.limits.charge(span);
         match class {
             Class::Fair => self.charge_fair(curr, span),
             Class::Rt(_) => self.charge_rt(curr, span),
@@ -191,166 +233,110 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// A tick comes while a task runs (`task_tick`).
-    pub(super) fn tick_class(&mut self, curr: Index) {
-        match self.task(curr).class() {
+    pub(super) fn tick(&mut self, curr: Index) {
+        match self.queues.tasks.task(curr).class() {
             Class::Fair => self.tick_fair(curr),
             Class::Rt(prio) => self.tick_rt(curr, prio),
         }
+        self.queues.reap();
     }
 
     /// Returns whether the task that arrived at `at` should run instead of `curr`
     /// (`wakeup_preempt`).
-    pub(super) fn preempts(&mut self, curr: Index, at: Index) -> bool {
-        match (self.task(at).class(), self.task(curr).class()) {
+    fn preempts(&mut self, curr: Index, at: Index) -> bool {
+        let [woken, running] = [at, curr].map(|at| self.queues.tasks.task(at).class());
+        match (woken, running) {
             (Class::Rt(_), Class::Rt(_) | Class::Fair) => self.makes_way(curr),
             (Class::Fair, Class::Rt(_)) => false,
-            (Class::Fair, Class::Fair) => self.preempts_on_wakeup(curr, at),
+            (Class::Fair, Class::Fair) => self.queues.preempts_on_wakeup(curr, at),
         }
     }
 
     /// Returns whether `curr` must make way for a task of a more important class, or for a better
     /// one of its own; or whether it is throttled, or keeps off fair tasks that go first.
-    pub(super) fn makes_way(&self, curr: Index) -> bool {
-        match self.task(curr).class() {
-            Class::Fair => !self.is_serving() && self.rt.best().is_some(),
-            Class::Rt(prio) => {
-                self.is_serving() || self.rt.is_throttled() || self.rt.best() > Some(prio)
-            }
+    fn makes_way(&self, curr: Index) -> bool {
+        let rt = &self.queues.rt;
+        match self.queues.tasks.task(curr).class() {
+            Class::Fair => !self.is_serving() && rt.best().is_some(),
+            Class::Rt(prio) => self.is_serving() || rt.is_throttled() || rt.best() > Some(prio),
         }
     }
 
-    /// Returns whether a running task that was requeued may no longer be the first (`prio_changed`,
-    /// `switched_to`).
-    pub(super) fn is_beaten(before: Class, after: Class) -> bool {
-        match after {
-            Class::Fair => true,
-            Class::Rt(_) => after < before,
+    /// Asks for a switch if the task that arrived at `at` should run instead of the running one.
+    fn preempt_for(&mut self, at: Index) {
+        if self.queues.is_set_aside(at) {
+            return;
         }
-    }
-}
-
-/// Changes of tasks and of the configuration.
-impl<P, G: Pools> RunQueue<P, G> {
-    /// Applies a change of a task that may keep its place though it is to be requeued. Returns the
-    /// change if it may not.
-    pub(super) fn change_in_place(
-        &mut self,
-        at: Index,
-        after: Class,
-        change: Change,
-    ) -> Option<Change> {
-        let before = self.task(at).class();
-        match before {
-            Class::Rt(_) if before == after => self.change_in_place_rt(at, change),
-            Class::Rt(_) | Class::Fair => return Some(change),
-        }
-        None
+        let due = self.queues.tasks.running().is_none_or(|curr| self.preempts(curr, at));
+        self.next.ask(due);
     }
 
-    /// A queued task asks for another slice or latency nice (`reweight_task`).
-    pub(super) fn reask(&mut self, at: Index) {
-        match self.task(at).class() {
-            Class::Fair => {
-                let ask = self.task(at).ask();
-                let (fair, now, _) = self.fair_here();
-                fair.reask(now, at, ask);
-            }
-            Class::Rt(_) => {}
-        }
-    }
-
-    /// The affinity of a queued task may have changed (`set_cpus_allowed`).
-    pub(super) fn set_affinity(&mut self, at: Index) {
-        match self.task(at).class() {
-            Class::Fair => {}
-            Class::Rt(_) => {
-                if !self.is_set_aside(at) {
-                    self.rt.update_pushable(self.rt_task(at), End::Tail);
-                }
-            }
-        }
-    }
-
-    /// The cookie of a queued task may have changed, if `recookies`.
-    pub(super) fn set_cookie(&mut self, at: Index, recookies: bool) {
-        match self.task(at).class() {
-            Class::Fair => self.reindex(at),
-            Class::Rt(_) => {
-                if recookies && self.index().place(at).is_some() {
-                    self.index_rt(at, End::Tail);
-                }
-            }
-        }
-    }
-
-    /// The parameters of the classes changed.
-    pub(super) fn renew(&mut self) {
-        let now = Now { clock: self.clock, config: &self.config };
-        for (at, place) in self.places.iter() {
-            match place {
-                Place::Group => self.fair.renew(now, at, None),
-                Place::Task(task) => match task.class() {
-                    Class::Fair => self.fair.renew(now, at, Some(task.ask())),
-                    Class::Rt(_) => {}
-                },
-                Place::Ghost(_) => {}
-            }
-        }
-        self.fair.reslice_all(now);
+    /// Asks for a switch, if due, after a task left or lost its boost: that task may have prevented
+    /// the throttling of the others.
+    fn preempt_for_loss(&mut self) {
+        let due = self.queues.tasks.running().is_some_and(|curr| self.makes_way(curr));
+        self.next.ask(due);
     }
 }
 
-/// Answers of a class to others.
-impl<P, G: Pools> RunQueue<P, G> {
-    /// Returns the number of tasks that could run. A CPU whose real-time tasks have no budget has
-    /// room for others.
+/// Returns whether a running task that was requeued may no longer be the first (`prio_changed`,
+/// `switched_to`).
+fn is_beaten(before: Class, after: Class) -> bool {
+    match after {
+        Class::Fair => true,
+        Class::Rt(_) => after < before,
+    }
+}
+
+/// The fair server: it learns which class had the CPU, and says which class goes first.
+impl<P, G: Pools> Classes<P, G> {
+    /// Returns when the server begins to run, if fair tasks wait for that.
     #[inline]
-    pub(super) fn nr_running(&self) -> u32 {
-        let nr = |class| match class {
-            Class::Rt(_) if self.rt.is_throttled() => 0,
-            Class::Rt(_) => self.rt.nr(),
-            Class::Fair => self.fair.root().nr_tasks,
+    pub(super) fn server_due(&self) -> Option<Time> {
+        if self.server.is_on() { self.due_of_server() } else { None }
+    }
+
+    #[inline(never)]
+    fn due_of_server(&self) -> Option<Time> {
+        let due = self.server.due()?;
+        let keeps_off = match self.queues.tasks.running() {
+            Some(curr) => !self.queues.tasks.task(curr).class().is_fair(),
+            // A switch that is due handles this.
+            None => self.next.forced_idle().is_some() && !self.next.is_due(),
         };
-        Class::all().map(nr).sum()
+        (keeps_off && self.queues.fair.root().nr > 0).then_some(due)
     }
 
-    /// Returns the rank of a task of this class among those of its core (`prio_less`).
-    pub(super) fn rank(&self, class: Class) -> Rank {
-        match class {
-            Class::Rt(prio) => Rank::Rt(prio),
-            Class::Fair if self.is_serving() => Rank::Served,
-            Class::Fair => Rank::Fair,
+    /// Starts the server, if the first fair task may have come.
+    fn start_server(&mut self) {
+        if !self.server.is_on() || self.queues.fair.root().nr == 0 || !self.queues.site.is_online()
+        {
+            return;
+        }
+        let now = self.queues.site.now();
+        // This also applies to an idle CPU: the task may leave again before it is picked. The pick
+        // then stops the server.
+        let serves = self.server.start(now.clock, self.idle.since(), now.config);
+        self.next.ask_anew(serves && self.queues.tasks.running_fair().is_none());
+    }
+
+    /// Ends the idle time of the server, if the CPU was idle and a task can be picked. The pick may
+    /// take a fair task because of this.
+    #[inline]
+    pub(super) fn end_idle_of_server(&mut self) {
+        let waits = self.queues.fair.root().nr > 0;
+        if let Some(since) = self.idle.since().filter(|_| waits || self.queues.rt.nr() > 0) {
+            let now = self.queues.site.now();
+            self.server.end_idle(now.clock, since, waits, now.config);
         }
     }
 
-    /// Returns the fields of a task that the real-time class needs.
-    #[inline(always)]
-    pub(super) fn rt_task(&self, at: Index) -> RtTask {
-        let task = self.task(at);
-        let prio = match task.class() {
-            Class::Rt(prio) => prio,
-            Class::Fair => unreachable!("the task is real-time"),
-        };
-        let (boosted, migratory) = (task.boost.is_some(), task.is_migratory());
-        RtTask { at, prio, boosted, migratory, running: self.curr == Some(at) }
-    }
-
-    /// For checks: returns whether a task is in the lists of its class, and in no other.
-    pub(super) fn is_in_its_lists(&self, at: Index) -> bool {
-        let lists = (self.fair.is_listed(at), self.rt.contains(at));
-        match self.task(at).class() {
-            Class::Fair => lists == (true, false),
-            Class::Rt(_) => lists == (false, true),
-        }
-    }
-
-    /// For checks: returns where a task should be in the index by cookies, if it should be there.
-    pub(super) fn shelf(&self, at: Index) -> Option<(Shelf, VTime)> {
-        match self.task(at).class() {
-            Class::Rt(_) if self.is_set_aside(at) => None,
-            Class::Rt(prio) => Some((Shelf::RT, rt_key(prio))),
-            Class::Fair if self.curr == Some(at) => None,
-            Class::Fair => Some((Shelf::of(self.fair.tree.entity(at).parent), self.key_of(at))),
-        }
+    /// Runs the server's timer after a real-time task ran until now.
+    #[inline]
+    pub(super) fn expire_server(&mut self) {
+        let waits = self.queues.fair.root().nr > 0;
+        let now = self.queues.site.now();
+        let begins = self.server.expire(now.clock, waits, now.config);
+        self.next.ask_anew(begins);
     }
 }

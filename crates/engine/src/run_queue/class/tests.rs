@@ -5,21 +5,29 @@ mod pelt;
 mod reap;
 
 use super::*;
+use crate::attr::GroupId;
 use crate::attr::{Attr, LatencyNice, Nice, Policy, Slice, Weight};
+use crate::config::Config;
+use crate::cpu::CpuId;
 use crate::cpu::CpuSet;
 use crate::fair::Order;
 use crate::fair::eevdf::{Eevdf, Turn};
 use crate::fair::entity::Entity;
 use crate::fair::entity::Now;
+use crate::fair::entity::QueueId;
 use crate::fair::order::QueueOrder;
 use crate::features::{Features, Switched};
 use crate::group::Groups;
 use crate::rules::FairRules;
+use crate::run_queue::tasks::Place;
+use crate::run_queue::{Enqueue, Prev, Released, Resched, RunQueue, Switch};
 use crate::task::{Change, QueueIndex, Update};
+use crate::task::{Task, TaskId};
 use crate::time::VTime;
 use crate::timer::Walk;
 use crate::topology::Topology;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// A number of sibling groups below the root.
 #[derive(Debug)]
@@ -125,24 +133,24 @@ impl Lone {
     }
 
     fn at(&self, id: u64) -> Index {
-        let mut tasks = self.rq.tasks();
+        let mut tasks = self.rq.tasks().iter();
         tasks.find(|(_, task)| task.id == TaskId(id)).expect("the task is here").0.0
     }
 
     fn order(&self) -> &Eevdf {
-        match &self.rq.fair.order {
+        match &self.rq.classes.queues.fair.order {
             Order::Eevdf(order) => order,
             Order::Cfs(_) => panic!("the order is EEVDF"),
         }
     }
 
     fn entity(&self, at: Index) -> (Entity, Turn) {
-        (*self.rq.fair.tree.entity(at), self.order().turn(at))
+        (*self.rq.classes.queues.fair.tree.entity(at), self.order().turn(at))
     }
 
     fn reweight(&mut self, at: Index, weight: u32) {
-        let RunQueue { fair, config, .. } = &mut self.rq;
-        let now = Now { clock: self.now, config };
+        let Queues { fair, site, .. } = &mut self.rq.classes.queues;
+        let now = Now { clock: self.now, config: site.config() };
         match &mut fair.order {
             Order::Eevdf(order) => order.reweight(&mut fair.tree, now, at, weight),
             Order::Cfs(_) => panic!("the order is EEVDF"),
@@ -151,7 +159,7 @@ impl Lone {
 
     /// Returns the time that the queue owes a task, in CPU time.
     fn lag(&self, id: u64) -> i64 {
-        let queue = self.rq.fair.root();
+        let queue = self.rq.classes.queues.fair.root();
         let Entity { weight, vruntime, .. } = self.entity(self.at(id)).0;
         let owed = self.order().average(QueueId::ROOT).ahead;
         let ahead = i128::from(vruntime.diff(queue.clock)) * i128::from(queue.load) - owed;
@@ -169,18 +177,18 @@ impl Lone {
             let (Entity { weight, vruntime, .. }, turn) = self.entity(at);
             Some(Seen { id, asleep, weight: weight.into(), vruntime, turn })
         };
-        self.rq.places.iter().filter_map(seen).collect()
+        self.rq.tasks().places().iter().filter_map(seen).collect()
     }
 
     /// Returns the tasks of which the rule allows one to be next, computed from all members. The
     /// task that ran may have blocked.
     fn may_be_next(&self, blocked: bool) -> Vec<TaskId> {
         let mut all = self.all();
-        let curr = self.rq.curr().map(|task| task.id);
+        let curr = self.rq.tasks().curr().map(|task| task.id);
         let is_curr = |it: &Seen| Some(it.id) == curr && !it.asleep;
         if let Some(nth) = all.iter().position(is_curr).filter(|_| blocked) {
             let owes = !all[nth].is_eligible(&all);
-            match owes && self.rq.has(Feature::DelayDequeue) {
+            match owes && self.rq.site().has(Feature::DelayDequeue) {
                 true => all[nth].asleep = true,
                 false => drop(all.remove(nth)),
             }
@@ -190,8 +198,8 @@ impl Lone {
     }
 
     fn switch(&mut self, how: fn(u64) -> Prev<u64>) -> Switch<u64> {
-        self.rq.advance(self.now);
-        let prev = self.rq.curr().map_or(Prev::Idle, |task| how(task.id.0));
+        let _ = self.rq.at(self.now);
+        let prev = self.rq.tasks().curr().map_or(Prev::Idle, |task| how(task.id.0));
         let blocks = matches!(prev, Prev::Blocked(_));
         let told = blocks || matches!(prev, Prev::Preempted(_) | Prev::Idle);
         let may = told.then(|| self.may_be_next(blocks));
@@ -213,13 +221,14 @@ impl Lone {
             }
             self.now = self.rq.next_expiry().map_or(end, |at| at.min(end));
             while self.rq.expire(self.now, Walk::Busy).is_some() {}
-            self.rq.advance(self.now);
+            let _ = self.rq.at(self.now);
             each(self);
         }
     }
 
     fn runtimes(&self) -> Vec<u64> {
-        let mut all: Vec<_> = self.rq.tasks().map(|(_, it)| (it.id, it.runtime().0)).collect();
+        let mut all: Vec<_> =
+            self.rq.tasks().iter().map(|(_, it)| (it.id, it.runtime().0)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, runtime)| runtime).collect()
     }
@@ -255,8 +264,8 @@ proptest! {
     ) {
         let mut lone = Lone::by(rules, &tasks);
         let asked = tasks.iter().map(|&(_, slice)| slice * 1_000).max().unwrap();
-        let longest = if rules.takes_slices { asked } else { lone.rq.config.base_slice.0 };
-        let most = (longest + tasks.len() as u64 * lone.rq.config.tick.0).cast_signed();
+        let longest = if rules.takes_slices { asked } else { lone.rq.site().config().base_slice.0 };
+        let most = (longest + tasks.len() as u64 * lone.rq.site().config().tick.0).cast_signed();
         lone.run(Nanos::from_secs(2), |lone| {
             for id in 0..tasks.len() as u64 {
                 let lag = lone.lag(id);
@@ -342,7 +351,7 @@ proptest! {
     ) {
         let mut lone = Lone::with(&tasks);
         lone.run(Nanos::from_micros(span), |_| {});
-        let id = (0..).map(TaskId).find(|&id| lone.rq.curr().unwrap().id != id).unwrap().0;
+        let id = (0..).map(TaskId).find(|&id| lone.rq.tasks().curr().unwrap().id != id).unwrap().0;
         let before = lone.lag(id);
         let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(id))).expect("the task waits");
         lone.offer(moved);
@@ -350,7 +359,7 @@ proptest! {
         let unit = 100_000 / 1_024 * 4;
         assert!(lost(lone.lag(id)) <= unit, "{before} became {}", lone.lag(id));
 
-        let runs = lone.rq.curr().unwrap().id.0;
+        let runs = lone.rq.tasks().curr().unwrap().id.0;
         let before = lone.lag(runs);
         let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
         lone.run(Nanos::from_micros(slept), |_| {});
@@ -364,7 +373,7 @@ proptest! {
 impl Lone {
     /// Returns the place of some task.
     fn at_any(&self, any: u64) -> Index {
-        let places: Vec<_> = self.rq.tasks().map(|(at, _)| at.0).collect();
+        let places: Vec<_> = self.rq.tasks().iter().map(|(at, _)| at.0).collect();
         places[any as usize % places.len()]
     }
 }
@@ -378,7 +387,7 @@ fn a_short_slice_among_long_ones_keeps_its_lag() {
     lone.offer(task(2, 0, 100));
     // It gets its first slice at once, and then owes no time.
     lone.now = lone.now + Nanos::from_millis(60);
-    lone.rq.advance(lone.now);
+    let _ = lone.rq.at(lone.now);
     let before = lone.lag(2);
     assert!(before > 15_000_000, "no update for 60 ms: {before}");
     let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(2))).expect("the task waits");
@@ -398,14 +407,15 @@ fn at_a_turn_by(rules: FairRules) -> (Lone, TaskId) {
 
 fn at_a_turn_with(rules: FairRules, features: Features) -> (Lone, TaskId) {
     let mut lone = Lone::by(rules, &[(0, 20_000), (0, 20_000)]);
-    let config = Config { features: features.with(Feature::Eevdf), ..lone.rq.config().clone() };
-    lone.rq.set_config(lone.now, Arc::new(config));
+    let config =
+        Config { features: features.with(Feature::Eevdf), ..lone.rq.site().config().clone() };
+    lone.rq.at(lone.now).set_config(Arc::new(config));
     lone.run(Nanos::from_millis(5), |_| {});
-    let first = lone.rq.curr().unwrap().id;
-    while lone.rq.curr().unwrap().id == first {
+    let first = lone.rq.tasks().curr().unwrap().id;
+    while lone.rq.tasks().curr().unwrap().id == first {
         lone.run(Nanos::from_millis(1), |_| {});
     }
-    let next = lone.rq.curr().unwrap().id;
+    let next = lone.rq.tasks().curr().unwrap().id;
     (lone, next)
 }
 
@@ -428,7 +438,7 @@ fn yielding_saves_up_no_turn() {
     }
     lone.offer(task(1, 0, 20_000));
     let before = lone.runtimes()[0];
-    while lone.rq.curr().unwrap().id == TaskId(0) {
+    while lone.rq.tasks().curr().unwrap().id == TaskId(0) {
         lone.run(Nanos::from_millis(1), |_| {});
     }
     let ran = lone.runtimes()[0] - before;
@@ -462,7 +472,7 @@ fn alone_beyond_its_slice(rules: FairRules) -> Lone {
     let _ = lone.switch(Prev::Preempted);
     for millis in [21, 4] {
         lone.now = lone.now + Nanos::from_millis(millis);
-        lone.rq.advance(lone.now);
+        let _ = lone.rq.at(lone.now);
     }
     lone
 }
@@ -483,7 +493,7 @@ fn who_goes_on_has_the_turn_that_it_had() {
         let mut lone = alone_beyond_its_slice(FairRules { takes_slices: true, ..rules });
         let before = lone.entity(lone.at(0)).1.ends;
         lone.offer(task(1, 19, 100_000));
-        lone.rq.resched = true;
+        lone.rq.classes.next.ask(true);
         let next = lone.switch(Prev::Preempted).next;
         assert_eq!(next.unwrap().0, TaskId(0));
         assert_eq!(lone.entity(lone.at(0)).1.ends == before, !rules.renews, "{rules:?}");
@@ -516,11 +526,11 @@ fn a_lag_is_bounded_by_its_own_slice_or_by_the_longest() {
         let _ = lone.switch(Prev::Preempted);
         // The task with the shorter slice ran; now the other one runs for long.
         lone.run(Nanos::from_millis(7), |_| {});
-        while lone.rq.curr().unwrap().id != TaskId(0) {
+        while lone.rq.tasks().curr().unwrap().id != TaskId(0) {
             lone.run(Nanos::from_millis(1), |_| {});
         }
         lone.now = lone.now + Nanos::from_millis(500);
-        lone.rq.advance(lone.now);
+        let _ = lone.rq.at(lone.now);
         let at = QueueIndex(lone.at(1));
         let moved = lone.rq.detach(lone.now, at).expect("the task waits");
         lone.offer(moved);
@@ -544,7 +554,7 @@ fn newcomers_and_sleepers_are_placed_by_what_they_are_owed() {
     of_6_6.offer(task(2, 0, 20_000));
     assert_eq!(due(&of_6_6), 2_800_000, "a whole slice, whatever it requests");
     lone.now = lone.now + Nanos::from_millis(60);
-    lone.rq.advance(lone.now);
+    let _ = lone.rq.at(lone.now);
     assert!(lone.lag(runs.0) < -10_000_000, "no update for 60 ms");
     let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
     lone.run(Nanos::from_millis(100), |_| {});
@@ -596,7 +606,8 @@ fn without_its_feature_a_rule_of_eevdf_does_not_hold() {
     let turn = |features| {
         let (lone, runs) = at_a_turn_with(FairRules::V6_18, features);
         let (entity, turn) = lone.entity(lone.at(runs.0));
-        turn.ends.diff(entity.vruntime) + lone.rq.clock.since(lone.rq.charged).0.cast_signed()
+        turn.ends.diff(entity.vruntime)
+            + lone.rq.site().clock().since(lone.rq.time.charged()).0.cast_signed()
     };
     let (on, off) =
         (turn(Features::default()), turn(Features::default().without(Feature::RunToParity)));

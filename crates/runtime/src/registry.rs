@@ -1,16 +1,14 @@
 //! The live tasks, in parts with one lock each, and the boxes of tasks that are over.
 
-use super::{FIRST_ROOM, Shared};
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::protocol::parker::Parker;
 use crate::protocol::places::{Place, Places};
+use crate::shared::{FIRST_ROOM, Scheduler};
 use crate::task::{Cell, Job, Todo};
-use runyard_engine::attr::Attr;
 use runyard_engine::task::TaskId;
 use runyard_smp::machine::TaskOf;
-use std::collections::VecDeque;
 
 /// Number of boxes of tasks that are over which each part keeps for a burst of spawns: at most 720 KiB, and 4 MiB with
 /// their cells.
@@ -85,6 +83,38 @@ pub(crate) struct Registry {
     serves_nobody: AtomicBool,
     /// The word on which the thread waits that ends the runtime, until its last task has ended.
     closer: Parker,
+    leavers: Leavers,
+}
+
+/// The groups that tasks leave when they are over.
+#[derive(Debug, Default)]
+pub(crate) struct Leavers {
+    /// Whether a task group was ever created. Until then a task that ends leaves none.
+    are_any: AtomicBool,
+    /// Number of groups that finished tasks have left and that are in a bin, or held by the thread that empties it.
+    nr: AtomicUsize,
+}
+
+impl Leavers {
+    /// Notes that a task group is created.
+    pub(crate) fn may_come(&self) {
+        self.are_any.store(true, Ordering::SeqCst);
+    }
+
+    /// Counts a group that a finished task has left.
+    pub(crate) fn one_more(&self) {
+        self.nr.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts such a group, which is gone.
+    pub(crate) fn one_less(&self) {
+        self.nr.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Returns whether there is such a group.
+    pub(crate) fn are_left(&self) -> bool {
+        self.nr.load(Ordering::SeqCst) > 0
+    }
 }
 
 /// The number of the next task, on a cache line apart from the fields that all threads read.
@@ -93,7 +123,7 @@ pub(crate) struct Registry {
 struct NextTask(AtomicU64);
 
 impl Registry {
-    pub(super) fn new(cpus: usize) -> Registry {
+    pub(crate) fn new(cpus: usize) -> Registry {
         Registry {
             parts: (0..PARTS * cpus).map(|_| Mutex::default()).collect(),
             cpus,
@@ -103,11 +133,17 @@ impl Registry {
             closed: AtomicBool::new(false),
             serves_nobody: AtomicBool::new(false),
             closer: Parker::new(),
+            leavers: Leavers::default(),
         }
     }
 
+    /// Returns the groups that tasks leave when they are over.
+    pub(crate) fn leavers(&self) -> &Leavers {
+        &self.leavers
+    }
+
     /// The number of a new task.
-    pub(super) fn next_id(&self) -> TaskId {
+    pub(crate) fn next_id(&self) -> TaskId {
         TaskId(self.next_task.0.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -122,8 +158,9 @@ impl Registry {
         self.next_task.0.store(number, Ordering::Relaxed);
     }
 
-    /// The part for a new task: that of the CPU of the calling worker, if it is one.
-    pub(super) fn part(&self, own: Option<usize>) -> usize {
+    /// The part for a new task of the caller's: that of the CPU of the calling worker, if it is one.
+    pub(crate) fn part(&self, scheduler: &Scheduler) -> usize {
+        let own = scheduler.here(|worker| worker.thread.cpu().index());
         own.unwrap_or_else(|| {
             let nth = self.nr_spawned() as usize;
             self.cpus + nth % (self.parts.len() - self.cpus)
@@ -136,23 +173,30 @@ impl Registry {
     }
 
     /// Accepts no more tasks, apart from tasks that serve others.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until a task has ended since the last wait. Called by the thread that ends the runtime, after
-    /// [`Registry::close`].
-    pub(super) fn wait_for_an_end(&self) {
-        self.closer.park();
+    /// Aborts the tasks that serve others, or those that do not.
+    pub(crate) fn abort_all(&self, serves: bool) {
+        self.cells().filter(|cell| cell.serves == serves).for_each(|cell| cell.abort());
     }
 
-    /// Accepts no more tasks at all.
-    pub(super) fn close_for_servants(&self) {
+    /// Waits until all tasks have ended: then no more are accepted at all, and those that serve others end too. Called
+    /// by the thread that ends the runtime, after [`Registry::close`].
+    pub(crate) fn wait_for_the_last(&self) {
+        while self.nr_live_but_serving() > 0 {
+            self.closer.park();
+        }
         self.serves_nobody.store(true, Ordering::SeqCst);
+        self.abort_all(true);
+        while self.nr_live() > 0 {
+            self.closer.park();
+        }
     }
 
     /// The number of live tasks that serve no others.
-    pub(super) fn nr_live_but_serving(&self) -> usize {
+    fn nr_live_but_serving(&self) -> usize {
         let in_part = |part: &Part| part.nr_live - part.nr_serving;
         without_preemption(|| self.parts.iter().map(|part| in_part(&lock(part))).sum())
     }
@@ -164,22 +208,22 @@ impl Registry {
         }
     }
 
-    /// Drops the boxes of the tasks that are over.
-    pub(super) fn forget_boxes(&self) {
+    /// Drops the boxes of the tasks that are over, because they refer to the runtime.
+    pub(crate) fn forget_boxes(&self) {
         for part in &self.parts {
             drop(std::mem::take(&mut lock(part).boxes));
         }
     }
 
-    /// Counts one more box. Returns the number of boxes if the CPUs lack room for so many tasks.
-    fn count_box(&self) -> Option<usize> {
+    /// Counts a new box. If there are more than ever before, has every CPU make room for so many tasks.
+    #[cold]
+    pub(crate) fn count_box(&self, make_room: impl FnOnce(usize)) {
         let boxes = self.nr_boxes.fetch_add(1, Ordering::AcqRel) + 1;
-        (boxes > self.room.load(Ordering::Acquire)).then_some(boxes)
-    }
-
-    /// Notes that every CPU has room for so many tasks.
-    fn has_room_for(&self, tasks: usize) {
-        self.room.fetch_max(tasks, Ordering::AcqRel);
+        if boxes > self.room.load(Ordering::Acquire) {
+            let len = boxes.next_power_of_two();
+            make_room(len);
+            self.room.fetch_max(len, Ordering::AcqRel);
+        }
     }
 
     /// Returns the number of tasks that are not over. The parts are read one after the other.
@@ -193,7 +237,7 @@ impl Registry {
     /// A runtime that ends accepts no more tasks. It publishes that before it reads the number of live tasks for the
     /// last time. A new task is live before this checks whether the runtime ends. So either the end waits for the task,
     /// or the task is refused.
-    pub(super) fn enroll(&self, cell: &Arc<Cell>, nth: usize) -> Option<Option<TaskOf<Job>>> {
+    pub(crate) fn enroll(&self, cell: &Arc<Cell>, nth: usize) -> Option<Option<TaskOf<Job>>> {
         let used = without_preemption(|| {
             let mut part = lock(&self.parts[nth]);
             cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
@@ -253,7 +297,7 @@ impl Registry {
         })
     }
 
-    /// Ends tasks for which [`Shared::may_end_later`] returned true. Most of them are of one part, because they ended
+    /// Ends tasks for which [`Registry::may_end_later`] returned true. Most of them are of one part, because they ended
     /// one after the other. The lock of a part is taken once for them, because a spawning thread wants it as well.
     /// Called in the runtime's own code.
     pub(crate) fn have_ended(&self, tasks: &mut [Option<TaskOf<Job>>]) {
@@ -281,33 +325,6 @@ impl Registry {
         self.one_less_live();
     }
 
-    /// Removes a task that is no longer live. Keeps its box for the next task, if there is room. Called in the
-    /// runtime's own code.
-    fn withdraw(
-        &self,
-        place: Place,
-        serves: bool,
-        task: Option<TaskOf<Job>>,
-    ) -> Option<TaskOf<Job>> {
-        let left = lock(&self.parts[place.part()]).lose(place, serves, task);
-        if left.is_some() {
-            self.nr_boxes.fetch_sub(1, Ordering::AcqRel);
-        }
-        self.one_less_live();
-        left
-    }
-}
-
-impl Shared {
-    /// Returns a new box. If there are more boxes than ever before, makes room for the task on every CPU.
-    #[cold]
-    pub(super) fn new_box(&self, id: TaskId, attr: Attr, job: Job) -> TaskOf<Job> {
-        if let Some(boxes) = self.registry.count_box() {
-            self.make_room(boxes);
-        }
-        runyard_engine::task::Task::new(id, attr, job)
-    }
-
     /// Ends a task. Keeps its box and its cell for the next task, if there is room. Called in a worker's own code.
     pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
         if self.leavers.are_any.load(Ordering::SeqCst) {
@@ -319,7 +336,7 @@ impl Shared {
         // The cell is freed when the box is used again. That is in a spawn, which may free memory.
         let (kept, gone) = if is_kept(&cell) { (Some(cell), None) } else { (None, Some(cell)) };
         task.payload = kept.map(|cell| Job { cell, todo: Todo::Nothing });
-        let left = self.registry.withdraw(place, serves, Some(task));
+        let left = self.withdraw(place, serves, Some(task));
         left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
         gone.into_iter().for_each(|cell| discard(Rubbish::Cell(cell)));
     }
@@ -335,26 +352,19 @@ impl Shared {
         may
     }
 
-    /// Makes room on each CPU for `live` live tasks. Memory is allocated and freed outside of sections. If two threads
-    /// do this at once, one does it in vain.
-    #[cold]
-    fn make_room(&self, live: usize) {
-        let len = live.next_power_of_two();
-        for cpu in self.machine.config().topology.iter() {
-            let mut room = self.machine.room(len + self.bounds.max_groups);
-            without_preemption(|| self.machine.reserve_in(cpu, &mut room));
+    /// Removes a task that is no longer live. Keeps its box for the next task, if there is room. Called in the
+    /// runtime's own code.
+    fn withdraw(
+        &self,
+        place: Place,
+        serves: bool,
+        task: Option<TaskOf<Job>>,
+    ) -> Option<TaskOf<Job>> {
+        let left = lock(&self.parts[place.part()]).lose(place, serves, task);
+        if left.is_some() {
+            self.nr_boxes.fetch_sub(1, Ordering::AcqRel);
         }
-        for batches in &self.dispatch.batches {
-            let mut memory = VecDeque::with_capacity(len);
-            without_preemption(|| batches.newcomers.reserve(&mut memory));
-        }
-        let mut lobby = VecDeque::with_capacity(len);
-        without_preemption(|| self.crew.maker.reserve_lobby(&mut lobby));
-        self.registry.has_room_for(len);
-    }
-
-    /// Returns the part of the live tasks to which a new task of the caller's belongs.
-    pub(super) fn part(&self) -> usize {
-        self.registry.part(self.here(|worker| worker.cpu().index()))
+        self.one_less_live();
+        left
     }
 }

@@ -1,12 +1,13 @@
 //! Room for more tasks, in memory that the caller allocates before it takes the lock of the run
 //! queue.
 
-use super::cookies::CookieIndex;
-use super::{Place, RunQueue};
 use crate::cpu::CpuId;
 use crate::fair::Fair;
 use crate::limits::Pools;
 use crate::rt::Rt;
+use crate::run_queue::class::Queues;
+use crate::run_queue::cookies::CookieIndex;
+use crate::run_queue::tasks::Place;
 use crate::store::slots::Slots;
 
 /// Room for tasks in one run queue.
@@ -37,13 +38,14 @@ impl<P> Room<P> {
     }
 }
 
-impl<P, G: Pools> RunQueue<P, G> {
-    /// Like [`RunQueue::reserve`], with the memory of `room`; the old memory is left there.
-    /// Allocates and frees nothing. There is room for all groups already.
-    pub fn reserve_in(&mut self, room: &mut Room<P>) {
-        self.places.grow_into(&mut room.places);
+impl<P, G: Pools> Queues<P, G> {
+    /// Like [`RunQueue::reserve`](crate::run_queue::RunQueue::reserve), with the memory of `room`;
+    /// the old memory is left there. Allocates and frees nothing. There is room for all groups
+    /// already.
+    pub(in crate::run_queue) fn grow_into(&mut self, room: &mut Room<P>) {
+        self.tasks.grow_into(&mut room.places);
         self.rt.grow_into(&mut room.rt);
         self.fair.grow_into(&mut room.fair);
-        self.reserve_beside_in(room.cookies.as_mut());
+        self.waiting.grow_into(room.cookies.as_mut());
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::fair::order::Before;
 use crate::limits::Pools;
-use crate::run_queue::{Resched, RunQueue};
+use crate::run_queue::class::{Classes, is_beaten};
+use crate::run_queue::switch::Resched;
 use crate::store::heap::Index;
 use crate::store::list::End;
 use crate::task::{Change, QueueIndex, Task};
-use crate::time::Time;
 
 /// The result of a change to a task in a queue.
 #[must_use]
@@ -22,18 +22,17 @@ pub struct Changed<P> {
     pub evicted: Option<Box<Task<P>>>,
 }
 
-impl<P, G: Pools> RunQueue<P, G> {
+impl<P, G: Pools> Classes<P, G> {
     /// Changes a task that is here. A task that becomes less important goes to the head of its new
     /// list, as in the kernel and, for inherited priorities, in POSIX. Any other task goes to the
     /// tail.
     ///
     /// # Panics
     /// If no task is at `at`.
-    pub fn change(&mut self, now: Time, at: QueueIndex, change: Change) -> Changed<P> {
-        self.advance(now);
+    pub(in crate::run_queue) fn change(&mut self, at: QueueIndex, change: Change) -> Changed<P> {
         let at = at.0;
-        let running = self.curr == Some(at);
-        let before = self.task(at).class();
+        let running = self.queues.tasks.running() == Some(at);
+        let before = self.queues.tasks.task(at).class();
         let requeue = change.moves_in_queue();
         let regroups = change.group.is_some() || change.inherited_group.is_asked();
         let recookies = change.group.is_some() || change.cookie.is_asked();
@@ -41,42 +40,40 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.requeue(at, change);
         } else {
             let reorders = change.reorders();
-            self.task_mut(at).apply(change);
+            self.queues.tasks.task_mut(at).apply(change);
             if reorders {
-                self.reask(at);
+                self.queues.reask(at);
             }
         }
-        if self.beside.is_some() {
+        if self.next.has_core() {
             self.note_change(at, recookies);
         }
-        let task = self.task(at);
-        let allowed = task.attr.affinity.contains(self.cpu);
+        let task = self.queues.tasks.task(at);
+        let allowed = task.attr.affinity.contains(self.queues.site.cpu());
         let after = task.class();
-        self.set_affinity(at);
+        self.queues.set_affinity(at);
         if running && regroups {
             self.renew_payers();
         } else if requeue {
-            self.pass_on();
+            self.queues.limits.pass_on(&self.queues.site.here());
         }
         if running {
-            let beaten = requeue && Self::is_beaten(before, after);
-            self.resched_if(beaten || !allowed || self.makes_way(at));
+            let beaten = requeue && is_beaten(before, after);
+            self.next.ask(beaten || !allowed || self.makes_way(at));
         } else if !allowed {
-            self.dequeue(at, false);
-            self.preempt_for_loss();
-            let evicted = Some(self.remove_task(at));
-            return Changed { resched: self.resched(), evicted };
+            let evicted = Some(self.detach(at));
+            return Changed { resched: self.next.resched(), evicted };
         } else if requeue {
             self.preempt_for(at);
             self.preempt_for_loss();
         }
-        Changed { resched: self.resched(), evicted: None }
+        Changed { resched: self.next.resched(), evicted: None }
     }
 
     /// Applies a change that moves a task to another queue or another place in it.
     fn requeue(&mut self, at: Index, change: Change) {
-        let running = self.curr == Some(at);
-        let task = self.task(at);
+        let running = self.queues.tasks.running() == Some(at);
+        let task = self.queues.tasks.task(at);
         let before = task.class();
         let policy = change.policy.unwrap_or(task.attr.policy);
         let after = policy.class().boosted(change.boost.applied_to(task.boost));
@@ -87,18 +84,20 @@ impl<P, G: Pools> RunQueue<P, G> {
             // If the new group is throttled, the task stops at the next pick.
             self.unthrottle_above(group);
         }
-        let stops = !running && (self.is_set_aside(at) || self.is_group_set_aside(group));
-        let left = if stops { Some(change) } else { self.change_in_place(at, after, change) };
+        let stops =
+            !running && (self.queues.is_set_aside(at) || self.queues.is_group_set_aside(group));
+        let left =
+            if stops { Some(change) } else { self.queues.change_in_place(at, after, change) };
         let Some(change) = left else { return };
         if running {
-            self.put_back(at);
+            self.queues.put_back(at);
         }
-        self.dequeue(at, false);
-        self.task_mut(at).apply(change);
+        self.queues.dequeue(at, false);
+        self.queues.tasks.task_mut(at).apply(change);
         self.enqueue(at, if after < before { End::Head } else { End::Tail });
         if running {
-            self.take(at, false, &mut Before::default());
-            self.set_next(at);
+            self.queues.take(at, false, &mut Before::default());
+            self.queues.set_next(at);
         }
     }
 }

@@ -6,21 +6,21 @@ use crate::fair::averages::{LoadSums, Signal, TaskAverages};
 use crate::fair::entity::Now;
 use crate::group::Blocked;
 use crate::limits::Pools;
-use crate::run_queue::RunQueue;
+use crate::run_queue::class::Queues;
 use crate::store::decay::period_of;
 use crate::task::{QueueIndex, Task};
 use crate::time::Time;
 
-impl<P, G: Pools> RunQueue<P, G> {
+impl<P, G: Pools> Queues<P, G> {
     /// Withdraws the part of a task from the averages of this CPU. The task is with its host and
     /// about to wake up on a CPU that cannot use that part. [`Task::left_on`] names the CPU to
     /// call. Nothing else changes.
     pub fn withdraw(&mut self, now: Time, task: &mut Task<P>) {
-        if task.left_on() == Some(self.cpu)
+        if task.left_on() == Some(self.site.cpu())
             && let Some(carried) = task.kept.average_mut()
         {
-            let now = Now { clock: self.clock.max(now), config: &self.config };
-            self.fair.withdraw(now, &*self.groups, carried);
+            let now = Now { clock: self.site.clock().max(now), config: self.site.config() };
+            self.fair.withdraw(now, self.site.groups(), carried);
         }
     }
 
@@ -35,14 +35,14 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// not fair.
     #[must_use]
     pub fn task_averages(&self, now: Time, at: QueueIndex) -> Option<TaskAverages> {
-        let is_fair = self.get(at)?.class().is_fair();
-        if is_fair { self.fair.task_averages(now.max(self.clock), at.0) } else { None }
+        let is_fair = self.tasks.get(at)?.class().is_fair();
+        if is_fair { self.fair.task_averages(now.max(self.site.clock()), at.0) } else { None }
     }
 
     /// Returns the period of the averages that the clock is in ([`Blocked::at`]).
     #[must_use]
     pub fn load_period(&self) -> u64 {
-        period_of(self.clock)
+        period_of(self.site.clock())
     }
 
     /// Returns the load that sleepers left in the empty queues of groups here.

@@ -4,9 +4,8 @@
 //! and with it the state of its entity. A queue can be removed once its entity would be placed the
 //! same if it were made anew. Each call examines the next queue in turn.
 
-use crate::fair::entity::Now;
 use crate::limits::Pools;
-use crate::run_queue::RunQueue;
+use crate::run_queue::class::Queues;
 
 /// The number of group queues on a CPU above which several are examined at a time. Up to that
 /// number, groups that return after a while find their queue, as in the kernel. More of them cost
@@ -18,7 +17,7 @@ pub(super) const MANY_GROUP_QUEUES: usize = 32;
 /// million wake-ups, and all but one of them could have been removed.
 const REAPED_OF_MANY: u32 = 4;
 
-impl<P, G: Pools> RunQueue<P, G> {
+impl<P, G: Pools> Queues<P, G> {
     /// Removes an empty group queue that would be placed the same if it were made anew, or several
     /// if there are many.
     pub(super) fn reap(&mut self) {
@@ -30,8 +29,8 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Removes the group queue whose turn it is, if it can be removed.
     fn reap_one(&mut self) {
-        let now = Now { clock: self.clock, config: &self.config };
-        let rests = |id| self.limits.is_at_rest(self.clock, id);
+        let now = self.site.now();
+        let rests = |id| self.limits.is_at_rest(self.site.clock(), id);
         if let Some(id) = self.fair.next_to_reap(now, rests) {
             self.remove_queue(id);
         }

@@ -1,8 +1,8 @@
 //! The load of a CPU, as other CPUs see it.
 
-use crate::attr::{RtPrio, Weight};
+use crate::attr::RtPrio;
 use crate::limits::Pools;
-use crate::run_queue::RunQueue;
+use crate::run_queue::class::Classes;
 
 /// The data by which other CPUs decide. It is a snapshot, stale as soon as it is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,26 +50,26 @@ pub enum Importance {
     Closed,
 }
 
-impl<P, G: Pools> RunQueue<P, G> {
+impl<P, G: Pools> Classes<P, G> {
     /// Returns the snapshot by which other CPUs decide.
     #[inline]
     #[must_use]
     pub fn load(&self) -> CpuLoad {
-        let throttled = self.rt.is_throttled();
-        let closed = !self.online || throttled;
-        let importance = match self.rt.highest() {
+        let throttled = self.queues.rt.is_throttled();
+        let closed = !self.queues.site.is_online() || throttled;
+        let importance = match self.queues.rt.highest() {
             _ if closed => Importance::Closed,
             Some(prio) => Importance::Rt(prio),
             None => Importance::Normal,
         };
-        let root = self.fair.root();
+        let root = self.queues.fair.root();
         let (nr_fair, nr_idle) = (root.nr_tasks, root.nr_idle_tasks);
-        let nr_running = if throttled { nr_fair } else { self.rt.nr() + nr_fair };
-        let idle_is_heavy = self.idle_is_heavy();
+        let nr_running = if throttled { nr_fair } else { self.queues.rt.nr() + nr_fair };
+        let idle_is_heavy = self.queues.fair.idle_is_heavy();
         let others = nr_running - nr_idle + u32::from(idle_is_heavy);
         CpuLoad {
             importance,
-            pushable: self.rt.best_pushable().filter(|_| !closed && !self.is_serving()),
+            pushable: self.queues.rt.best_pushable().filter(|_| !closed && !self.is_serving()),
             nr_running,
             nr_fair,
             nr_idle,
@@ -79,25 +79,22 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Returns whether [`RunQueue::load`] is certain to equal `last`: there is no real-time task,
+    /// Returns whether [`Classes::load`] is certain to equal `last`: there is no real-time task,
     /// there was none then, and the fair load is the same. This costs less than the snapshot, and
     /// most switches leave the load unchanged.
     #[inline]
     #[must_use]
     pub fn still_has(&self, last: &CpuLoad) -> bool {
         let was_normal = last.importance == Importance::Normal;
-        let is_normal = self.online && self.rt.is_empty() && !self.rt.is_throttled();
-        let root = self.fair.root();
+        let is_normal = self.queues.site.is_online()
+            && self.queues.rt.is_empty()
+            && !self.queues.rt.is_throttled();
+        let root = self.queues.fair.root();
         let still = was_normal
             && is_normal
             && (root.nr_tasks, root.nr_idle_tasks) == (last.nr_fair, last.nr_idle)
-            && (root.load, self.idle_is_heavy()) == (last.load, last.idle_is_heavy);
+            && (root.load, self.queues.fair.idle_is_heavy()) == (last.load, last.idle_is_heavy);
         debug_assert!(!still || self.load() == *last, "the load is unchanged");
         still
-    }
-
-    fn idle_is_heavy(&self) -> bool {
-        let light = u64::from(self.fair.root().nr_idle_tasks * Weight::IDLE.get());
-        self.fair.idle_load() > light
     }
 }

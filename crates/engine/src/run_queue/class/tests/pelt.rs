@@ -65,25 +65,25 @@ impl World {
     }
 
     fn payload(&self) -> Option<u32> {
-        self.rq.curr().map(|task| task.id.0 as u32)
+        self.rq.tasks().curr().map(|task| task.id.0 as u32)
     }
 
     /// Lets time pass, and adds to the sums by the state of each task.
     fn pass(&mut self, span: u64) {
         let (since, now) = (self.now, Time(self.now.0 + span));
         for (id, known) in &mut self.tasks {
-            let queued = self.rq.tasks().any(|(_, task)| task.id == *id);
-            let runs = self.rq.curr().is_some_and(|task| task.id == *id);
+            let queued = self.rq.tasks().iter().any(|(_, task)| task.id == *id);
+            let runs = self.rq.tasks().curr().is_some_and(|task| task.id == *id);
             age(&mut known.load, (since, now), queued.into());
             age(&mut known.runnable, (since, now), queued.into());
             age(&mut known.util, (since, now), runs.into());
         }
         for (&group, sums) in &mut self.queues {
-            let Some(id) = self.rq.fair.queue_of(group) else {
+            let Some(id) = self.rq.classes.queues.fair.queue_of(group) else {
                 *sums = [0.0; 3];
                 continue;
             };
-            let queue = self.rq.fair.tree.queue(id);
+            let queue = self.rq.classes.queues.fair.tree.queue(id);
             let runs = f64::from(u8::from(queue.curr.is_some()));
             let signals = [queue.load as f64, queue.nr_tasks.into(), runs];
             for (sum, signal) in sums.iter_mut().zip(signals) {
@@ -138,8 +138,9 @@ impl World {
         let weight = f64::from(policy.weight().get());
         self.offer(Task::new(id, attr, nth as u32));
         // Another test covers the average of a new task.
-        let (at, _) = self.rq.tasks().find(|(_, task)| task.id == id).expect("the task was taken");
-        let util = f64::from(self.rq.fair.util_sum(at.0));
+        let (at, _) =
+            self.rq.tasks().iter().find(|(_, task)| task.id == id).expect("the task was taken");
+        let util = f64::from(self.rq.classes.queues.fair.util_sum(at.0));
         let (load, runnable) = (full(self.now), util);
         let known = Known { group, weight, load, runnable, util, asleep: None, away: None };
         self.tasks.insert(id, known);
@@ -176,16 +177,16 @@ impl World {
                 let Some(id) = sleeper else { return };
                 let mut task = self.tasks.get_mut(&id).unwrap().asleep.take().unwrap();
                 assert_eq!(task.left_on(), Some(CpuId(0)));
-                self.rq.withdraw(self.now, &mut task);
+                self.rq.classes_mut().queues_mut().withdraw(self.now, &mut task);
                 assert_eq!(task.left_on(), None);
                 self.shift(id, -1.0);
                 self.tasks.get_mut(&id).unwrap().away = Some(task);
             }
             9 => {
-                let waiting = self
-                    .rq
-                    .tasks()
-                    .filter(|(_, task)| Some(task.id) != self.rq.curr().map(|it| it.id));
+                let waiting =
+                    self.rq.tasks().iter().filter(|(_, task)| {
+                        Some(task.id) != self.rq.tasks().curr().map(|it| it.id)
+                    });
                 let Some((at, _)) = waiting.take(1 + pick % 3).last() else { return };
                 let task = self.rq.detach(self.now, at).unwrap();
                 self.shift(task.id, -1.0);
@@ -205,14 +206,15 @@ impl World {
     fn check(&self) {
         self.rq.check();
         for (group, expected) in &self.queues {
-            let Some(id) = self.rq.fair.queue_of(*group) else { continue };
-            let LoadSums { load, runnable, util, .. } = self.rq.fair.sums(self.now, id);
+            let Some(id) = self.rq.classes.queues.fair.queue_of(*group) else { continue };
+            let LoadSums { load, runnable, util, .. } =
+                self.rq.classes.queues.fair.sums(self.now, id);
             let has_groups = self.tasks.values().any(|it| it.group != GroupId::ROOT);
             let sums = [load, runnable, util].into_iter().zip(expected).enumerate();
             for (nth, (sum, expected)) in sums {
                 if nth == 0
                     && *group == GroupId::ROOT
-                    && (has_groups || self.rq.fair.nr_group_queues() > 0)
+                    && (has_groups || self.rq.classes.queues.fair.nr_group_queues() > 0)
                 {
                     continue;
                 }
@@ -225,9 +227,9 @@ impl World {
                 );
             }
         }
-        for (at, task) in self.rq.tasks() {
+        for (at, task) in self.rq.tasks().iter() {
             let known = &self.tasks[&task.id];
-            let averages = self.rq.task_averages(self.now, at).unwrap();
+            let averages = self.rq.queues().task_averages(self.now, at).unwrap();
             near(averages.util, known.util / full(self.now) * 1_024.0, &task.id);
             if known.group == GroupId::ROOT {
                 near(averages.load, known.weight * known.load / full(self.now), &task.id);
@@ -269,7 +271,7 @@ fn a_task_is_busy_for_as_much_as_it_runs() {
         world.act(nth, (1, 0, 5_000_000));
         world.act(nth, (6, 0, 5_000_000));
     }
-    let averages = world.rq.load_sums().unwrap().0.averages();
+    let averages = world.rq.queues().load_sums().unwrap().0.averages();
     assert!((460..=560).contains(&averages.util), "{averages:?}");
     assert!((460..=560).contains(&averages.load), "{averages:?}");
 }
@@ -281,14 +283,14 @@ fn new_tasks_have_half_of_what_is_left() {
     let mut world = World::new("6.18");
     for (nth, expected) in [512, 768, 896].into_iter().enumerate() {
         world.spawn(nth, 0, 0);
-        let averages = world.rq.load_sums().unwrap().0.averages();
+        let averages = world.rq.queues().load_sums().unwrap().0.averages();
         let load = 1_024 * (nth as u64 + 1);
         assert_eq!((averages.load, averages.util.next_multiple_of(2)), (load, expected));
     }
     // A task with little weight compared with the others gets little utilization.
     world.spawn(9, 0, 19);
-    let at = world.rq.tasks().find(|(_, task)| task.id == TaskId(9)).unwrap().0;
-    let averages = world.rq.task_averages(world.now, at).unwrap();
+    let at = world.rq.tasks().iter().find(|(_, task)| task.id == TaskId(9)).unwrap().0;
+    let averages = world.rq.queues().task_averages(world.now, at).unwrap();
     assert_eq!(averages.load, 15);
     assert!((3..=4).contains(&averages.util), "896 x 15 / 3073: {averages:?}");
 }

@@ -10,8 +10,8 @@ fn asleep_in_debt(rules: FairRules) -> (Lone, Box<Task<u64>>, Index) {
     let mut lone = Lone::by(rules, &[(0, 20_000), (0, 20_000), (0, 20_000)]);
     let _ = lone.switch(Prev::Preempted);
     lone.now = lone.now + Nanos::from_millis(9);
-    lone.rq.advance(lone.now);
-    let runs = lone.rq.curr().unwrap().id.0;
+    let _ = lone.rq.at(lone.now);
+    let runs = lone.rq.tasks().curr().unwrap().id.0;
     assert!(lone.lag(runs) < -5_000_000, "no update for 9 ms");
     let at = lone.at(runs);
     let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
@@ -24,17 +24,17 @@ fn asleep_in_debt(rules: FairRules) -> (Lone, Box<Task<u64>>, Index) {
 fn who_owes_something_sleeps_in_its_place() {
     for rules in RULES {
         let (mut lone, sleeper, at) = asleep_in_debt(rules);
-        let stays = lone.rq.has(Feature::DelayDequeue);
-        assert_eq!(lone.rq.has_ghost_of(&sleeper), stays, "{rules:?}");
+        let stays = lone.rq.site().has(Feature::DelayDequeue);
+        assert_eq!(lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site()), stays, "{rules:?}");
         assert_eq!(sleeper.sleeps_on(), stays.then_some(CpuId(0)));
-        let root = lone.rq.fair.root();
+        let root = lone.rq.classes.queues.fair.root();
         assert_eq!((root.nr, root.nr_tasks), (2 + u32::from(stays), 2));
         // The others have the time back when each of them has run for as long.
         lone.run(Nanos::from_millis(16), |_| {});
-        assert_eq!(lone.rq.has_ghost_of(&sleeper), stays, "{rules:?}");
+        assert_eq!(lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site()), stays, "{rules:?}");
         lone.run(Nanos::from_millis(30), |_| {});
-        assert!(!lone.rq.has_ghost_of(&sleeper), "{rules:?}");
-        assert!(lone.rq.places.get(at).is_none(), "the ghost's place is free");
+        assert!(!lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site()), "{rules:?}");
+        assert!(lone.rq.tasks().places().get(at).is_none(), "the ghost's place is free");
         lone.offer(sleeper);
         let owes = lone.lag(0) < -1_000;
         assert_eq!(owes, rules == FairRules::V6_6, "{rules:?}: a lag of {}", lone.lag(0));
@@ -52,13 +52,13 @@ fn who_wakes_in_its_place_has_what_it_owes_and_is_owed_nothing() {
         let after = lone.entity(lone.at(0));
         assert_eq!((lone.at(0), after.0.vruntime), (at, before.0.vruntime), "{rules:?}");
         assert_eq!(after.1.deadline, before.1.deadline, "{rules:?}");
-        assert!(!after.0.delayed && lone.rq.fair.root().nr == 3);
+        assert!(!after.0.delayed && lone.rq.classes.queues.fair.root().nr == 3);
 
         let (mut lone, sleeper, _) = asleep_in_debt(rules);
         // No pick happens.
         lone.now = lone.now + Nanos::from_millis(60);
-        lone.rq.advance(lone.now);
-        assert!(lone.rq.has_ghost_of(&sleeper));
+        let _ = lone.rq.at(lone.now);
+        assert!(lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site()));
         lone.offer(sleeper);
         assert!(lone.lag(0).abs() <= 1, "{rules:?}: a lag of {}", lone.lag(0));
         let (entity, turn) = lone.entity(lone.at(0));
@@ -74,16 +74,20 @@ fn who_wakes_in_its_place_is_placed_by_the_last_charge() {
     for rules in [FairRules::V6_12, FairRules::V6_18] {
         let mut lone = Lone::by(rules, &[(0, 3_000), (11, 3_000)]);
         let _ = lone.switch(Prev::Preempted);
-        assert_eq!(lone.rq.curr().unwrap().id, TaskId(0), "of equal places the earlier deadline");
+        assert_eq!(
+            lone.rq.tasks().curr().unwrap().id,
+            TaskId(0),
+            "of equal places the earlier deadline"
+        );
         lone.now = lone.now + Nanos::from_micros(850);
         let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
         lone.now = lone.now + Nanos::from_micros(1_180);
-        assert!(lone.rq.has_ghost_of(&sleeper));
+        assert!(lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site()));
         let offered =
             lone.rq.offer(lone.now, sleeper, Enqueue::Woken).expect("the task may run here");
         assert_eq!(offered.1, Resched::Yes, "{rules:?}");
         let _ = lone.switch(Prev::Preempted);
-        assert_eq!(lone.rq.curr().unwrap().id, TaskId(0), "{rules:?}");
+        assert_eq!(lone.rq.tasks().curr().unwrap().id, TaskId(0), "{rules:?}");
     }
 }
 
@@ -98,11 +102,15 @@ fn a_wakeup_takes_out_a_ghost_that_comes_before_it_but_not_in_6_12() {
             let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
             // No pick happens, and the other task continues.
             lone.now = lone.now + Nanos::from_millis(slept);
-            lone.rq.advance(lone.now);
+            let _ = lone.rq.at(lone.now);
             lone.offer(task(2, 0, slice));
             let stays = !due || rules == FairRules::V6_12;
             // A fork with an equal slice causes no test in 6.18.
-            assert_eq!(lone.rq.has_ghost_of(&sleeper), stays, "{slept} {slice} {rules:?}");
+            assert_eq!(
+                lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site()),
+                stays,
+                "{slept} {slice} {rules:?}"
+            );
         }
     }
 }
@@ -122,12 +130,15 @@ fn a_ghost_is_of_its_task_as_it_was() {
     for change in changes {
         let (lone, mut sleeper, _) = asleep_in_debt(FairRules::V6_18);
         sleeper.apply(change.clone());
-        assert!(!lone.rq.has_ghost_of(&sleeper), "{change:?}");
+        assert!(!lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site()), "{change:?}");
     }
     let (mut lone, sleeper, _) = asleep_in_debt(FairRules::V6_18);
-    let _ = lone.rq.set_online(lone.now, false);
+    let _ = lone.rq.at(lone.now).set_online(false);
     lone.rq.check();
-    assert!(!lone.rq.has_ghost_of(&sleeper) && lone.rq.places.iter().count() == 2);
+    assert!(
+        !lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site())
+            && lone.rq.tasks().places().iter().count() == 2
+    );
 }
 
 /// A CPU of 6.18 with a task group.
@@ -155,16 +166,18 @@ impl Nested {
 
     /// Returns the entity of the group.
     fn group(&self) -> (Entity, Turn) {
-        let id = self.0.fair.queue_of(GroupId(1)).expect("the group has a queue");
-        let at = self.0.fair.tree.queue(id).entity.expect("a group has an entity");
-        let Order::Eevdf(order) = &self.0.fair.order else { panic!("the order is EEVDF") };
-        (*self.0.fair.tree.entity(at), order.turn(at))
+        let id = self.0.classes.queues.fair.queue_of(GroupId(1)).expect("the group has a queue");
+        let at = self.0.classes.queues.fair.tree.queue(id).entity.expect("a group has an entity");
+        let Order::Eevdf(order) = &self.0.classes.queues.fair.order else {
+            panic!("the order is EEVDF")
+        };
+        (*self.0.classes.queues.fair.tree.entity(at), order.turn(at))
     }
 
     fn switch(&mut self, after: u64, how: fn(u64) -> Prev<u64>) -> Switch<u64> {
         self.1 = self.1 + Nanos::from_millis(after);
-        let prev = self.0.curr().map_or(Prev::Idle, |task| how(task.id.0));
-        self.0.resched = true;
+        let prev = self.0.tasks().curr().map_or(Prev::Idle, |task| how(task.id.0));
+        self.0.classes.next.ask(true);
         let switch = self.0.schedule(self.1, prev);
         self.0.check();
         switch
@@ -205,16 +218,16 @@ fn a_group_has_the_shortest_slice_of_its_members() {
     short.attr.group = GroupId(1);
     nested.offer(short);
     assert_eq!((slice(&nested), nested.group().1.deadline), (300_000, deadline));
-    let at = nested.0.tasks().find(|(_, it)| it.id == TaskId(3)).unwrap().0;
+    let at = nested.0.tasks().iter().find(|(_, it)| it.id == TaskId(3)).unwrap().0;
     let change = Change { slice: Slice::new(Nanos::from_millis(7)).into(), ..Change::default() };
     let _ = nested.0.change(nested.1, at, change);
     assert_eq!(slice(&nested), 5_000_000, "the task requests more now");
-    let config = nested.0.config().with_online(2);
-    nested.0.set_config(nested.1, Arc::new(config));
+    let config = nested.0.site().config().with_online(2);
+    nested.0.at(nested.1).set_config(Arc::new(config));
     nested.0.check();
     assert_eq!(slice(&nested), 5_000_000, "another machine changes no request");
     for id in [2, 1] {
-        let at = nested.0.tasks().find(|(_, it)| it.id == TaskId(id)).unwrap().0;
+        let at = nested.0.tasks().iter().find(|(_, it)| it.id == TaskId(id)).unwrap().0;
         let _ = nested.0.detach(nested.1, at);
         nested.0.check();
     }

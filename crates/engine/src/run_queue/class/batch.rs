@@ -13,14 +13,15 @@
 //! The host charges its tasks itself, by [`Terms`]. The queue charges time to the stand-in as it
 //! passes, and so to the groups above. The vruntime of the stand-in stands still.
 //!
-//! Invariants ([`RunQueue::check`]): a lent task counts as if it waited here; the stand-in runs.
+//! Invariants ([`RunQueue::check`](crate::run_queue::RunQueue::check)): a lent task counts as if it waited here; the stand-in runs.
 
 use crate::attr::{Attr, GroupId, LatencyNice, Nice, Policy, Slice};
 use crate::fair::cfs;
 use crate::fair::entity::{Lag, QueueName, Standing, virtual_span};
 use crate::fair::lend::{Clock, Left};
 use crate::limits::Pools;
-use crate::run_queue::{Place, Prev, RunQueue};
+use crate::run_queue::class::{Classes, Queues};
+use crate::run_queue::switch::Prev;
 use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time, VTime};
 
@@ -222,26 +223,12 @@ impl Start {
     }
 }
 
-impl<P, G: Pools> RunQueue<P, G> {
+impl<P, G: Pools> Queues<P, G> {
     /// Returns the start of new tasks in the root queue; `None` if its order depends on more than
     /// vruntimes.
     #[must_use]
     pub fn start(&self) -> Option<Start> {
         self.fair.name_of_root().map(|queue| Start { queue })
-    }
-
-    /// Charges the running task, if there is one, until `now`, so that the clock of its queue is up
-    /// to date.
-    pub fn update_curr(&mut self, now: Time) {
-        self.advance(now);
-    }
-
-    /// Sets the [place](Start::place) of the first new task that waits with the host; `None` if
-    /// none waits. The clock of the root queue does not pass that place, as if the task waited
-    /// here. Tasks that arrive later are placed behind it.
-    #[inline]
-    pub fn set_outside(&mut self, place: Option<VTime>) {
-        let _ = self.fair.set_outside(place);
     }
 
     /// Returns the virtual clock of the root queue.
@@ -251,6 +238,25 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.fair.root().clock
     }
 
+    /// Returns the bounds of the batch; `None` if there is none. The running
+    /// task was charged until `charged`.
+    #[must_use]
+    pub(in crate::run_queue) fn batch_bounds(&self, charged: Time) -> Option<Bounds> {
+        let stand_in = self.fair.company()?.stand_in;
+        let until = self.fair.turn(stand_in).map(|turn| charged + turn);
+        Some(Bounds { vruntime: self.fair.bound(stand_in), until })
+    }
+}
+
+impl<P, G: Pools> Classes<P, G> {
+    /// Sets the [place](Start::place) of the first new task that waits with the host; `None` if
+    /// none waits. The clock of the root queue does not pass that place, as if the task waited
+    /// here. Tasks that arrive later are placed behind it.
+    #[inline]
+    pub fn set_outside(&mut self, place: Option<VTime>) {
+        let _ = self.queues.fair.set_outside(place);
+    }
+
     /// Begins a batch instead of a decision: the running task, whose state is `prev`, leaves its
     /// place to `stand_in`, a task of the host. The queue refuses a batch in three cases: a switch
     /// is due; the task has special attributes; or other tasks may precede those that have less
@@ -258,16 +264,10 @@ impl<P, G: Pools> RunQueue<P, G> {
     ///
     /// # Panics
     /// If no task runs.
-    pub fn begin_batch(
-        &mut self,
-        now: Time,
-        prev: Prev<P>,
-        mut stand_in: Box<Task<P>>,
-    ) -> Begun<P> {
-        self.advance(now);
-        let curr = self.curr.expect("the task that ran is here");
+    pub fn begin_batch(&mut self, prev: Prev<P>, mut stand_in: Box<Task<P>>) -> Begun<P> {
+        let curr = self.queues.tasks.running().expect("the task that ran is here");
         let goes_on = matches!(prev, Prev::Preempted(_) | Prev::Idle);
-        let ask = PlainAsk::of(self.task(curr));
+        let ask = PlainAsk::of(self.queues.tasks.task(curr));
         let Some(ask) = ask.filter(|_| !goes_on && self.may_begin_batch(curr)) else {
             return Begun::Refused(prev, stand_in);
         };
@@ -276,10 +276,10 @@ impl<P, G: Pools> RunQueue<P, G> {
             Prev::Exited => Left::Over,
             Prev::Yielded(_) | Prev::Preempted(_) | Prev::Idle => Left::Runnable,
         };
-        let Attr { policy, group, slice, .. } = self.task(curr).attr;
+        let Attr { policy, group, slice, .. } = self.queues.tasks.task(curr).attr;
         (stand_in.attr.policy, stand_in.attr.group, stand_in.attr.slice) = (policy, group, slice);
-        let mut task = self.replace(curr, stand_in);
-        let (fair, here, _) = self.fair_here();
+        let mut task = self.queues.tasks.replace(curr, stand_in);
+        let (fair, here) = (&mut self.queues.fair, self.queues.site.now());
         task.standing = fair.begin_company(here, curr, left);
         let clock_of_queue = fair.clock(here, curr);
         task.payload = match prev {
@@ -295,33 +295,29 @@ impl<P, G: Pools> RunQueue<P, G> {
     ///
     /// # Panics
     /// If no task runs.
-    pub fn could_go_on(
-        &mut self,
-        now: Time,
-        yields: bool,
-        fits: impl Fn(&Task<P>) -> bool,
-    ) -> bool {
-        self.advance(now);
-        let curr = self.curr.expect("the task that ran is here");
-        let Some(ask) = PlainAsk::of(self.task(curr)).filter(|_| self.may_begin_batch(curr)) else {
+    pub fn could_go_on(&mut self, yields: bool, fits: impl Fn(&Task<P>) -> bool) -> bool {
+        let curr = self.queues.tasks.running().expect("the task that ran is here");
+        let Some(ask) =
+            PlainAsk::of(self.queues.tasks.task(curr)).filter(|_| self.may_begin_batch(curr))
+        else {
             return false;
         };
         let waits = |at| {
-            let task = self.task(at);
+            let task = self.queues.tasks.task(at);
             PlainAsk::of(task) == Some(ask) && fits(task)
         };
         // If the running task leaves, the first waiting task is within the bounds, as the clock
         // follows it.
         let first = match yields {
-            true => self.fair.first_beside(curr),
-            false => self.fair.first_task_beside(curr),
+            true => self.queues.fair.first_beside(curr),
+            false => self.queues.fair.first_task_beside(curr),
         };
-        first.map_or(yields && self.nr_running() == 1, waits)
+        first.map_or(yields && self.queues.nr_running() == 1, waits)
     }
 
     fn may_begin_batch(&self, curr: u32) -> bool {
-        let due = self.resched || self.given.is_some() || !self.online;
-        !due && self.rt.nr() == 0 && self.fair.can_have_company(curr)
+        let due = self.next.is_due() || self.next.is_given() || !self.queues.site.is_online();
+        !due && self.queues.rt.nr() == 0 && self.queues.fair.can_have_company(curr)
     }
 
     /// Lends the first waiting tasks, `most` at the most: those that have the attributes of the
@@ -336,39 +332,29 @@ impl<P, G: Pools> RunQueue<P, G> {
         fits: impl Fn(&Task<P>) -> bool,
         mut take: impl FnMut(Box<Task<P>>),
     ) {
-        let stand_in = self.fair.company().expect("a batch has begun").stand_in;
+        let stand_in = self.queues.fair.company().expect("a batch has begun").stand_in;
         for _ in 0..most {
-            let Some(at) = self.fair.first_beside(stand_in) else { break };
-            let task = self.task(at);
+            let Some(at) = self.queues.fair.first_beside(stand_in) else { break };
+            let task = self.queues.tasks.task(at);
             if !terms.fit(task) || !fits(task) {
                 break;
             }
-            let (fair, here, _) = self.fair_here();
+            let (fair, here) = (&mut self.queues.fair, self.queues.site.now());
             let standing = fair.lend(here, at);
-            let mut task = self.remove_task(at);
+            let mut task = self.remove(at);
             task.standing = standing;
             take(task);
         }
     }
 
     /// Sets the number of tasks in the batch beside the one that is polled: the tasks that were
-    /// lent or joined, less those that left.
+    /// lent or joined, less those that left. The shares of the groups above change from now on.
     ///
     /// # Panics
     /// If no batch has begun.
-    pub fn set_company(&mut self, now: Time, nr: u32) {
-        // The shares of the groups above change. Time up to now is charged with the old shares.
-        self.advance(now);
-        let (fair, here, groups) = self.fair_here();
-        fair.set_company(here, groups, nr);
-    }
-
-    /// Returns the bounds of the batch; `None` if there is none.
-    #[must_use]
-    pub fn batch_bounds(&self) -> Option<Bounds> {
-        let stand_in = self.fair.company()?.stand_in;
-        let until = self.fair.turn(stand_in).map(|turn| self.charged + turn);
-        Some(Bounds { vruntime: self.fair.bound(stand_in), until })
+    pub fn set_company(&mut self, nr: u32) {
+        let Queues { site, fair, .. } = &mut self.queues;
+        fair.set_company(site.now(), site.groups(), nr);
     }
 
     /// Ends a batch: a task of it takes the place of the stand-in, as if it had run there. Returns
@@ -380,23 +366,14 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// If no batch has begun, or `task` is asleep: such a task has left the batch.
     pub fn end_batch(
         &mut self,
-        now: Time,
         mut task: Box<Task<P>>,
         first: Option<VTime>,
     ) -> (Box<Task<P>>, Option<P>, QueueIndex) {
-        self.advance(now);
-        let at = self.fair.company().expect("a batch has begun").stand_in;
+        let at = self.queues.fair.company().expect("a batch has begun").stand_in;
         let (payload, standing) = (task.payload.take(), task.standing);
-        task.cpu = self.cpu;
-        let (fair, here, groups) = self.fair_here();
-        fair.end_company(here, groups, standing, first);
-        (self.replace(at, task), payload, QueueIndex(at))
-    }
-
-    fn replace(&mut self, at: u32, by: Box<Task<P>>) -> Box<Task<P>> {
-        match self.places.get_mut(at) {
-            Some(Place::Task(task)) => std::mem::replace(task, by),
-            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
-        }
+        task.cpu = self.queues.site.cpu();
+        let Queues { site, fair, .. } = &mut self.queues;
+        fair.end_company(site.now(), site.groups(), standing, first);
+        (self.queues.tasks.replace(at, task), payload, QueueIndex(at))
     }
 }

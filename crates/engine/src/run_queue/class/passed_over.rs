@@ -2,41 +2,43 @@
 //! keeps its CPU while its slice is protected, or until the next tick. These queries explain why a
 //! task was late; they change nothing, and no decision uses them.
 
-use crate::fair::entity::Now;
 use crate::limits::Pools;
-use crate::run_queue::{Place, RunQueue};
+use crate::run_queue::class::{Classes, Queues};
+use crate::run_queue::tasks::Place;
 use crate::store::heap::Index;
 use crate::task::{QueueIndex, TaskId};
 
-impl<P, G: Pools> RunQueue<P, G> {
+impl<P, G: Pools> Classes<P, G> {
     /// Returns whether the fair task at `at` waits although the running fair task comes after it in
     /// the order, and no switch is due. The answer refers to the time up to which the running task
     /// was charged.
     #[must_use]
     pub fn is_passed_over(&self, at: QueueIndex) -> bool {
-        match self.curr.filter(|_| !self.resched) {
-            Some(curr) => self.goes_before(curr, at.0),
+        match self.queues.tasks.running().filter(|_| !self.next.is_due()) {
+            Some(curr) => self.queues.goes_before(curr, at.0),
             None => false,
         }
     }
 
-    /// Returns the tasks for which [`RunQueue::is_passed_over`] is true, of the first few that
+    /// Returns the tasks for which [`Classes::is_passed_over`] is true, of the first few that
     /// compete for the CPU.
     pub fn passed_over(&self, of_first: usize) -> impl Iterator<Item = TaskId> {
-        let waits = !self.resched && self.nr_running() > 1;
-        let curr = self.curr_fair().filter(|_| waits);
-        let first = curr.into_iter().flat_map(move |_| self.fair.competing().take(of_first));
-        let before = move |&at: &Index| curr.is_some_and(|curr| self.goes_before(curr, at));
-        first.filter(before).map(|at| self.task(at).id)
+        let waits = !self.next.is_due() && self.queues.nr_running() > 1;
+        let curr = self.queues.tasks.running_fair().filter(|_| waits);
+        let first = curr.into_iter().flat_map(move |_| self.queues.fair.competing().take(of_first));
+        let before = move |&at: &Index| curr.is_some_and(|curr| self.queues.goes_before(curr, at));
+        first.filter(before).map(|at| self.queues.tasks.task(at).id)
     }
+}
 
+impl<P, G: Pools> Queues<P, G> {
     fn goes_before(&self, curr: Index, at: Index) -> bool {
-        let fair = |at: Index| match self.places.get(at) {
+        let fair = |at: Index| match self.tasks.places().get(at) {
             Some(Place::Task(task)) => task.class().is_fair(),
             _ => false,
         };
         let compete = curr != at && fair(curr) && fair(at) && self.fair.is_attached(at);
-        let now = Now { clock: self.clock, config: &self.config };
+        let now = self.site.now();
         compete && self.fair.goes_before(now, curr, at)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kernel::Model;
-use crate::run_queue::reap::MANY_GROUP_QUEUES;
+use crate::run_queue::class::reap::MANY_GROUP_QUEUES;
 
 /// The number of groups that wake up at once.
 const BURST: u32 = 100;
@@ -25,7 +25,7 @@ fn most_queues(model: Model, bursts: u32) -> usize {
             let group = GroupId(1 + nth * 377 % GROUPS);
             let task = Task::new(TaskId(nth.into()), Attr { group, ..attr }, nth);
             let _ = rq.offer(now, task, Enqueue::Woken).expect("the task may run here");
-            most = most.max(rq.group_loads().count());
+            most = most.max(rq.queues().group_loads().count());
         }
         let mut next = rq.schedule(now, Prev::Idle).next;
         while let Some((_, payload)) = next {

@@ -1,0 +1,280 @@
+//! Limits of task groups on one CPU.
+//!
+//! A throttled group has its entity out of its parent's queue, with all its counts, and its
+//! real-time tasks out of their lists. Tasks that wake, leave or move do so in the queue of the
+//! group, and the queues above do not change. The group keeps its lead or lag in vruntime until it
+//! returns: it is neither rewarded nor penalised for the wait.
+//!
+//! A task of the group may hold something that a task outside the group waits for. Then the holder
+//! competes in the lowest group above both
+//! ([`Change::inherited_group`](crate::task::Change::inherited_group)). The groups below that one pay
+//! for its CPU time, but none of them throttles it.
+//!
+//! `limits/grants.rs` documents when a group pays and when it waits.
+//!
+//! Invariants ([`RunQueue::check`](crate::run_queue::RunQueue::check)): the running task is not below a throttled group, or leaves at
+//! once. The entity of a throttled group is in no queue. Its real-time tasks are in no priority
+//! list.
+
+use crate::attr::GroupId;
+use crate::cpu::CpuId;
+use crate::fair::entity::QueueId;
+use crate::limits::grants::{Exhausted, Here};
+use crate::limits::{Pools, UsageOnCpu};
+use crate::run_queue::class::Classes;
+use crate::run_queue::class::queues::Queues;
+use crate::store::heap::Index;
+use crate::task::{QueueIndex, Task};
+use crate::time::{Nanos, Time};
+
+/// The budget of a group on this CPU.
+impl<P, G: Pools> Queues<P, G> {
+    /// Returns the use of a limited group on this CPU, and its throttling, until `now`.
+    #[must_use]
+    pub fn usage(&self, now: Time, group: GroupId) -> Option<UsageOnCpu> {
+        self.limits.usage(now, group, self.fair.queue_of(group))
+    }
+
+    /// Returns the budget that this CPU drew from a group's pool and did not give back.
+    #[must_use]
+    pub fn held(&self, group: GroupId) -> Nanos {
+        self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.held(id))
+    }
+
+    /// Returns the used part of that budget that the pool has not accounted for yet.
+    #[must_use]
+    pub fn in_use(&self, group: GroupId) -> Nanos {
+        self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.in_use(id))
+    }
+
+    /// For checks: returns whether tasks of a limited group compete here that will draw from its
+    /// pool when they are picked.
+    #[must_use]
+    pub fn has_claim(&self, group: GroupId) -> bool {
+        let free = self.fair.queue_of(group).is_some_and(|id| self.limits.is_without_grant(id));
+        let claims = |task: &Task<P>| self.site.is_within(task.queue_group(), group);
+        free && self.competing().any(|(_, task)| claims(task))
+    }
+
+    /// Returns the tasks that compete: all tasks without those below throttled groups.
+    pub fn competing(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
+        self.tasks.iter().filter(|(at, _)| !self.is_set_aside(at.0))
+    }
+
+    /// Charges the following CPU time to the group of a picked task. The limited groups above get
+    /// budget for it and pay. If one has no budget left and `waits`, this CPU is noted as one that
+    /// waits for more.
+    ///
+    /// # Errors
+    /// The outermost group that has no budget left.
+    #[inline]
+    pub(super) fn charge_to_groups(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
+        let own = self.tasks.task(picked).attr.group;
+        let limited = own != GroupId::ROOT && self.site.groups().is_limited(own);
+        if limited { self.charge_to_limited(picked, waits) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn charge_to_limited(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
+        let task = self.tasks.task(picked);
+        let (own, group) = (task.attr.group, task.queue_group());
+        let own = self.group_queue(own);
+        let competes = self.fair.queue_of(group);
+        self.limits.call_payers(&self.site.here(), &mut self.fair.tree, (own, competes), waits)
+    }
+
+    /// After a pick: returns unneeded grants to their pools.
+    #[inline]
+    pub(super) fn return_grants(&mut self) {
+        self.limits.return_grants(&self.site.here(), &mut self.fair.tree);
+    }
+
+    /// Throttles a group that has no budget left, until its pool has some. No task runs.
+    #[inline(never)]
+    pub(super) fn throttle(&mut self, id: QueueId) {
+        debug_assert_eq!(self.tasks.running(), None, "the running task is put back first");
+        let here = self.site.here();
+        self.limits.return_grant(&here, &mut self.fair.tree, id);
+        let group = self.fair.tree.queue(id).group;
+        self.fair.throttle(self.site.now(), self.site.groups(), id);
+        self.limits.throttle(&here, id, group);
+        self.set_rt_aside();
+    }
+
+    /// Notes for the host that the throttling of real-time tasks began or ended. The note covers
+    /// only changes that this CPU has acted on, by a decision or at the end of a walk of its
+    /// timers. Between two such points an inherited priority may come and go.
+    #[inline]
+    pub(in crate::run_queue) fn note_rt_throttling(&mut self) {
+        if let Some(begins) = self.rt.take_throttling() {
+            self.limits.news_mut().note_rt(begins);
+        }
+    }
+
+    /// Charges the pools of a group, and of those above it, for CPU time of its tasks after they
+    /// lost the CPU. Returns whether one of these groups has no budget left.
+    pub(in crate::run_queue) fn charge_unpicked(
+        &mut self,
+        now: Time,
+        group: GroupId,
+        span: Nanos,
+    ) -> bool {
+        let mut exhausted = false;
+        let mut next = group;
+        while next != GroupId::ROOT {
+            let charged = self.site.groups().with_pool(next, self.site.cpu(), |pool| {
+                pool.charge(now, span);
+                pool.next_refill(now).is_some()
+            });
+            if let Some(nothing_left) = charged {
+                self.limits.note_unpicked(next, span);
+                exhausted |= nothing_left;
+            }
+            next = self.site.groups().parent(next);
+        }
+        exhausted
+    }
+
+    /// Reduces the debts of a group and of those above it, each to one quota.
+    pub fn forgive(&self, now: Time, group: GroupId) {
+        let mut next = group;
+        while next != GroupId::ROOT {
+            self.site.groups().with_pool(next, self.site.cpu(), |pool| pool.forgive(now));
+            next = self.site.groups().parent(next);
+        }
+    }
+
+    /// Returns whether a task is below a throttled group.
+    #[inline]
+    pub(in crate::run_queue) fn is_set_aside(&self, at: Index) -> bool {
+        self.fair.is_any_throttled() && self.is_group_set_aside(self.tasks.task(at).queue_group())
+    }
+
+    /// Returns whether a group is throttled or below a throttled one.
+    pub(super) fn is_group_set_aside(&self, mut group: GroupId) -> bool {
+        if !self.fair.is_any_throttled() {
+            return false;
+        }
+        while group != GroupId::ROOT {
+            if let Some(id) = self.fair.queue_of(group) {
+                return self.fair.is_below_throttled(id);
+            }
+            group = self.site.groups().parent(group);
+        }
+        false
+    }
+}
+
+/// The end of throttling, and changes of limits.
+impl<P, G: Pools> Classes<P, G> {
+    /// Notes that there is budget for a group that may be throttled here. `told` is the number of
+    /// CPUs that were notified, this one included. Returns the next waiting CPU to notify, unless
+    /// this CPU picks at once: then the pick finds the next one.
+    pub fn refill(&mut self, now: Time, group: GroupId, told: u32) -> Option<CpuId> {
+        let fair = &self.queues.fair;
+        let waited = fair.queue_of(group).filter(|&id| fair.tree.queue(id).throttled);
+        match waited {
+            Some(id) => self.unthrottle(id),
+            None => self.queues.site.here().forget(group),
+        }
+        if waited.is_some() || self.next.is_due() {
+            self.queues.limits.notice_refill(group);
+        }
+        let here = Here { now, ..self.queues.site.here() };
+        if self.next.is_due() { None } else { here.waiting(group, told) }
+    }
+
+    /// Applies a change of the limit of a group: the budget that this CPU had of the old limit
+    /// lapses, and the old limit throttles no task any more.
+    pub fn renew_limit(&mut self, group: GroupId) {
+        // A real-time task may have run without a queue of its group.
+        self.queues.limits.dismiss_payers();
+        if let Some(id) = self.queues.fair.queue_of(group) {
+            self.unthrottle_queue(id);
+            let Queues { site, fair, limits, .. } = &mut self.queues;
+            if limits.has_budget(id) {
+                // The budget may be of the new pool already.
+                limits.return_grant(&site.here(), &mut fair.tree, id);
+            }
+            limits.set(id, site.groups().has_limit(group));
+        }
+        self.renew_payers();
+    }
+
+    /// Applies a change of the weight of a group to its share of this CPU and to the shares of the
+    /// groups above.
+    pub fn renew_weight(&mut self, group: GroupId) {
+        let Queues { site, fair, .. } = &mut self.queues;
+        if let Some(id) = fair.queue_of(group) {
+            fair.update_shares_from(site.now(), site.groups(), id);
+        }
+    }
+
+    /// Removes a group that has no task any more, after the queues of its children.
+    pub(in crate::run_queue) fn forget_group(&mut self, group: GroupId) {
+        if let Some(id) = self.queues.fair.queue_of(group) {
+            self.unthrottle_queue(id);
+            let Queues { site, tasks, fair, .. } = &mut self.queues;
+            tasks.drop_ghosts_of(id, site, fair);
+            self.queues.remove_queue(id);
+        }
+        self.queues.limits.forget(group);
+    }
+
+    /// Determines the payers of the running task anew.
+    pub(super) fn renew_payers(&mut self) {
+        self.queues.limits.dismiss_payers();
+        let curr = self.queues.tasks.running();
+        let stopped = curr.is_some_and(|curr| self.queues.charge_to_groups(curr, false).is_err());
+        self.next.ask(stopped);
+        self.queues.return_grants();
+    }
+
+    /// Lets a group compete again, if it is throttled.
+    fn unthrottle_queue(&mut self, id: QueueId) {
+        if self.queues.fair.tree.queue(id).throttled {
+            self.unthrottle(id);
+        }
+    }
+
+    fn unthrottle(&mut self, id: QueueId) {
+        let Queues { site, fair, limits, .. } = &mut self.queues;
+        limits.unthrottle(&site.here(), id, fair.tree.queue(id).group);
+        fair.unthrottle(site.now(), site.groups(), id);
+        self.start_server();
+        self.queues.bring_rt_back();
+        // If there are only ghosts, a pick drops them.
+        let anybody = self.queues.nr_running() > 0 || self.queues.fair.root().nr > 0;
+        let wanted = self.queues.tasks.running().map_or(anybody, |curr| self.makes_way(curr));
+        self.next.ask_anew(wanted);
+    }
+
+    /// Draws new grants, if one is used up; otherwise ends the wait of a throttled group, if
+    /// other CPUs left any budget for it. Returns whether it was a grant.
+    pub(in crate::run_queue) fn end_grant_or_wait(&mut self, now: Time) -> bool {
+        let Queues { site, fair, limits, .. } = &mut self.queues;
+        let here = site.here();
+        if limits.grant_is_over(now) {
+            let leaves = limits.end_grant(&here, &mut fair.tree);
+            self.next.ask(leaves);
+            return true;
+        }
+        let id = limits.first_throttled().expect("a group waits for a refill");
+        let group = fair.tree.queue(id).group;
+        if here.next_refill(group).is_none() {
+            self.unthrottle(id);
+        } else {
+            limits.wait_on(&here, id, group);
+        }
+        false
+    }
+
+    /// Lets every throttled group above `group` compete again, until it is picked.
+    pub(super) fn unthrottle_above(&mut self, group: GroupId) {
+        let mut id = self.queues.group_queue(group);
+        while let Some(at) = self.queues.fair.tree.queue(id).entity {
+            self.unthrottle_queue(id);
+            id = self.queues.fair.tree.entity(at).parent;
+        }
+    }
+}

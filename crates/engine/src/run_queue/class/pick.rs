@@ -1,0 +1,57 @@
+//! The choice of the next task: the first task, of the class that goes first, whose groups have
+//! budget.
+
+use crate::fair::order::Before;
+use crate::limits::Pools;
+use crate::limits::grants::Exhausted;
+use crate::run_queue::class::{Classes, Queues};
+use crate::store::heap::Index;
+use crate::time::Nanos;
+
+impl<P, G: Pools> Queues<P, G> {
+    /// Puts a picked task back whose group has no budget, and throttles that group.
+    pub(super) fn pass_over(&mut self, at: Index, group: Exhausted) {
+        self.limits.dismiss_payers();
+        self.put_back(at);
+        self.throttle(group.0);
+    }
+}
+
+impl<P, G: Pools> Classes<P, G> {
+    /// Returns the first task whose groups have budget. Groups without budget are throttled.
+    pub(in crate::run_queue) fn pick(&mut self, mut before: Before) -> Option<Index> {
+        self.end_idle_of_server();
+        self.queues.limits.dismiss_payers();
+        // The tasks that wait on a CPU that is offline are about to be evicted.
+        if !self.queues.site.is_online() {
+            return None;
+        }
+        loop {
+            let at = self.pick_class(&mut before)?;
+            let Err(group) = self.queues.charge_to_groups(at, true) else { return Some(at) };
+            self.queues.pass_over(at, group);
+        }
+    }
+
+    /// Makes the picked task the running one, or the CPU idle. A CPU that is `forced` idle does not
+    /// count as idle, because it has work. Returns the length of an idle period that ends.
+    #[inline(always)]
+    pub(in crate::run_queue) fn begin(
+        &mut self,
+        next: Option<Index>,
+        forced: bool,
+    ) -> Option<Nanos> {
+        self.queues.return_grants();
+        self.queues.tasks.set_running(next);
+        let now = self.queues.site.now();
+        if next.is_none() && !forced {
+            self.idle.begin(now.clock);
+            return None;
+        }
+        let idle = self.idle.end(now.clock, now.config);
+        if let Some(at) = next {
+            self.queues.set_next(at);
+        }
+        idle
+    }
+}
