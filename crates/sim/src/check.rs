@@ -133,7 +133,8 @@ impl Sim<'_> {
     /// Returns the kind of tasks that a CPU should pull.
     pub(crate) fn takes(&self, cpu: CpuId) -> Takes {
         let own = &self.cpus[cpu.index()];
-        let (online, load) = self.machine.cpu(cpu).inspect(|rq| (rq.site().is_online(), rq.classes().load()));
+        let (online, load) =
+            self.machine.cpu(cpu).inspect(|rq| (rq.site().is_online(), rq.classes().load()));
         // Pending kicks do not matter here: a kick without effect repeats again and again.
         if !online || own.inbound > 0 || own.silent {
             return Takes::Nobody;
@@ -259,10 +260,9 @@ impl Sim<'_> {
     /// Returns the importance of the running task of a CPU. `None` if the CPU is unsettled, takes no real-time task, or
     /// serves fair tasks first.
     pub(crate) fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
-        let open = self
-            .machine
-            .cpu(cpu)
-            .inspect(|rq| rq.classes().load().importance != Importance::Closed && !rq.classes().is_serving());
+        let open = self.machine.cpu(cpu).inspect(|rq| {
+            rq.classes().load().importance != Importance::Closed && !rq.classes().is_serving()
+        });
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
             let prio = self

@@ -115,7 +115,11 @@ impl Sim<'_> {
             self.machine.cpu(cpu).inspect(|rq| {
                 let closed = rq.classes().load().importance == Importance::Closed;
                 let best = rq.queues().competing().filter_map(|(_, task)| prio(task)).max();
-                (rq.tasks().curr().and_then(prio), best.filter(|_| !closed), rq.classes().is_serving())
+                (
+                    rq.tasks().curr().and_then(prio),
+                    best.filter(|_| !closed),
+                    rq.classes().is_serving(),
+                )
             })
         };
         let seen: Vec<_> = all.iter().map(|&cpu| inspect(cpu)).collect();

@@ -6,7 +6,7 @@ use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use runyard_workload::draw::below;
 use runyard_workload::draw::{Stream, stream};
-use runyard_workload::scenario::Costs;
+use runyard_workload::scenario::{Costs, SystemCalls};
 
 #[derive(Debug)]
 pub(crate) struct CostModel {
@@ -69,6 +69,16 @@ impl CostModel {
 
     pub(crate) fn idle_exit(&mut self, cpu: CpuId) -> Nanos {
         self.draw_if_any(cpu, self.costs.idle_exit)
+    }
+
+    /// Returns the costs of system calls.
+    pub(crate) fn system_calls(&self) -> SystemCalls {
+        self.costs.system_calls
+    }
+
+    /// Draws the time of a system call of that cost.
+    pub(crate) fn system_call(&mut self, cpu: CpuId, cost: Nanos) -> Nanos {
+        self.draw_if_any(cpu, cost)
     }
 
     /// Returns a random part of `span`.

@@ -13,7 +13,7 @@ use runyard_smp::machine::{TaskOf, Work};
 use runyard_workload::cursor::Cursor;
 use runyard_workload::log::Log;
 use runyard_workload::objects::{Awaited, Left};
-use runyard_workload::scenario::{ObjectId, Scenario, SpecId, TaskAttr, TaskSpec};
+use runyard_workload::scenario::{ObjectId, Scenario, SpecId, Step, TaskAttr, TaskSpec};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -56,6 +56,8 @@ pub(crate) struct Program<'s> {
     pub(crate) spec: &'s TaskSpec,
     /// The log of its current round, if a log is requested.
     pub(crate) log: Option<Box<Log>>,
+    /// The step whose system call it has entered, and which has no effect yet.
+    pub(crate) entered: Option<Step>,
     /// The mutex that it was woken to take.
     pub(crate) retry: Option<ObjectId>,
     /// The tasks that it still has to wake.
@@ -144,6 +146,7 @@ impl<'s> Program<'s> {
             donors_left: false,
             todo: Todo::Nothing,
             waiting: Waiting::Nothing,
+            entered: None,
             retry: None,
             owed: false,
             wakes: VecDeque::new(),

@@ -78,31 +78,59 @@ impl Sim<'_> {
                 }
                 continue;
             }
-            let program = &mut self.tasks[task.index()];
-            let next = program.cursor.go_on(program.spec);
-            if let Some(log) = &mut program.log
-                && let Some(row) = log.comes_to(&next, program.cursor.place(), self.now)
-            {
-                self.observer.row(&row);
-            }
-            let then = match next {
-                Next::Phase(phase) => self.begin_phase(cpu, task, phase),
-                Next::Step(step) => self.take_step(cpu, task, step),
-                Next::End => Then::Exit,
+            let then = match self.tasks[task.index()].entered.take() {
+                Some(step) => self.take_step(cpu, task, step),
+                None => self.next_step(cpu, task),
             };
             match then {
                 Then::GoOn => {}
-                Then::Block(waiting) => self.tasks[task.index()].waiting = waiting,
+                Then::Block(waiting) => {
+                    self.tasks[task.index()].waiting = waiting;
+                    if matches!(waiting, Waiting::Other(awaited) if !awaited.is_pipe()) {
+                        self.work_in_kernel(cpu, self.costs.system_calls().lock);
+                    }
+                }
                 Then::Yield => return self.leave(cpu, Prev::Yielded),
                 Then::Exit => return self.exit(cpu, task),
             }
         }
     }
 
+    /// Goes to the task's next step, and takes it unless the way into the kernel takes time first.
+    fn next_step(&mut self, cpu: CpuId, task: TaskId) -> Then {
+        let program = &mut self.tasks[task.index()];
+        let next = program.cursor.go_on(program.spec);
+        if let Some(log) = &mut program.log
+            && let Some(row) = log.comes_to(&next, program.cursor.place(), self.now)
+        {
+            self.observer.row(&row);
+        }
+        match next {
+            Next::Phase(phase) => self.begin_phase(cpu, task, phase),
+            Next::Step(step) => {
+                let place = self.tasks[task.index()].cursor.place();
+                let (phase, nth) = (place.phase as u32, place.step as u32 - 1);
+                self.tell(cpu, What::Step { task, phase, step: nth });
+                if self.work_in_kernel(cpu, self.costs.system_calls().of(&step)) {
+                    self.tasks[task.index()].entered = Some(step);
+                    return Then::GoOn;
+                }
+                self.take_step(cpu, task, step)
+            }
+            Next::End => Then::Exit,
+        }
+    }
+
+    /// Makes the task on `cpu` work in the kernel for itself, for about `cost`. Returns whether that takes time.
+    fn work_in_kernel(&mut self, cpu: CpuId, cost: Nanos) -> bool {
+        let span = self.costs.system_call(cpu, cost);
+        if span > Nanos::ZERO {
+            self.current(cpu).todo = Todo::Work(span);
+        }
+        span > Nanos::ZERO
+    }
+
     fn take_step(&mut self, cpu: CpuId, task: TaskId, step: Step) -> Then {
-        let place = self.tasks[task.index()].cursor.place();
-        let (phase, nth) = (place.phase as u32, place.step as u32 - 1);
-        self.tell(cpu, What::Step { task, phase, step: nth });
         match step {
             Step::Run(draw) => {
                 let span = self.sample(task, draw);

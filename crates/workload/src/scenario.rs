@@ -159,8 +159,41 @@ pub struct Costs {
     /// The additional time of an interrupt on an idle CPU, to leave its idle state; none if zero, with or without
     /// jitter.
     pub idle_exit: Nanos,
+    /// The time that a task's own system calls take.
+    pub system_calls: SystemCalls,
     /// The width of the range from which each cost is drawn.
     pub jitter: Nanos,
+}
+
+/// The CPU time that a task spends in the kernel for itself, beside the wake-ups and switches that follow. Each cost is
+/// none if it is zero, with or without jitter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SystemCalls {
+    /// The time of a sleep, or of a wait for a timer.
+    pub sleep: Nanos,
+    /// The time of putting bytes into a pipe.
+    pub send: Nanos,
+    /// The time of taking bytes out of a pipe.
+    pub receive: Nanos,
+    /// The time of a wait for a mutex, a condition, a barrier, a semaphore or a resumption. A lock that is free does
+    /// not enter the kernel.
+    pub lock: Nanos,
+    /// The time of a fork.
+    pub fork: Nanos,
+}
+
+impl SystemCalls {
+    /// The time before a step has its effect.
+    #[must_use]
+    pub fn of(&self, step: &Step) -> Nanos {
+        match step {
+            Step::Sleep(_) | Step::Timer { .. } => self.sleep,
+            Step::Send { .. } => self.send,
+            Step::Recv { .. } => self.receive,
+            Step::Fork(_) => self.fork,
+            _ => Nanos::ZERO,
+        }
+    }
 }
 
 /// Round numbers of the size measured on a 2-CPU KVM guest. There is no jitter, so that two policies differ only by
@@ -175,6 +208,7 @@ impl Default for Costs {
             timer_interrupt: Costs::TIMER_INTERRUPT,
             timer_latency: Nanos::ZERO,
             idle_exit: Nanos::ZERO,
+            system_calls: SystemCalls::default(),
             jitter: Nanos::ZERO,
         }
     }
@@ -190,6 +224,13 @@ impl Costs {
         timer_interrupt: Nanos::ZERO,
         timer_latency: Nanos::ZERO,
         idle_exit: Nanos::ZERO,
+        system_calls: SystemCalls {
+            sleep: Nanos::ZERO,
+            send: Nanos::ZERO,
+            receive: Nanos::ZERO,
+            lock: Nanos::ZERO,
+            fork: Nanos::ZERO,
+        },
         jitter: Nanos::ZERO,
     };
     /// A switch between two kernel threads on one CPU; 1.2 to 1.6 us measured.

@@ -391,6 +391,36 @@ pub const ALL: &[Tunable] = &[
         |costs| &mut costs.idle_exit,
     ),
     cost(
+        "machine.costs.sleep_ns",
+        "The CPU time of a task in the kernel for a sleep or a timer; 0 is none, with or without jitter, also below.",
+        "docs/design/simulator.md#costs",
+        |costs| &mut costs.system_calls.sleep,
+    ),
+    cost(
+        "machine.costs.send_ns",
+        "The same for putting bytes into a pipe.",
+        "docs/design/simulator.md#costs",
+        |costs| &mut costs.system_calls.send,
+    ),
+    cost(
+        "machine.costs.receive_ns",
+        "The same for taking bytes out of a pipe.",
+        "docs/design/simulator.md#costs",
+        |costs| &mut costs.system_calls.receive,
+    ),
+    cost(
+        "machine.costs.lock_ns",
+        "The same for a wait that is no sleep and no receipt: for a mutex, a condition, a barrier, a semaphore.",
+        "docs/design/simulator.md#costs",
+        |costs| &mut costs.system_calls.lock,
+    ),
+    cost(
+        "machine.costs.fork_ns",
+        "The same for a fork.",
+        "docs/design/simulator.md#costs",
+        |costs| &mut costs.system_calls.fork,
+    ),
+    cost(
         "machine.costs.jitter_ns",
         "The width of the range from which each cost is drawn.",
         CALIBRATE,

@@ -555,6 +555,7 @@ fn the_machine_is_as_described() {
         timer_latency: Nanos(7),
         idle_exit: Nanos(8),
         jitter: Nanos(6),
+        ..Costs::FREE
     };
     assert_eq!(machine.costs, expected);
 }

@@ -194,7 +194,7 @@ mod tests {
         timer_latency: Nanos(8_000),
         idle_exit: Nanos(12_000),
         migration: Nanos(1_000),
-        jitter: Nanos(0),
+        ..Costs::FREE
     };
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::rig::{FREE, Run, World, world};
 use runyard_engine::event::What;
 use runyard_engine::time::{Nanos, Time};
-use runyard_workload::scenario::Costs;
+use runyard_workload::scenario::{Costs, SystemCalls};
 
 const SWITCH: u64 = 100_000;
 const MIGRATION: u64 = 20_000;
@@ -25,9 +25,7 @@ fn dear(cpus: usize) -> World {
         ipi: Nanos(IPI),
         wakeup: Nanos(WAKEUP),
         timer_interrupt: Nanos(INTERRUPT),
-        timer_latency: Nanos::ZERO,
-        idle_exit: Nanos::ZERO,
-        jitter: Nanos::ZERO,
+        ..Costs::FREE
     })
 }
 
@@ -248,4 +246,51 @@ fn a_kick_of_an_idle_cpu_waits_until_that_is_awake() {
     );
     let post = run.at_step("waker", 1)[0];
     run.is("the woken", run.at_step("woken", 1), [post + Nanos(EXIT)]);
+}
+
+/// A machine on which only system calls take time.
+fn calls(system_calls: SystemCalls) -> World {
+    world().cpus(1).costs(Costs { system_calls, ..Costs::FREE })
+}
+
+#[test]
+fn a_sleep_takes_the_sleeper_s_own_time_before_it_begins() {
+    let run = calls(SystemCalls { sleep: Nanos(MS / 10), ..SystemCalls::default() })
+        .run("'a': {'policy': 'SCHED_FIFO', 'loop': 2, 'run': 1000, 'sleep': 2000}");
+    let (work, sleep) = (MS + MS / 10, 2 * MS);
+    run.is("a", spans(&run, "a"), [(0, 0, work), (0, work + sleep, 2 * work + sleep)]);
+}
+
+#[test]
+fn a_lock_costs_only_who_waits_and_a_pipe_costs_both() {
+    let (lock, send, receive) = (Nanos(MS / 10), Nanos(MS / 5), Nanos(MS / 4));
+    let run = calls(SystemCalls { lock, send, receive, ..SystemCalls::default() }).run(
+        "'free': {'loop': 1, 'lock': 'm', 'run': 1000, 'unlock': 'm'},
+         'sender': {'delay': 10000, 'loop': 1, 'send': {'ref': 'p', 'bytes': 1}},
+         'receiver': {'delay': 20000, 'loop': 1, 'recv': {'ref': 'p', 'bytes': 1}},
+         'waiter': {'delay': 30000, 'loop': 1, 'sem_wait': 's'},
+         'poster': {'delay': 40000, 'loop': 1, 'sem_post': 's', 'run': 1000}",
+    );
+    let times = [
+        ("free", MS),
+        ("sender", send.0),
+        ("receiver", receive.0),
+        ("waiter", lock.0),
+        ("poster", MS),
+    ];
+    for (name, time) in times {
+        let ran: u64 = spans(&run, name).iter().map(|span| span.2 - span.1).sum();
+        run.is(name, ran, time);
+    }
+}
+
+#[test]
+fn a_task_is_preempted_in_a_system_call_as_elsewhere() {
+    let run = calls(SystemCalls { sleep: Nanos(MS), ..SystemCalls::default() }).run(
+        "'a': {'loop': 1, 'sleep': 1000},
+         'rt': {'policy': 'SCHED_FIFO', 'delay': 500, 'loop': 1, 'run': 300}",
+    );
+    run.is("a", spans(&run, "a").len(), 2);
+    let ran: u64 = spans(&run, "a").iter().map(|span| span.2 - span.1).sum();
+    run.is("its sleep", ran, MS);
 }

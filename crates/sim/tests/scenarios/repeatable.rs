@@ -24,14 +24,13 @@ const MIXED: &str = "{
 }";
 
 const JITTER: Costs = Costs {
+    jitter: Nanos(500),
     context_switch: Costs::CONTEXT_SWITCH,
     migration: Costs::MIGRATION,
     ipi: Costs::IPI,
     wakeup: Costs::WAKEUP,
     timer_interrupt: Costs::TIMER_INTERRUPT,
-    timer_latency: Nanos::ZERO,
-    idle_exit: Nanos::ZERO,
-    jitter: Nanos(500),
+    ..Costs::FREE
 };
 
 fn hash(run: &Run) -> u64 {
