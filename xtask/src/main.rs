@@ -33,6 +33,8 @@ enum Command {
     Full(full::Options),
     /// Compare the simulator with the kernel of this machine
     Fidelity(fidelity::Options),
+    /// Compare the simulator with real kernels, in an emulator whose clock counts instructions
+    KernelLab(fidelity::lab::Options),
     /// Make the tables of the documents from the measurements in docs/figures
     Figures(figures::Options),
     /// Measure the way of a newcomer: from a clone to the first table, and to the wheel
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Siege(options) => siege::run(&options),
         Command::Full(options) => full::run(&options),
         Command::Fidelity(options) => fidelity::run(&options),
+        Command::KernelLab(options) => fidelity::lab::run(&options),
         Command::Figures(options) => figures::run(&options),
         Command::FirstAnswer(options) => first_answer::run(&options),
         Command::Lines(options) => lines::run(&options),

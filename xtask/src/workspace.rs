@@ -38,11 +38,17 @@ pub fn target(step: &str) -> Outcome<PathBuf> {
 /// The folder of a step as [`target`] gives it, emptied.
 pub fn anew(step: &str) -> Outcome<PathBuf> {
     let folder = target(step)?;
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
+    anew_at(&folder)?;
     Ok(folder)
+}
+
+/// Makes an empty folder; what was there is removed.
+pub fn anew_at(folder: &Path) -> Outcome {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    Ok(())
 }
 
 /// The time of the last commit, in seconds since 1970.

@@ -63,7 +63,8 @@ impl<W: Controlled> Machine<W> {
         let decision = &mut *locked;
         for (sibling, offer) in cores.siblings(cpu).zip(&mut decision.others) {
             let core = &decision.core;
-            let (_, delta) = self.cpu(sibling).change(fx, |rq| rq.at(now).offer_beside(core, offer));
+            let (_, delta) =
+                self.cpu(sibling).change(fx, |rq| rq.at(now).offer_beside(core, offer));
             errands.push(sibling, delta);
         }
         let decisions = decision.core.decisions();
@@ -75,7 +76,8 @@ impl<W: Controlled> Machine<W> {
         let core = &mut decision.core;
         let decided = core.decisions() > decisions;
         for sibling in cores.siblings(cpu) {
-            let (heeded, delta) = self.cpu(sibling).change(fx, |rq| rq.classes_mut().heed(core, decided));
+            let (heeded, delta) =
+                self.cpu(sibling).change(fx, |rq| rq.classes_mut().heed(core, decided));
             forced |= heeded.forced;
             if let Some(by) = heeded.news {
                 fx.forced_idle(sibling, by);

@@ -118,7 +118,9 @@ impl<W: Controlled> Cpus<W> {
     /// Passes the budget that `cpu` gave back to the CPUs that wait for it.
     #[inline(never)]
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        while let (Some((waiting, group)), _) = self.of(cpu).change(fx, |rq| rq.news_mut().take_refilled()) {
+        while let (Some((waiting, group)), _) =
+            self.of(cpu).change(fx, |rq| rq.news_mut().take_refilled())
+        {
             let (mut next, mut told) = (Some(waiting), 0);
             while let Some(waiting) = next {
                 told += 1;

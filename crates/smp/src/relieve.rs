@@ -32,8 +32,9 @@ impl<W: Controlled> Cpus<W> {
             Importance::Rt(prio) => Some(prio),
             Importance::Closed => return false,
         };
-        let (taken, resched) =
-            self.of(from).detach(fx, |rq| rq.classes_mut().take_waiting_rt(to, above).inspect(mark_away));
+        let (taken, resched) = self
+            .of(from)
+            .detach(fx, |rq| rq.classes_mut().take_waiting_rt(to, above).inspect(mark_away));
         kick_if(resched, from, fx);
         let Some(task) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Pushed), fx);

@@ -32,11 +32,12 @@ impl<W: Controlled> Cpus<W> {
                 Importance::Closed => return,
             };
             let (pushed, resched) = self.of(cpu).detach(fx, |rq| {
-                rq.classes_mut().take_pushable(floor, |task| {
-                    let prio = task.class().push_prio().expect("only such tasks are pushable");
-                    self.sight.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
-                })
-                .inspect(|(task, _)| mark_away(task))
+                rq.classes_mut()
+                    .take_pushable(floor, |task| {
+                        let prio = task.class().push_prio().expect("only such tasks are pushable");
+                        self.sight.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
+                    })
+                    .inspect(|(task, _)| mark_away(task))
             });
             let Some((task, to)) = pushed else {
                 kick_if(resched, cpu, fx);
@@ -66,8 +67,9 @@ impl<W: Controlled> Cpus<W> {
             if from == cpu || self.sight.hints.pushable(from) <= best {
                 continue;
             }
-            let (pulled, resched) =
-                self.of(from).detach(fx, |rq| rq.classes_mut().take_pullable(cpu, best).inspect(mark_away));
+            let (pulled, resched) = self
+                .of(from)
+                .detach(fx, |rq| rq.classes_mut().take_pullable(cpu, best).inspect(mark_away));
             kick_if(resched, from, fx);
             if let Some(task) = pulled {
                 best = task.class().push_prio();

@@ -7,6 +7,7 @@
 mod bootstrap;
 mod draw;
 mod judge;
+pub mod lab;
 mod quiet;
 mod random;
 mod rig;

@@ -325,7 +325,8 @@ impl Looks {
         let is_busy = self.busy || wanting || !scheduler.crew().keeper.rests();
         let next = self.looked + if is_busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         let next = next.since(now).max(LEAST_INTERVAL);
-        let runs_rt = || self.owners.iter().any(|&(cpu, _)| scheduler.machine().sight().runs_rt(cpu));
+        let runs_rt =
+            || self.owners.iter().any(|&(cpu, _)| scheduler.machine().sight().runs_rt(cpu));
         if is_busy { next.min(scheduler.crew().slotless.next_look(now, runs_rt)) } else { next }
     }
 

@@ -64,7 +64,9 @@ impl Standing {
     /// Moves, after a check, tasks of workers that stand still to workers that sleep, one task to each. These come for
     /// more when they have no other work. If no worker sleeps, the tasks go to a worker that runs.
     pub(crate) fn relieve(&self, scheduler: &Scheduler) {
-        for from in self.all(State::Stands).filter(|&cpu| scheduler.machine().sight().has_tasks(cpu)) {
+        for from in
+            self.all(State::Stands).filter(|&cpu| scheduler.machine().sight().has_tasks(cpu))
+        {
             let woken = self.all(State::Sleeps).filter(|&to| scheduler.relieve(from, to)).count();
             if woken == 0 {
                 let gives = || self.all(State::Runs).any(|to| scheduler.relieve(from, to));

@@ -192,7 +192,14 @@ impl Clockwork {
         for (own, cpu) in
             self.cpus.iter().zip(self.shared.scheduler.machine().config().topology.iter())
         {
-            if self.shared.scheduler.machine().sight().next_expiry(cpu).is_some_and(|at| at <= self.now) {
+            if self
+                .shared
+                .scheduler
+                .machine()
+                .sight()
+                .next_expiry(cpu)
+                .is_some_and(|at| at <= self.now)
+            {
                 acts.push(Act::Expire(cpu));
             }
             let computes = matches!(own.doing, Doing::Computes(..));

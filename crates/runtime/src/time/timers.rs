@@ -175,8 +175,9 @@ impl Timers {
             worker.thread.owns()
         });
         // The owner of the slot may sleep for longer than that, or have set its timer to a later time.
-        let is_first =
-            || scheduler.machine().sight().next_expiry(cpu).is_none_or(|first| window.hard <= first);
+        let is_first = || {
+            scheduler.machine().sight().next_expiry(cpu).is_none_or(|first| window.hard <= first)
+        };
         if looks != Some(true) && scheduler.paused().is_none() && is_first() {
             ring(scheduler, cpu);
         }

@@ -127,7 +127,8 @@ impl Scheduler {
     /// Returns an idle CPU that could run a task that waits on `cpu`.
     pub(crate) fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
         let machine = self.machine();
-        let beside = || machine.sight().idle_cpu_beside(cpu).filter(|_| self.dispatch().has_any(cpu));
+        let beside =
+            || machine.sight().idle_cpu_beside(cpu).filter(|_| self.dispatch().has_any(cpu));
         machine.sight().idle_cpu_for(cpu).or_else(beside)
     }
 

@@ -128,7 +128,9 @@ impl Scheduler {
         own: Option<CpuId>,
     ) -> Result<(), TaskOf<Job>> {
         let spawner = || self.here(|worker| worker.thread.own_cpu()).flatten();
-        if own.is_none() && spawner().is_some_and(|cpu| self.machine().sight().has_others_than_fair(cpu)) {
+        if own.is_none()
+            && spawner().is_some_and(|cpu| self.machine().sight().has_others_than_fair(cpu))
+        {
             return Err(task);
         }
         let cpu =

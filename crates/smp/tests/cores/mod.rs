@@ -13,7 +13,8 @@ pub fn check<W: Controlled>(machine: &Machine<W>) {
     let topology = machine.config().topology;
     for first in topology.iter().step_by(topology.threads()) {
         let threads = || topology.span(first, Level::Smt).map(CpuId::at);
-        let runs = |cpu| machine.cpu(cpu).inspect(|rq| Some(rq.site().cookie_of(rq.tasks().curr()?)));
+        let runs =
+            |cpu| machine.cpu(cpu).inspect(|rq| Some(rq.site().cookie_of(rq.tasks().curr()?)));
         let mut cookies: Vec<_> = threads().filter_map(runs).collect();
         cookies.dedup();
         assert!(cookies.len() <= 1, "the core of CPU {first} runs one cookie: {cookies:?}");

@@ -66,7 +66,9 @@ impl Queueing {
             return;
         };
         machine.cpu(cpu).inspect(|rq| {
-            for (_, task) in rq.queues().competing().filter(|(_, task)| task.class() == Class::Rt(prio)) {
+            for (_, task) in
+                rq.queues().competing().filter(|(_, task)| task.class() == Class::Rt(prio))
+            {
                 let stayed = |place: &&Place| is_at(place, cpu, prio) && !moved.contains(&task.id);
                 let known = self.places.get(&task.id).filter(stayed);
                 let other = known.and_then(|place| place.since).unwrap_or(i64::MAX);

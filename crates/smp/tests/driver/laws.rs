@@ -122,7 +122,9 @@ impl World {
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
             self.machine.cpu(cpu).inspect(|rq| {
-                for (_, task) in rq.queues().competing().filter(|(_, task)| Some(task.id) != running) {
+                for (_, task) in
+                    rq.queues().competing().filter(|(_, task)| Some(task.id) != running)
+                {
                     let Some(prio) = task.class().push_prio() else { continue };
                     let less = |on: &CpuId| {
                         levels.get(on.index()).is_some_and(|&l| l < Importance::Rt(prio))

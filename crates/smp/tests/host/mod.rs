@@ -415,8 +415,10 @@ impl Bench {
     /// Asserts that no CPU on which a waiting real-time task may run does less important work.
     fn check_priorities(&self, cpus: &[Cpu]) {
         let machine = self.machine();
-        let levels: Vec<_> =
-            cpus.iter().map(|cpu| machine.cpu(cpu.id).inspect(|rq| rq.classes().load().importance)).collect();
+        let levels: Vec<_> = cpus
+            .iter()
+            .map(|cpu| machine.cpu(cpu.id).inspect(|rq| rq.classes().load().importance))
+            .collect();
         for cpu in cpus {
             machine.cpu(cpu.id).inspect(|rq| {
                 let waits = |id| cpu.running() != Some(id);

@@ -492,7 +492,9 @@ fn budget_goes_on_if_whom_it_was_for_leaves() {
         stage.world.live_for(Nanos::from_micros(300));
         stage.hogs(&[0, 1, 3]);
         let claims = |stage: &Stage| {
-            [0, 1].map(|cpu| stage.world.machine.cpu(CpuId(cpu)).inspect(|rq| rq.queues().has_claim(GROUP)))
+            [0, 1].map(|cpu| {
+                stage.world.machine.cpu(CpuId(cpu)).inspect(|rq| rq.queues().has_claim(GROUP))
+            })
         };
         assert_eq!(claims(&stage), [false, false], "the two have used the budget");
         stage.world.now = stage.world.now + Nanos::from_micros(50);

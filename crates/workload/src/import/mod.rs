@@ -5,15 +5,17 @@
 //! decides which task runs where and which one waits. So one factor can be changed and everything else kept.
 //!
 //! `parse` reads lines, `lives` follows tasks through them, `program` turns each life into a list of events, and
-//! `write` prints those. No code here reads a file. The reasons of this design are in `docs/design/import.md`.
+//! `write` prints those. `tally` only counts. No code here reads a file. The reasons of this design are in `docs/design/import.md`.
 
 mod figures;
 mod lives;
 mod parse;
 mod program;
+mod tally;
 mod write;
 
 pub use figures::{Recorded, Statistics};
+pub use tally::{Ran, Tally, tally};
 
 use crate::diagnostic::{Diagnostic, Fault, locate};
 use crate::overrides::DeadlinePolicy;

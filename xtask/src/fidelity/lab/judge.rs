@@ -1,0 +1,188 @@
+//! The distance of two runs on one CPU, by their traces.
+
+use std::collections::BTreeSet;
+
+use runyard_workload::import::{Ran, Tally};
+
+use crate::fidelity::judge::{ENOUGH_WAKEUPS, ratio};
+use crate::fidelity::verdict;
+
+/// Latencies that differ by so little are the same, in nanoseconds.
+const NEAR_NS: f64 = 20_000.0;
+
+/// A measure, and the largest distance at which two runs count as the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Measure {
+    /// A task's part of the CPU: 1 point.
+    Share,
+    /// The median of a task's wake-up latency: a factor of 1.2, or 20 us.
+    P50,
+    /// The ninety-ninth percentile of it: the same.
+    P99,
+    /// The switches from a task that could go on, of all tasks: 10 %, with one added on either side.
+    Preemptions,
+    /// All switches: the same.
+    Switches,
+}
+
+impl Measure {
+    pub(super) const ALL: [Measure; 5] =
+        [Measure::Share, Measure::P50, Measure::P99, Measure::Preemptions, Measure::Switches];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Measure::Share => "share",
+            Measure::P50 => "p50",
+            Measure::P99 => "p99",
+            Measure::Preemptions => "preemptions",
+            Measure::Switches => "switches",
+        }
+    }
+
+    /// Whether two runs of `seconds` are the same, for each task or for the run as a whole.
+    fn compare(self, seconds: f64, ours: &Tally, theirs: &Tally) -> Vec<(String, bool)> {
+        let counts = |ours: u64, theirs: u64| {
+            vec![(String::new(), ratio(ours as f64 + 1.0, theirs as f64 + 1.0) <= 1.1)]
+        };
+        match self {
+            Measure::Share => of_tasks(ours, theirs, |ours, theirs| {
+                let apart = ours.runtime.0.abs_diff(theirs.runtime.0) as f64;
+                Some(apart / (seconds * 1e9) <= 0.01)
+            }),
+            Measure::P50 => of_tasks(ours, theirs, |ours, theirs| latency(ours, theirs, 50)),
+            Measure::P99 => of_tasks(ours, theirs, |ours, theirs| latency(ours, theirs, 99)),
+            Measure::Preemptions => counts(ours.preemptions, theirs.preemptions),
+            Measure::Switches => counts(ours.switches, theirs.switches),
+        }
+    }
+}
+
+fn of_tasks(
+    ours: &Tally,
+    theirs: &Tally,
+    is_same: impl Fn(&Ran, &Ran) -> Option<bool>,
+) -> Vec<(String, bool)> {
+    let names: BTreeSet<_> = ours.tasks.keys().chain(theirs.tasks.keys()).collect();
+    let of = |tally: &Tally, name: &str| tally.tasks.get(name).cloned().unwrap_or_default();
+    let same = |name: &String| Some((name.clone(), is_same(&of(ours, name), &of(theirs, name))?));
+    names.into_iter().filter_map(same).collect()
+}
+
+/// `None` if a task woke up too seldom in both runs for a percentile; a miss if it did in one.
+fn latency(ours: &Ran, theirs: &Ran, percent: usize) -> Option<bool> {
+    let enough = |ran: &Ran| ran.latencies.len() as u64 >= ENOUGH_WAKEUPS;
+    if !enough(ours) && !enough(theirs) {
+        return None;
+    }
+    let of = |ran: &Ran| ran.percentile(percent).filter(|_| enough(ran)).map(|it| it.0 as f64);
+    let (Some(ours), Some(theirs)) = (of(ours), of(theirs)) else { return Some(false) };
+    Some((ours - theirs).abs() <= NEAR_NS || ratio(ours, theirs) <= 1.2)
+}
+
+/// One scenario: the kernel's runs, one for each boot, and the simulator's with the costs of that boot.
+pub(super) struct Runs {
+    pub(super) name: String,
+    pub(super) seconds: f64,
+    pub(super) kernel: Vec<Tally>,
+    pub(super) simulated: Vec<Tally>,
+}
+
+impl Runs {
+    /// How many entries of each side are within the measure's bound. `Itself` compares each boot with the next one.
+    pub(super) fn tally(&self, measure: Measure) -> verdict::Tally {
+        let count = |pairs: &mut dyn Iterator<Item = (&Tally, &Tally)>| {
+            let all: Vec<_> =
+                pairs.flat_map(|(a, b)| measure.compare(self.seconds, a, b)).collect();
+            (all.iter().filter(|entry| entry.1).count() as u64, all.len() as u64)
+        };
+        let next = self.kernel.iter().cycle().skip(1);
+        let pairs = if self.kernel.len() == 2 { 1 } else { self.kernel.len() };
+        verdict::Tally {
+            itself: count(
+                &mut self.kernel.iter().zip(next).take(pairs).filter(|_| self.kernel.len() > 1),
+            ),
+            simulated: count(&mut self.simulated.iter().zip(&self.kernel)),
+        }
+    }
+
+    /// The entries in which the simulator misses the kernel of the first boot.
+    pub(super) fn misses(&self) -> Vec<String> {
+        let (Some(ours), Some(theirs)) = (self.simulated.first(), self.kernel.first()) else {
+            return vec![];
+        };
+        let missed = |measure: Measure| {
+            let entries = measure.compare(self.seconds, ours, theirs);
+            entries.into_iter().filter(|entry| !entry.1).map(move |(task, _)| {
+                let shown = |tally: &Tally| shown(measure, &task, tally, self.seconds);
+                format!(
+                    "{} {} {task}: {} for {}",
+                    self.name,
+                    measure.name(),
+                    shown(ours),
+                    shown(theirs)
+                )
+            })
+        };
+        Measure::ALL.into_iter().flat_map(|measure| missed(measure).collect::<Vec<_>>()).collect()
+    }
+}
+
+fn shown(measure: Measure, task: &str, tally: &Tally, seconds: f64) -> String {
+    let ran = tally.tasks.get(task).cloned().unwrap_or_default();
+    let micros = |percent| {
+        ran.percentile(percent).map_or("-".to_owned(), |it| format!("{:.0} us", it.0 as f64 / 1e3))
+    };
+    match measure {
+        Measure::Share => format!("{:.1} %", ran.runtime.0 as f64 / seconds / 1e7),
+        Measure::P50 => micros(50),
+        Measure::P99 => micros(99),
+        Measure::Preemptions => tally.preemptions.to_string(),
+        Measure::Switches => tally.switches.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_engine::time::Nanos;
+
+    fn run(runtime_ms: u64, latency_us: u64, wakeups: usize, switches: u64) -> Tally {
+        let ran = Ran {
+            runtime: Nanos(runtime_ms * 1_000_000),
+            latencies: vec![Nanos(latency_us * 1_000); wakeups],
+            preemptions: 0,
+        };
+        Tally { tasks: [("a".to_owned(), ran)].into(), switches, ..Tally::default() }
+    }
+
+    fn same(measure: Measure, ours: &Tally, theirs: &Tally) -> Option<bool> {
+        measure.compare(1.0, ours, theirs).first().map(|entry| entry.1)
+    }
+
+    #[test]
+    fn each_measure_has_its_bound() {
+        let it = run(500, 100, 50, 99);
+        assert_eq!(same(Measure::Share, &it, &run(510, 0, 0, 0)), Some(true));
+        assert_eq!(same(Measure::Share, &it, &run(511, 0, 0, 0)), Some(false));
+        assert_eq!(same(Measure::P50, &it, &run(0, 120, 50, 0)), Some(true));
+        assert_eq!(same(Measure::P50, &it, &run(0, 121, 50, 0)), Some(false));
+        assert_eq!(same(Measure::P99, &run(0, 10, 50, 0), &run(0, 30, 60, 0)), Some(true));
+        assert_eq!(same(Measure::P99, &it, &run(0, 100, 49, 0)), Some(false));
+        assert_eq!(same(Measure::P99, &run(0, 1, 49, 0), &run(0, 100, 49, 0)), None);
+        assert_eq!(same(Measure::Switches, &it, &run(0, 0, 0, 109)), Some(true));
+        assert_eq!(same(Measure::Switches, &it, &run(0, 0, 0, 110)), Some(false));
+    }
+
+    #[test]
+    fn each_boot_is_beside_the_next_and_its_own_simulation() {
+        let runs = Runs {
+            name: "x".to_owned(),
+            seconds: 1.0,
+            kernel: vec![run(500, 0, 0, 1), run(505, 0, 0, 1), run(515, 0, 0, 1)],
+            simulated: vec![run(520, 0, 0, 1), run(505, 0, 0, 1), run(525, 0, 0, 1)],
+        };
+        let tally = runs.tally(Measure::Share);
+        assert_eq!((tally.itself, tally.simulated), ((2, 3), (2, 3)));
+        assert_eq!(runs.misses(), ["x share a: 52.0 % for 50.0 %"]);
+    }
+}

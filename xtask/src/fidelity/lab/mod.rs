@@ -1,0 +1,381 @@
+//! `cargo xtask kernel-lab`: real kernels beside the simulator, without noise.
+//!
+//! Debian's kernels run in an emulator whose clock counts instructions ([`guest`]). Each scenario runs there by
+//! `runyard linux`, under the kernel's own trace, in several boots. The simulator has the name of that kernel, and the
+//! costs that `runyard calibrate` measured in the same boot. Both traces are counted in the same way. A result is kept by
+//! kernel, scenario and boot in `target/kernel-lab`, so a command that was stopped goes on. The design is in
+//! `docs/design/laboratory.md`.
+
+mod archive;
+mod guest;
+mod judge;
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+
+use clap::Args;
+use flate2::read::GzDecoder;
+use runyard_workload::import::tally;
+use serde_json::{Value, json};
+
+use self::archive::{Archive, Image};
+use self::guest::Parts;
+use self::judge::{Measure, Runs};
+use super::{bootstrap, draw, verdict};
+use crate::workspace::{self, Outcome, cargo, program};
+
+/// The kinds of drawn tasks that are left out: a limit is another question, and 6.1 has no slices of tasks.
+const LEFT_OUT: [&str; 2] = ["group with a limit", "slice"];
+
+/// The longest name of a thread, in bytes.
+const COMM: usize = 15;
+
+/// The part of a run that other threads may have, of the scenario's time.
+const FOREIGN: f64 = 0.01;
+
+/// The options of the laboratory.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Series, as 6.12, of which the newest kernel is taken, or releases, as 6.18.15
+    #[arg(value_name = "KERNEL", default_values = ["6.1", "6.12", "6.18"])]
+    pub kernels: Vec<String>,
+    /// The number of random scenarios
+    #[arg(long, default_value_t = 40, value_name = "N", conflicts_with = "scenario")]
+    pub random: usize,
+    /// The seed of the random scenarios; by default the hash of the last commit
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// These scenarios, in place of random ones; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Vec<PathBuf>,
+    /// The number of boots of each kernel
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub boots: u64,
+    /// The length of a run, in seconds
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: u64,
+    /// The guest's CPU executes an instruction in two to this power nanoseconds
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(0..8))]
+    pub shift: u32,
+    /// The name of the simulated kernel, in place of the one nearest to the booted one
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
+    /// Switch a feature of the simulator on, or off with NO_ before its name; repeatable
+    #[arg(long, value_name = "[NO_]NAME")]
+    pub feature: Vec<String>,
+    /// Print each figure in which the simulator misses the first boot
+    #[arg(long)]
+    pub misses: bool,
+}
+
+/// A scenario of the laboratory.
+#[derive(Clone)]
+struct Scenario {
+    name: String,
+    text: String,
+    /// The seed of its runs.
+    seed: u64,
+}
+
+impl Scenario {
+    /// Whether the results of this very scenario are there.
+    fn is_done(&self, place: &Path) -> bool {
+        let file = |kind: &str| place.join(format!("{}.{kind}", self.name));
+        let text = fs::read_to_string(file("json"));
+        file("report").exists()
+            && file("trace").exists()
+            && text.is_ok_and(|text| text == self.text)
+    }
+}
+
+/// Boots each kernel, runs the scenarios there and simulated, and prints how near they are.
+pub fn run(options: &Options) -> Outcome {
+    workspace::run(cargo().args(["build", "--release", "--quiet", "--package", "runyard-cli"]))?;
+    let folder = workspace::target("kernel-lab")?;
+    let archive = Archive::open(&folder)?;
+    let tools = archive.tools()?;
+    let images = options.kernels.iter().map(|series| archive.image(series));
+    let images = images.collect::<Outcome<Vec<_>>>()?;
+    let seed = options.seed.map_or_else(seed_of_commit, Ok)?;
+    let scenarios = scenarios(options, seed)?;
+    let lab = Lab {
+        options,
+        folder,
+        tools,
+        runyard: workspace::target("release")?.join("runyard"),
+        scenarios,
+    };
+    lab.boot_all(&images)?;
+    let mut all = Vec::new();
+    for image in &images {
+        let runs = lab.runs(image)?;
+        println!("{}", lab.about(image)?);
+        print!("\n{}", table(&runs));
+        if options.misses {
+            runs.iter().flat_map(Runs::misses).for_each(|miss| println!("{miss}"));
+        }
+        println!();
+        all.extend(runs);
+    }
+    println!("all {} kernels, seed {seed}", images.len());
+    for measure in Measure::ALL {
+        let tallies: Vec<_> = all.iter().map(|runs| runs.tally(measure)).collect();
+        if let Some(bound) = bootstrap::lower_95(&tallies, seed) {
+            println!(
+                "  {:12} simulated less itself: at least {bound:.1} points, with 95 %",
+                measure.name()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The first 64 bits of the last commit's hash.
+fn seed_of_commit() -> Outcome<u64> {
+    let said = workspace::output(program("git").args(["rev-parse", "HEAD"]))?.stdout;
+    let hash = String::from_utf8(said)?;
+    Ok(u64::from_str_radix(hash.get(..16).ok_or("a hash has 40 digits")?, 16)?)
+}
+
+fn scenarios(options: &Options, seed: u64) -> Outcome<Vec<Scenario>> {
+    if options.scenario.is_empty() {
+        let drawn = (0..).map(|number| (number, draw::scenario(seed, number, 1)));
+        let wanted = drawn.filter(|(_, drawn)| {
+            drawn.tasks.iter().all(|task| !task.kinds.iter().any(|kind| LEFT_OUT.contains(kind)))
+        });
+        let scenario = |(number, drawn): (u64, draw::Drawn)| Scenario {
+            name: format!("{seed:x}-{number}"),
+            text: drawn.text,
+            seed: seed.wrapping_add(number),
+        };
+        return Ok(wanted.map(scenario).take(options.random).collect());
+    }
+    let scenario = |path: &PathBuf| {
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+        Ok(Scenario { name: name.unwrap_or_default(), text, seed: options.seed.unwrap_or(1) })
+    };
+    options.scenario.iter().map(scenario).collect()
+}
+
+struct Lab<'a> {
+    options: &'a Options,
+    folder: PathBuf,
+    tools: PathBuf,
+    runyard: PathBuf,
+    scenarios: Vec<Scenario>,
+}
+
+impl Lab<'_> {
+    /// The folder of one boot's results.
+    fn place(&self, image: &Image, boot: u64) -> PathBuf {
+        let Options { shift, seconds, .. } = self.options;
+        let run = format!("shift-{shift}-seconds-{seconds}");
+        self.folder.join("results").join(&image.release).join(run).join(format!("boot-{boot}"))
+    }
+
+    /// Runs what is missing, with as many emulators at once as there are CPUs.
+    fn boot_all(&self, images: &[Image]) -> Outcome {
+        let boots: Vec<_> = images
+            .iter()
+            .flat_map(|image| (1..=self.options.boots).map(move |boot| (image, boot)))
+            .collect();
+        let (next, failed) = (Mutex::new(boots.into_iter()), Mutex::new(None));
+        let work = || {
+            while let Some((image, boot)) = { next.lock().expect("no panic holds it").next() } {
+                if let Err(error) = self.boot(image, boot) {
+                    *failed.lock().expect("no panic holds it") =
+                        Some(format!("{}, boot {boot}: {error}", image.release));
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+                scope.spawn(work);
+            }
+        });
+        failed.into_inner()?.map_or(Ok(()), |error: String| Err(error.into()))
+    }
+
+    fn boot(&self, image: &Image, boot: u64) -> Outcome {
+        let place = self.place(image, boot);
+        fs::create_dir_all(&place)?;
+        // A guest that was stopped has sent some of its results.
+        keep(&place)?;
+        let missing: Vec<_> = self.scenarios.iter().filter(|it| !it.is_done(&place)).collect();
+        if missing.is_empty() && place.join("calibrate.report").exists() {
+            return Ok(());
+        }
+        let mut list = String::new();
+        if !place.join("calibrate.report").exists() {
+            list.push_str("calibrate\n");
+        }
+        for Scenario { name, text, seed } in &missing {
+            fs::write(place.join(format!("{name}.json")), text)?;
+            writeln!(list, "{name} --duration {}s --seed {seed}", self.options.seconds)?;
+        }
+        let files: Vec<_> = missing.iter().map(|it| (it.name.clone(), it.text.clone())).collect();
+        let parts = Parts {
+            tools: &self.tools,
+            vmlinuz: &image.vmlinuz,
+            runyard: &self.runyard,
+            shift: self.options.shift,
+        };
+        parts.boot(&place, &files, &list)?;
+        keep(&place)?;
+        match missing.iter().find(|it| !it.is_done(&place)) {
+            None => Ok(()),
+            Some(Scenario { name, .. }) => {
+                let said =
+                    fs::read_to_string(place.join(format!("{name}.failed"))).unwrap_or_default();
+                Err(format!("{name} has no result; the console is in {}\n{said}", place.display())
+                    .into())
+            }
+        }
+    }
+
+    fn runs(&self, image: &Image) -> Outcome<Vec<Runs>> {
+        self.scenarios.iter().map(|scenario| self.runs_of(image, scenario)).collect()
+    }
+
+    fn runs_of(&self, image: &Image, scenario: &Scenario) -> Outcome<Runs> {
+        let (mut kernel, mut simulated) = (Vec::new(), Vec::new());
+        let seconds = self.options.seconds as f64;
+        for boot in 1..=self.options.boots {
+            let place = self.place(image, boot);
+            let report = json_of(&place.join(format!("{}.report", scenario.name)))?;
+            let tasks = report["tasks"].as_array().ok_or("a report has tasks")?;
+            let names: Vec<_> =
+                tasks.iter().filter_map(|it| it["name"].as_str()).map(comm).collect();
+            let is_own = |name: &str| names.iter().any(|own| *own == name);
+            let mut text = String::new();
+            let trace = File::open(place.join(format!("{}.trace", scenario.name)))?;
+            GzDecoder::new(trace).read_to_string(&mut text)?;
+            is_whole(&text)?;
+            let ours = tally(&text, is_own);
+            let foreign = ours.foreign.0 as f64 / (seconds * 1e9);
+            if foreign > FOREIGN {
+                eprintln!(
+                    "note: {}, boot {boot}: other threads had {:.1} %",
+                    scenario.name,
+                    foreign * 100.0
+                );
+            }
+            kernel.push(ours);
+            let machine = json_of(&place.join("calibrate.report"))?;
+            simulated.push(tally(&self.simulate(image, scenario, &place, &machine)?, is_own));
+        }
+        Ok(Runs { name: scenario.name.clone(), seconds, kernel, simulated })
+    }
+
+    /// Simulates a scenario on this machine, and returns the trace.
+    fn simulate(
+        &self,
+        image: &Image,
+        scenario: &Scenario,
+        place: &Path,
+        machine: &Value,
+    ) -> Outcome<String> {
+        let machine = guest_machine(machine, image);
+        let text = scenario.text.replacen('{', &format!("{{\"machine\": {machine},"), 1);
+        let (input, trace) = (place.join("simulated.json"), place.join("simulated.txt"));
+        fs::write(&input, text)?;
+        let mut sim = program(&self.runyard);
+        sim.args(["sim", "--json", &format!("--duration={}s", self.options.seconds)]);
+        sim.arg(format!("--seed={}", scenario.seed)).arg("--trace").arg(&trace);
+        sim.args(self.options.kernel.iter().map(|name| format!("--kernel={name}")));
+        sim.args(self.options.feature.iter().map(|name| format!("--feature={name}")));
+        let output = sim.arg(&input).output()?;
+        if !output.status.success() {
+            return Err(
+                format!("{}: {}", scenario.name, String::from_utf8_lossy(&output.stderr)).into()
+            );
+        }
+        Ok(fs::read_to_string(trace)?)
+    }
+
+    /// The kernel, as it is kept with each figure.
+    fn about(&self, image: &Image) -> Outcome<Value> {
+        let place = self.place(image, 1);
+        let facts = fs::read_to_string(place.join("-.facts"))?;
+        let machine = json_of(&place.join("calibrate.report"))?;
+        Ok(json!({
+            "image": image.about(),
+            "facts": facts.lines().collect::<Vec<_>>(),
+            "machine": guest_machine(&machine, image),
+            "shift": self.options.shift,
+        }))
+    }
+}
+
+/// Writes each frame that a guest has sent into a file of its own.
+fn keep(place: &Path) -> Outcome {
+    let sent = place.join("sent");
+    if sent.exists() {
+        for frame in guest::frames(&sent)? {
+            fs::write(place.join(format!("{}.{}", frame.name, frame.kind)), frame.bytes)?;
+        }
+        fs::remove_file(sent)?;
+    }
+    Ok(())
+}
+
+/// The machine of a guest's calibration, with what the configuration says for certain.
+fn guest_machine(machine: &Value, image: &Image) -> Value {
+    let mut machine = machine.clone();
+    if let Ok(hertz) = image.option("HZ").parse::<u64>() {
+        machine["tick_hz"] = hertz.into();
+    }
+    machine["rt_group_sched"] = (image.option("RT_GROUP_SCHED") == "y").into();
+    machine
+}
+
+/// Whether the ring of the kernel's trace was large enough.
+fn is_whole(trace: &str) -> Outcome {
+    let line = trace.lines().find(|line| line.contains("entries-in-buffer/entries-written:"));
+    let counts =
+        line.and_then(|line| line.split(':').nth(1)?.split_whitespace().next()?.split_once('/'));
+    match counts {
+        Some((kept, written)) if kept != written => {
+            Err(format!("of {written} events, {kept} are in the trace").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of a thread, which the kernel cuts.
+fn comm(name: &str) -> String {
+    String::from_utf8_lossy(&name.as_bytes()[..name.len().min(COMM)]).into_owned()
+}
+
+fn json_of(path: &Path) -> Outcome<Value> {
+    let text = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+/// The part of the entries within each measure's bound, of the kernel beside itself and of the simulator beside it.
+fn table(runs: &[Runs]) -> String {
+    let mut text =
+        "| measure | itself, % | simulated, % | entries |\n|---|---|---|---|\n".to_owned();
+    for measure in Measure::ALL {
+        let mut all = verdict::Tally::default();
+        runs.iter().for_each(|runs| all.add(runs.tally(measure)));
+        let part = |(some, of): (u64, u64)| match of {
+            0 => "-".to_owned(),
+            _ => format!("{:.1}", some as f64 * 100.0 / of as f64),
+        };
+        let cells = [
+            measure.name().to_owned(),
+            part(all.itself),
+            part(all.simulated),
+            all.simulated.1.to_string(),
+        ];
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+    text
+}
