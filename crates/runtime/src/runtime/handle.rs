@@ -2,7 +2,7 @@
 //!
 //! A handle does not keep its runtime alive; only the [`Runtime`](crate::Runtime) does. A handle remains safe to use
 //! after the runtime has ended. A task that it then spawns is refused: the future is dropped at once, and its
-//! [`JoinHandle`] is ready and reports a cancelled task. `Shared::enroll` describes how a spawn synchronizes with the
+//! [`JoinHandle`] is ready and reports a cancelled task. `Registry::enroll` describes how a spawn synchronizes with the
 //! end of a runtime.
 //!
 //! Invariant: no method of a handle waits for a runtime that has ended.

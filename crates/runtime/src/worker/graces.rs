@@ -1,6 +1,6 @@
 //! The graces of a thread that is let go on: at unsafe points, and without a slot.
 //!
-//! All of it is read and written by this thread only, in its signal handler too.
+//! This thread reads and writes them, in its signal handler too. Who takes its slot also ends a grace.
 
 use super::thread::Thread;
 use crate::os;

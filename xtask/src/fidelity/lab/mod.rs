@@ -1,6 +1,6 @@
 //! `cargo xtask kernel-lab`: real kernels beside the simulator, without noise.
 //!
-//! Debian's kernels run in an emulator whose clock counts instructions ([`guest`]). Each scenario runs there by
+//! Debian's kernels run in an emulator whose clock counts instructions. Each scenario runs there by
 //! `runyard linux`, under the kernel's own trace, in several boots. The simulator has the name of that kernel, and the
 //! costs that `runyard calibrate` measured in the same boot. Both traces are counted in the same way. A result is kept by
 //! kernel, scenario and boot in `target/kernel-lab`, so a command that was stopped goes on. The design is in

@@ -6,7 +6,8 @@
 //! queue; the state behind them is in [`crate::rt`] and [`crate::fair`]. The page
 //! `docs/design/classes.md` has the list of the duties beside the kernel's names.
 //!
-//! Invariant: in a run queue only these four files say which class has which duty. Other files call a
+//! Invariant: in a run queue only these four files say which class has which duty (`check.rs`
+//! compares classes to assert their order). Other files call a
 //! duty, or they are a mechanism of one class and ask [`Class::is_fair`].
 
 mod ahead;
