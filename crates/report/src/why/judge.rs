@@ -362,7 +362,15 @@ impl Walk<'_, '_> {
             Some(Cause::Placement) => free.name(true, stays),
             Some(Cause::Balance) => free.name(true, |_| true),
             Some(Cause::Affinity) => free.name(false, |_| true),
-            _ => None,
+            Some(
+                Cause::TimerSlack
+                | Cause::Throttled
+                | Cause::CoreCookie
+                | Cause::Cost
+                | Cause::ProtectedSlice
+                | Cause::Important,
+            )
+            | None => None,
         });
         let (from, to) = (span.start, span.end);
         self.scratch.pieces.push(Piece { from, to, cpu: Some(cpu), did: here.did, cause, free });

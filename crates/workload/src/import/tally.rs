@@ -69,7 +69,8 @@ struct Cpu {
 }
 
 /// Reads the switches and wake-ups of a recording, in the formats that [`import`](fn@super::import) reads. `is_own` tells from a
-/// name whether a task is the workload's. Invalid lines are skipped.
+/// name whether a task is the workload's. What is later than `span` after the first switch to such a task is left out.
+/// Invalid lines are skipped.
 ///
 /// ```
 /// use runyard_engine::time::Nanos;
@@ -80,21 +81,27 @@ struct Cpu {
 /// <idle>-0 [000] d..2. 1.000002000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120
 /// a-7 [000] d..2. 1.000005000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
 /// ";
-/// let tally = tally(text, |name| name == "a");
+/// let tally = tally(text, Nanos::from_secs(1), |name| name == "a");
 /// assert_eq!(tally.tasks["a"].runtime, Nanos(3_000));
 /// assert_eq!(tally.tasks["a"].latencies, [Nanos(2_000)]);
 /// assert_eq!((tally.switches, tally.preemptions), (1, 0));
 /// ```
 #[must_use]
-pub fn tally(text: &str, is_own: impl Fn(&str) -> bool) -> Tally {
+pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
     let mut count = Count {
         tally: Tally::default(),
         woken: BTreeMap::new(),
         foreign_since: Nanos::ZERO,
+        begun: None,
         is_own,
     };
     let mut cpus: BTreeMap<u32, Cpu> = BTreeMap::new();
     for record in parse::recording(text).records {
+        let end = count.begun.map(|begun| begun + span.0).filter(|&end| record.at > end);
+        if let Some(end) = end {
+            cpus.values_mut().for_each(|cpu| count.stop(cpu, end));
+            break;
+        }
         match record.what {
             What::Waking(task) if (count.is_own)(task.comm) => {
                 let runs = cpus.values().any(|cpu| cpu.since.is_some_and(|it| it.0 == task.tid));
@@ -121,6 +128,8 @@ struct Count<F> {
     woken: BTreeMap<u32, u64>,
     /// The time of foreign tasks since the last switch to an own one.
     foreign_since: Nanos,
+    /// The first switch to an own task.
+    begun: Option<u64>,
     is_own: F,
 }
 
@@ -145,6 +154,7 @@ impl<F: Fn(&str) -> bool> Count<F> {
             _ => return,
         };
         if let Has::Own(tid, name) = &now {
+            self.begun.get_or_insert(at);
             self.tally.foreign += std::mem::take(&mut self.foreign_since);
             let latency = self.woken.remove(tid).map(|since| Nanos(at - since));
             self.task(name).latencies.extend(latency);
@@ -158,6 +168,15 @@ impl<F: Fn(&str) -> bool> Count<F> {
             }
         }
         (cpu.last, cpu.runnable) = (now, false);
+    }
+
+    /// Counts what a running task has done until the end.
+    fn stop(&mut self, cpu: &mut Cpu, end: u64) {
+        if let (Has::Own(tid, name), Some((running, since))) = (&cpu.last, cpu.since)
+            && *tid == running
+        {
+            self.task(name).runtime += Nanos(end - since);
+        }
     }
 
     fn task(&mut self, name: &str) -> &mut Ran {
@@ -186,6 +205,19 @@ mod tests {
         )
     }
 
+    const SPAN: Nanos = Nanos::from_millis(1);
+
+    #[test]
+    fn what_is_later_than_the_span_is_left_out() {
+        let text = switch(5, "swapper/0-0", "R", "own-1")
+            + &switch(15, "own-1", "R", "own-b-2")
+            + &switch(45, "own-b-2", "R", "own-1");
+        let tally = tally(&text, Nanos::from_micros(30), own);
+        assert_eq!((tally.switches, tally.preemptions), (1, 1));
+        assert_eq!(tally.tasks["own"].runtime, Nanos(10_000));
+        assert_eq!(tally.tasks["own-b"].runtime, Nanos(20_000));
+    }
+
     fn own(name: &str) -> bool {
         name.starts_with("own")
     }
@@ -201,7 +233,7 @@ mod tests {
             + &switch(30, "own-b-2", "S", "own-1")
             + &switch(40, "own-1", "S", "init-3")
             + &switch(50, "init-3", "S", "swapper/0-0");
-        let tally = tally(&text, own);
+        let tally = tally(&text, SPAN, own);
         assert_eq!((tally.switches, tally.preemptions), (3, 1));
         assert_eq!(tally.tasks["own"].preemptions, 1);
         assert_eq!(tally.tasks["own"].runtime, Nanos(27_000));
@@ -221,7 +253,7 @@ mod tests {
             + &switch(8, "own-2", "S", "own-1")
             + &waking(9)
             + &switch(10, "own-1", "S", "swapper/0-0");
-        let tally = tally(&text, own);
+        let tally = tally(&text, SPAN, own);
         assert_eq!(tally.tasks["own"].latencies, [Nanos(3_000)]);
     }
 }

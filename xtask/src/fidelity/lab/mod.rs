@@ -19,6 +19,7 @@ use std::thread;
 
 use clap::Args;
 use flate2::read::GzDecoder;
+use runyard_engine::time::Nanos;
 use runyard_workload::import::tally;
 use serde_json::{Value, json};
 
@@ -245,7 +246,7 @@ impl Lab<'_> {
 
     fn runs_of(&self, image: &Image, scenario: &Scenario) -> Outcome<Runs> {
         let (mut kernel, mut simulated) = (Vec::new(), Vec::new());
-        let seconds = self.options.seconds as f64;
+        let (seconds, span) = (self.options.seconds as f64, Nanos::from_secs(self.options.seconds));
         for boot in 1..=self.options.boots {
             let place = self.place(image, boot);
             let report = json_of(&place.join(format!("{}.report", scenario.name)))?;
@@ -253,11 +254,7 @@ impl Lab<'_> {
             let names: Vec<_> =
                 tasks.iter().filter_map(|it| it["name"].as_str()).map(comm).collect();
             let is_own = |name: &str| names.iter().any(|own| *own == name);
-            let mut text = String::new();
-            let trace = File::open(place.join(format!("{}.trace", scenario.name)))?;
-            GzDecoder::new(trace).read_to_string(&mut text)?;
-            is_whole(&text)?;
-            let ours = tally(&text, is_own);
+            let ours = tally(&trace_of(&place, scenario)?, span, is_own);
             let foreign = ours.foreign.0 as f64 / (seconds * 1e9);
             if foreign > FOREIGN {
                 eprintln!(
@@ -268,7 +265,7 @@ impl Lab<'_> {
             }
             kernel.push(ours);
             let machine = json_of(&place.join("calibrate.report"))?;
-            simulated.push(tally(&self.simulate(image, scenario, &place, &machine)?, is_own));
+            simulated.push(tally(&self.simulate(image, scenario, &place, &machine)?, span, is_own));
         }
         Ok(Runs { name: scenario.name.clone(), seconds, kernel, simulated })
     }
@@ -282,7 +279,7 @@ impl Lab<'_> {
         machine: &Value,
     ) -> Outcome<String> {
         let machine = guest_machine(machine, image);
-        let text = scenario.text.replacen('{', &format!("{{\"machine\": {machine},"), 1);
+        let text = on_machine(&scenario.text, &machine);
         let (input, trace) = (place.join("simulated.json"), place.join("simulated.txt"));
         fs::write(&input, text)?;
         let mut sim = program(&self.runyard);
@@ -333,6 +330,20 @@ fn guest_machine(machine: &Value, image: &Image) -> Value {
     }
     machine["rt_group_sched"] = (image.option("RT_GROUP_SCHED") == "y").into();
     machine
+}
+
+/// A scenario with this machine.
+fn on_machine(text: &str, machine: &Value) -> String {
+    text.replacen('{', &format!("{{\"machine\": {machine},"), 1)
+}
+
+/// The kernel's trace of a scenario.
+fn trace_of(place: &Path, scenario: &Scenario) -> Outcome<String> {
+    let mut text = String::new();
+    let packed = File::open(place.join(format!("{}.trace", scenario.name)))?;
+    GzDecoder::new(packed).read_to_string(&mut text)?;
+    is_whole(&text)?;
+    Ok(text)
 }
 
 /// Whether the ring of the kernel's trace was large enough.
