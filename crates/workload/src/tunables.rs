@@ -416,7 +416,7 @@ pub const ALL: &[Tunable] = &[
     ),
     cost(
         "machine.costs.fork_ns",
-        "The same for a fork.",
+        "The same for the fork of a task.",
         "docs/design/simulator.md#costs",
         |costs| &mut costs.system_calls.fork,
     ),
