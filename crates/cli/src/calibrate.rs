@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
-    say("this takes 20 s on a quiet machine");
+    say("this takes 45 s on a quiet machine");
     let shown = progress::of("measuring");
     let found = calibrate(&simulate)?;
     drop(shown);
@@ -33,13 +33,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
 }
 
 /// The measured costs: the key, the figure, and the method.
-fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 7] {
+fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 11] {
     let costs = &found.costs;
+    let calls = &costs.system_calls;
     [
         (
             "context_switch_ns",
             costs.context_switch,
-            "two tasks wake each other by turns on one CPU, less the wake-up",
+            "two tasks yield by turns on one CPU, less a yield alone",
         ),
         ("ipi_ns", costs.ipi, "a wake-up from another CPU, less the switch"),
         (
@@ -58,6 +59,10 @@ fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 7] {
             "a timer's wake-up on a busy CPU, less the three above",
         ),
         ("idle_exit_ns", costs.idle_exit, "the same on an idle CPU, less that"),
+        ("sleep_ns", calls.sleep, "the CPU time of a sleep, less the switch"),
+        ("send_ns", calls.send, "half of sending and receiving in one task"),
+        ("receive_ns", calls.receive, "the same"),
+        ("lock_ns", calls.lock, "the CPU time of a wait for a semaphore, less the switch"),
         (
             "jitter_ns",
             costs.jitter,

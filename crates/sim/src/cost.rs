@@ -76,11 +76,6 @@ impl CostModel {
         self.costs.system_calls
     }
 
-    /// Draws the time of a system call of that cost.
-    pub(crate) fn system_call(&mut self, cpu: CpuId, cost: Nanos) -> Nanos {
-        self.draw_if_any(cpu, cost)
-    }
-
     /// Returns a random part of `span`.
     pub(crate) fn part_of(&mut self, cpu: CpuId, span: Nanos) -> Nanos {
         Nanos(below(&mut self.draws[cpu.index()], span.0 + 1))

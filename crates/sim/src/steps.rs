@@ -121,9 +121,8 @@ impl Sim<'_> {
         }
     }
 
-    /// Makes the task on `cpu` work in the kernel for itself, for about `cost`. Returns whether that takes time.
-    fn work_in_kernel(&mut self, cpu: CpuId, cost: Nanos) -> bool {
-        let span = self.costs.system_call(cpu, cost);
+    /// Makes the task on `cpu` work in the kernel for itself. Returns whether that takes time.
+    fn work_in_kernel(&mut self, cpu: CpuId, span: Nanos) -> bool {
         if span > Nanos::ZERO {
             self.current(cpu).todo = Todo::Work(span);
         }

@@ -141,7 +141,7 @@ impl MachineSpec {
     }
 }
 
-/// The time that the machine's own work takes. Each cost is drawn from `cost..=cost + jitter`.
+/// The time that the machine's own work takes. Each cost but those of system calls is drawn from `cost..=cost + jitter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// The time from the decision to switch to the first instruction of the next task.
@@ -165,8 +165,8 @@ pub struct Costs {
     pub jitter: Nanos,
 }
 
-/// The CPU time that a task spends in the kernel for itself, beside the wake-ups and switches that follow. Each cost is
-/// none if it is zero, with or without jitter.
+/// The CPU time that a task spends in the kernel for itself, beside the wake-ups and switches that follow. It has no
+/// jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SystemCalls {
     /// The time of a sleep, or of a wait for a timer.

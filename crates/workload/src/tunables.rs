@@ -392,26 +392,23 @@ pub const ALL: &[Tunable] = &[
     ),
     cost(
         "machine.costs.sleep_ns",
-        "The CPU time of a task in the kernel for a sleep or a timer; 0 is none, with or without jitter, also below.",
-        "docs/design/simulator.md#costs",
+        "The CPU time of a task in the kernel for a sleep or a timer, without jitter.",
+        CALIBRATE,
         |costs| &mut costs.system_calls.sleep,
     ),
-    cost(
-        "machine.costs.send_ns",
-        "The same for putting bytes into a pipe.",
-        "docs/design/simulator.md#costs",
-        |costs| &mut costs.system_calls.send,
-    ),
+    cost("machine.costs.send_ns", "The same for putting bytes into a pipe.", CALIBRATE, |costs| {
+        &mut costs.system_calls.send
+    }),
     cost(
         "machine.costs.receive_ns",
         "The same for taking bytes out of a pipe.",
-        "docs/design/simulator.md#costs",
+        CALIBRATE,
         |costs| &mut costs.system_calls.receive,
     ),
     cost(
         "machine.costs.lock_ns",
         "The same for a wait that is no sleep and no receipt: for a mutex, a condition, a barrier, a semaphore.",
-        "docs/design/simulator.md#costs",
+        CALIBRATE,
         |costs| &mut costs.system_calls.lock,
     ),
     cost(

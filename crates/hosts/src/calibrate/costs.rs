@@ -4,28 +4,37 @@ use super::probe::{Bench, Probe, task};
 use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
 use runyard_report::Report;
-use runyard_workload::scenario::Costs;
+use runyard_workload::scenario::{Costs, SystemCalls};
 
-/// Two tasks wake each other in turn on one CPU: half a round is a wake-up and a switch.
-const HAND_OVER: Probe = Probe {
-    name: "hand over",
-    text: r#"{"tasks": {"a": {"cpus": [0], "sem_post": "to_b", "sem_wait": "to_a"},
-                        "b": {"cpus": [0], "sem_wait": "to_b", "sem_post": "to_a"}}}"#,
+/// Two tasks of one priority yield by turns: a round is a yield and a switch, and the microsecond without which a
+/// scenario would take no time.
+const YIELDS: Probe = Probe {
+    name: "yields",
+    text: r#"{"tasks": {"a": {"policy": "SCHED_FIFO", "cpus": [0], "run": 1, "yield": 0},
+                        "b": {"policy": "SCHED_FIFO", "cpus": [0], "run": 1, "yield": 0}}}"#,
     figure: |report| {
-        let wakeups: Option<u64> = report.tasks.iter().map(|task| task.wakeups).sum();
-        Some(report.duration_ns as f64 / wakeups.filter(|&some| some > 0)? as f64)
+        let switches: Option<u64> = report.tasks.iter().map(|task| task.switches).sum();
+        Some(report.duration_ns as f64 / switches.filter(|&some| some > 0)? as f64)
     },
 };
 
-/// The number of rounds of [`ALONE`].
-const ROUNDS: f64 = 20_000.0;
-
-/// The same steps without a waiting task: the program's own part of a round.
-const ALONE: Probe = Probe {
-    name: "alone",
-    text: r#"{"tasks": {"a": {"cpus": [0], "loop": 20000, "sem_post": "own", "sem_wait": "own"}}}"#,
-    figure: |report| Some(task(report, "a")?.runtime_ns? as f64 / ROUNDS),
+/// The same yield without another task.
+const YIELDS_ALONE: Probe = Probe {
+    name: "yields alone",
+    text: r#"{"tasks": {"a": {"policy": "SCHED_FIFO", "cpus": [0], "loop": 20000, "run": 1, "yield": 0}}}"#,
+    figure: each_of_the_rounds,
 };
+
+/// A task puts bytes into a pipe and takes them out: two system calls of the same kind, none of which waits.
+const PIPE: Probe = Probe {
+    name: "pipe",
+    text: r#"{"tasks": {"a": {"cpus": [0], "loop": 20000, "send": {"ref": "p", "bytes": 64},
+                              "recv": {"ref": "p", "bytes": 64}}}}"#,
+    figure: |report| Some(each_of_the_rounds(report)? / 2.0),
+};
+
+/// The number of rounds of the probes that have one task alone.
+const ROUNDS: f64 = 20_000.0;
 
 /// The cost of a wake-up to the waker. The woken task cannot preempt it.
 const TO_A_WAITER: Probe = Probe {
@@ -35,6 +44,13 @@ const TO_A_WAITER: Probe = Probe {
                         "waiter": {"policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "sem_wait": "s"},
                         "hog": {"cpus": [0], "run": 1000}}}"#,
     figure: each_round,
+};
+
+/// The CPU time of the waiting task, which comes and waits again.
+const WAITER: Probe = Probe {
+    name: "waiter",
+    text: TO_A_WAITER.text,
+    figure: |report| each_wakeup(report, "waiter"),
 };
 
 /// The same steps without a waiting task.
@@ -91,6 +107,11 @@ const FROM_IDLE: Probe = Probe {
     figure: median,
 };
 
+/// The CPU time of a round of the only task.
+fn each_of_the_rounds(report: &Report) -> Option<f64> {
+    Some(task(report, "a")?.runtime_ns? as f64 / ROUNDS)
+}
+
 /// The median of the probe's wake-up latencies.
 fn median(report: &Report) -> Option<f64> {
     Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64)
@@ -98,18 +119,25 @@ fn median(report: &Report) -> Option<f64> {
 
 /// The waker's CPU time for each of its own wake-ups.
 fn each_round(report: &Report) -> Option<f64> {
-    let waker = task(report, "waker")?;
-    Some(waker.runtime_ns? as f64 / waker.wakeups.filter(|&some| some > 0)? as f64)
+    each_wakeup(report, "waker")
 }
 
-/// Measures all costs except that of a migration. Each measurement uses the costs measured before it.
+/// A task's CPU time for each of its wake-ups.
+fn each_wakeup(report: &Report, name: &str) -> Option<f64> {
+    let task = task(report, name)?;
+    Some(task.runtime_ns? as f64 / task.wakeups.filter(|&some| some > 0)? as f64)
+}
+
+/// Measures all costs except those of a migration and a fork. Each measurement uses the costs measured before it.
 pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Costs, Failure> {
     let several = bench.nr_cpus() > 1;
     let mut probes = vec![
         &TO_A_WAITER,
         &TO_NOBODY,
-        &HAND_OVER,
-        &ALONE,
+        &YIELDS,
+        &YIELDS_ALONE,
+        &WAITER,
+        &PIPE,
         &AFTER_WORK,
         &ON_TIME,
         &SPREAD,
@@ -120,9 +148,16 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
     let lacks = |probe: &Probe, costs| Ok(here.of(probe) - bench.simulated(probe, costs)?);
     let mut costs = Costs { migration: Costs::MIGRATION, ..Costs::FREE };
     costs.wakeup = cost("wakeup_ns", here.of(&TO_A_WAITER) - here.of(&TO_NOBODY), notes);
-    // In the simulator, half a round takes a wake-up and a switch, and nothing else.
-    let hand_over = here.of(&HAND_OVER) - here.of(&ALONE);
-    costs.context_switch = cost("context_switch_ns", hand_over - costs.wakeup.0 as f64, notes);
+    let switch = here.of(&YIELDS) - here.of(&YIELDS_ALONE);
+    costs.context_switch = cost("context_switch_ns", switch, notes);
+    costs.system_calls = SystemCalls {
+        // The switch to a task is charged to it.
+        sleep: cost("sleep_ns", here.of(&TO_NOBODY) - switch, notes),
+        lock: cost("lock_ns", here.of(&WAITER) - switch, notes),
+        send: cost("send_ns", here.of(&PIPE), notes),
+        receive: cost("receive_ns", here.of(&PIPE), notes),
+        fork: Nanos::ZERO,
+    };
     // Both were measured back to back. After a computation their data comes from memory.
     costs.wakeup += cost("wakeup_ns", lacks(&AFTER_WORK, costs)?, notes);
     (costs.timer_interrupt, costs.timer_latency) = interrupt(lacks(&ON_TIME, costs)?, tick, notes);
@@ -243,7 +278,18 @@ mod tests {
     fn every_probe_is_a_scenario_that_nothing_is_odd_about() {
         let duration = Some(Nanos::from_secs(1));
         let over = Overrides { cpus: Some(2), duration, ..Overrides::default() };
-        for probe in [&HAND_OVER, &ALONE, &TO_A_WAITER, &TO_NOBODY, &KICKED, &ON_TIME, &FROM_IDLE] {
+        let all = [
+            &YIELDS,
+            &YIELDS_ALONE,
+            &WAITER,
+            &PIPE,
+            &TO_A_WAITER,
+            &TO_NOBODY,
+            &KICKED,
+            &ON_TIME,
+            &FROM_IDLE,
+        ];
+        for probe in all {
             let parsed = parse("probe", probe.text, &over);
             assert_eq!(parsed.expect("it is right").warnings, []);
         }
