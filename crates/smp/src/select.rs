@@ -62,6 +62,7 @@ impl<'a> Seeker<'a> {
     /// Chooses a CPU for a fair task (`select_task_rq_fair`). The target is the waker's CPU or the task's last CPU. The
     /// first free CPU wins: the target, the last CPU if it is near, another CPU near the target. If none is free, the
     /// choice is the target. A `wide` waker has many wakees and does not draw the task to its CPU.
+    #[inline(always)]
     pub(crate) fn select_cpu(&self, last: CpuId, wide: bool) -> CpuId {
         let usable = |&cpu: &CpuId| {
             cpu != last && self.affinity.contains(cpu) && self.sight.hints.online.contains(cpu)
@@ -283,6 +284,7 @@ impl<'a> Seeker<'a> {
 
     /// Returns an idle CPU of a range. With several threads a core, it prefers a wholly idle core (`select_idle_core`).
     /// Otherwise it is the next idle CPU whose core matches the task's cookie.
+    #[inline(always)]
     fn find_idle(&self, range: Range<usize>, near: CpuId) -> Option<CpuId> {
         let hints = &self.sight.hints;
         let spares = self.sched_idle && self.sight.has(Feature::PowerSavings);
@@ -311,6 +313,7 @@ impl<'a> Seeker<'a> {
     }
 
     /// Returns the next CPU of a range with only SCHED_IDLE tasks, if such CPUs are free for this task.
+    #[inline(always)]
     fn find_sched_idle(&self, range: Range<usize>, near: CpuId) -> Option<CpuId> {
         let mut some = self.sight.hints.sched_idle.ring(self.affinity, range, near);
         if self.takes_sched_idle() { some.next() } else { None }

@@ -169,7 +169,7 @@ impl Sight {
 
     /// Returns the state of another CPU as a balancing CPU sees it. Under the rules of 5.5 this is the recent average,
     /// not the state of the moment.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn seen(&self, now: Time, cpu: CpuId, measure: Measure) -> Seen {
         let full = power_of_cpu(self.config.topology, self.config.features);
         let seen = self.hints.seen(now, cpu, full, measure);

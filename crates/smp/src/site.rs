@@ -46,25 +46,30 @@ impl<'a> Site<'a> {
     }
 
     /// Decides how much to pull, and from which CPU group. The place of its first CPU names a CPU group.
+    #[inline(always)]
     pub(crate) fn survey(self, tried: &Tried) -> BalanceVerdict<usize> {
-        let Site { sight, now, cpu, level, pass, .. } = self;
+        let Site { sight, cpu, level, pass, .. } = self;
         let topology = sight.config.topology;
         let (size, span) = (topology.group_size(level), topology.span(cpu, level));
-        let group = |first: usize| {
-            let mut group = CpuGroup::default();
-            for cpu in (first..first + size).map(CpuId::at) {
-                if sight.hints.online.contains(cpu) && !tried.has(cpu) {
-                    group.add(sight.seen(now, cpu, pass.measure), pass.measure);
-                }
-            }
-            group
-        };
         let own = topology.group(cpu, level).start;
-        let mut survey = Survey::new(pass, group(own));
+        let mut survey = Survey::new(pass, self.group(own, size, tried));
         for first in (own + size..span.end).step_by(size).chain((span.start..own).step_by(size)) {
-            survey.add(first, group(first));
+            survey.add(first, self.group(first, size, tried));
         }
         survey.decide()
+    }
+
+    /// Returns the state of the `size` CPUs from `first` on.
+    #[inline(always)]
+    fn group(self, first: usize, size: usize, tried: &Tried) -> CpuGroup {
+        let Site { sight, now, pass, .. } = self;
+        let mut group = CpuGroup::default();
+        for cpu in (first..first + size).map(CpuId::at) {
+            if sight.hints.online.contains(cpu) && !tried.has(cpu) {
+                group.add(sight.seen(now, cpu, pass.measure), pass.measure);
+            }
+        }
+        group
     }
 
     /// Returns the CPU to pull from within a CPU group.

@@ -309,6 +309,7 @@ impl<P, G: Pools> Classes<P, G> {
     }
 
     /// Starts the server, if the first fair task may have come.
+    #[inline]
     fn start_server(&mut self) {
         if !self.server.is_on() || self.queues.fair.root().nr == 0 || !self.queues.site.is_online()
         {

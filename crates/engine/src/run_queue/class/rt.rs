@@ -43,7 +43,7 @@ impl<P, G: Pools> Queues<P, G> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn list_rt(&mut self, at: Index, end: End) {
         self.rt.enqueue(self.tasks.rt_task(at), end);
         self.waiting.note_rt(at, &self.site, (&self.tasks, end));
