@@ -133,10 +133,10 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
     let several = bench.nr_cpus() > 1;
     let mut probes = vec![
         &TO_A_WAITER,
+        &WAITER,
         &TO_NOBODY,
         &YIELDS,
         &YIELDS_ALONE,
-        &WAITER,
         &PIPE,
         &AFTER_WORK,
         &ON_TIME,

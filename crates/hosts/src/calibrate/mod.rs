@@ -44,7 +44,7 @@ pub struct Calibration {
     pub notes: Vec<String>,
 }
 
-/// Measures this machine, for some forty-five seconds.
+/// Measures this machine, for some forty seconds.
 ///
 /// # Errors
 /// If the kernel refuses a probe, for example its real-time policy.

@@ -75,9 +75,12 @@ impl<'a> Bench<'a> {
     pub(super) fn here(&self, probes: &[&Probe]) -> Result<(Seen, f64), Failure> {
         let (mut seen, mut ticks) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
         for _ in 0..TURNS {
-            for probe in probes {
-                let figure = self.quietly(|| self.run(probe))?;
-                seen.entry(probe.name).or_default().push(figure);
+            // Probes with one scenario are figures of one run.
+            for same in probes.chunk_by(|a, b| a.text == b.text) {
+                let figures = self.quietly(|| self.run(same))?;
+                for (probe, figure) in same.iter().zip(figures) {
+                    seen.entry(probe.name).or_default().push(figure);
+                }
             }
             ticks.push(
                 self.quietly(
@@ -89,9 +92,11 @@ impl<'a> Bench<'a> {
         Ok((Seen(middles.collect()), middle(ticks)))
     }
 
-    fn run(&self, probe: &Probe) -> Result<f64, Failure> {
-        let plan = Plan::new(self.scenario(probe)?, 1);
-        figure(probe, &linux::run(plan, Ground::new(self.cpus.clone()))?.report())
+    /// Runs the scenario of some probes, and returns the figure of each.
+    fn run(&self, probes: &[&Probe]) -> Result<Vec<f64>, Failure> {
+        let plan = Plan::new(self.scenario(probes[0])?, 1);
+        let report = linux::run(plan, Ground::new(self.cpus.clone()))?.report();
+        probes.iter().map(|probe| figure(probe, &report)).collect()
     }
 
     /// The figure on a machine with such `costs`.
@@ -108,7 +113,7 @@ impl<'a> Bench<'a> {
         Ok(parsed.map_err(Failure::input)?.scenario)
     }
 
-    fn quietly(&self, run: impl Fn() -> Result<f64, Failure>) -> Result<f64, Failure> {
+    fn quietly<T>(&self, run: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut repeats = 0;
         loop {
             let watch = Watch::begin();

@@ -41,13 +41,8 @@ pub(super) struct Parts<'a> {
 
 impl Parts<'_> {
     /// Boots the kernel in `folder`. The guest runs the lines of `list`: a name and options of `runyard linux` each, or
-    /// `calibrate`. `files` has the scenarios by name. The frames are in the file that [`frames`] reads.
-    pub(super) fn boot(
-        &self,
-        folder: &Path,
-        files: &[(String, String)],
-        list: &str,
-    ) -> Outcome<PathBuf> {
+    /// `calibrate`. `files` has the scenarios by name. What the guest sends is in the file `sent` there.
+    pub(super) fn boot(&self, folder: &Path, files: &[(String, String)], list: &str) -> Outcome {
         let root = folder.join("root");
         workspace::anew_at(&root)?;
         for part in ["bin", "proc", "sys", "dev", "tmp", "in", "lib64", "lib/x86_64-linux-gnu"] {
@@ -69,12 +64,11 @@ impl Parts<'_> {
         let packed = folder.join("root.cpio");
         self.pack(&root, &packed)?;
         fs::remove_dir_all(&root)?;
-        let sent = folder.join("sent");
-        let mut emulator = self.emulator(&packed, &sent);
+        let mut emulator = self.emulator(&packed, &folder.join("sent"));
         emulator.stdin(Stdio::null()).stdout(File::create(folder.join("console"))?);
         workspace::run(&mut emulator)?;
         fs::remove_file(packed)?;
-        Ok(sent)
+        Ok(())
     }
 
     /// Packs the file system as the kernel unpacks it.

@@ -88,19 +88,16 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// How many entries of each side are within the measure's bound. `Itself` compares each boot with the next one.
+    /// How many entries of each side are within the measure's bound. `Itself` compares each boot with each later one.
     pub(super) fn tally(&self, measure: Measure) -> verdict::Tally {
         let count = |pairs: &mut dyn Iterator<Item = (&Tally, &Tally)>| {
             let all: Vec<_> =
                 pairs.flat_map(|(a, b)| measure.compare(self.seconds, a, b)).collect();
             (all.iter().filter(|entry| entry.1).count() as u64, all.len() as u64)
         };
-        let next = self.kernel.iter().cycle().skip(1);
-        let pairs = if self.kernel.len() == 2 { 1 } else { self.kernel.len() };
+        let with_later = |(at, boot)| self.kernel[at + 1..].iter().map(move |later| (boot, later));
         verdict::Tally {
-            itself: count(
-                &mut self.kernel.iter().zip(next).take(pairs).filter(|_| self.kernel.len() > 1),
-            ),
+            itself: count(&mut self.kernel.iter().enumerate().flat_map(with_later)),
             simulated: count(&mut self.simulated.iter().zip(&self.kernel)),
         }
     }
@@ -174,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_boot_is_beside_the_next_and_its_own_simulation() {
+    fn each_boot_is_beside_the_later_ones_and_its_own_simulation() {
         let runs = Runs {
             name: "x".to_owned(),
             seconds: 1.0,
