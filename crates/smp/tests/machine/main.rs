@@ -38,6 +38,36 @@ proptest! {
     }
 }
 
+/// A host reads the clock before it calls, so a later call may have an earlier time. Here a waking task takes its part
+/// out of the averages of CPU 2 at 2 us, and then another task comes there at 1 us and leaves again.
+#[test]
+fn the_averages_of_a_cpu_have_one_clock_though_others_take_parts_out() {
+    const LIFE: [[u8; 4]; 21] = [
+        [54, 36, 0, 16],
+        [239, 4, 84, 135],
+        [121, 110, 0, 0],
+        [0, 32, 16, 0],
+        [89, 226, 0, 0],
+        [125, 0, 0, 0],
+        [184, 32, 190, 16],
+        [206, 0, 0, 0],
+        [146, 237, 9, 0],
+        [217, 118, 0, 0],
+        [2, 0, 0, 0],
+        [15, 68, 124, 16],
+        [204, 127, 0, 0],
+        [180, 65, 0, 0],
+        [65, 0, 0, 0],
+        [26, 0, 0, 0],
+        [105, 104, 0, 0],
+        [89, 3, 0, 0],
+        [174, 0, 0, 0],
+        [0, 0, 0, 0],
+        [169, 77, 0, 0],
+    ];
+    driver::live(&LIFE.concat());
+}
+
 /// A machine on which each call takes full effect before the next.
 struct Stage {
     world: World,

@@ -3,7 +3,6 @@
 
 use crate::attr::GroupId;
 use crate::fair::averages::{LoadSums, Signal, TaskAverages};
-use crate::fair::entity::Now;
 use crate::group::Blocked;
 use crate::limits::Pools;
 use crate::run_queue::class::Queues;
@@ -14,13 +13,16 @@ use crate::time::Time;
 impl<P, G: Pools> Queues<P, G> {
     /// Withdraws the part of a task from the averages of this CPU. The task is with its host and
     /// about to wake up on a CPU that cannot use that part. [`Task::left_on`] names the CPU to
-    /// call. Nothing else changes.
+    /// call. The clock is brought up to `now`, and nothing else changes.
     pub fn withdraw(&mut self, now: Time, task: &mut Task<P>) {
         if task.left_on() == Some(self.site.cpu())
             && let Some(carried) = task.kept.average_mut()
         {
-            let now = Now { clock: self.site.clock().max(now), config: self.site.config() };
-            self.fair.withdraw(now, self.site.groups(), carried);
+            // All averages here have one clock, although another CPU calls. If it aged only some of
+            // them up to its own `now`, a later call with an earlier one would take the part of a
+            // member out of a queue as of two instants.
+            self.site.advance(now);
+            self.fair.withdraw(self.site.now(), self.site.groups(), carried);
         }
     }
 

@@ -294,3 +294,23 @@ fn new_tasks_have_half_of_what_is_left() {
     assert_eq!(averages.load, 15);
     assert!((3..=4).contains(&averages.util), "896 x 15 / 3073: {averages:?}");
 }
+
+/// Another CPU reads the clock after a period began, and withdraws the part of a sleeper. Then a call
+/// here has a time of before. The task that leaves by it is averaged up to the same instant as its
+/// queue.
+#[test]
+fn a_call_that_comes_late_finds_all_averages_at_one_instant() {
+    let mut world = World::new("6.1");
+    let begin = Time((world.now.0 | ((1 << 20) - 1)) + 1);
+    world.now = Time(begin.0 - 1_000);
+    (0..3).for_each(|nth| world.spawn(nth, 0, 0));
+    let curr = world.payload().expect("a task runs");
+    world.schedule(Prev::Blocked(curr));
+    let sleeper = world.tasks.values_mut().find_map(|it| it.asleep.take());
+    let after = Time(begin.0 + 500);
+    world.rq.classes_mut().queues_mut().withdraw(after, &mut sleeper.expect("one sleeps"));
+    world.schedule(Prev::Exited);
+    world.rq.check();
+    let load = world.rq.queues().load_sums().unwrap().0.averages().load;
+    assert_eq!(load, 1_024, "one of three is left");
+}
