@@ -145,7 +145,7 @@ impl Cpu {
         let woken = self.tasks[task as usize].take().expect("it sleeps");
         let was_idle = self.rq.tasks().curr().is_none();
         match self.rq.offer(self.now, woken, Enqueue::Woken) {
-            Ok((_, resched)) => resched == Resched::Yes && !was_idle,
+            Ok((_, resched)) => resched.is_due() && !was_idle,
             Err(_) => unreachable!("the CPU takes tasks"),
         }
     }

@@ -97,7 +97,7 @@ impl World {
         self.clock.now = self.clock.now.max(due);
         let now = self.clock.now;
         while self.machine.expire(now, HERE, Walk::Busy, &mut Quiet).is_some() {}
-        if self.machine.cpu(HERE).resched() == Resched::Yes {
+        if self.machine.cpu(HERE).resched().is_due() {
             self.seat.switch(&self.machine, now);
         }
     }

@@ -17,7 +17,7 @@ use crate::sim::Sim;
 use runyard_engine::attr::Cookie;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
-use runyard_engine::run_queue::{Importance, Resched};
+use runyard_engine::run_queue::Importance;
 use runyard_engine::task::Task;
 
 impl Sim<'_> {
@@ -140,7 +140,7 @@ impl Sim<'_> {
     fn is_settled(&self, cpu: CpuId) -> bool {
         let own = &self.cpus[cpu.index()];
         let switching = matches!(own.doing, Doing::Overhead(_));
-        let due = || self.machine.cpu(cpu).resched() == Resched::Yes;
+        let due = || self.machine.cpu(cpu).resched().is_due();
         own.is_settled() && !switching && !due()
     }
 }

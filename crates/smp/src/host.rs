@@ -67,6 +67,13 @@ pub trait Effects<W> {
     /// Makes `cpu` call [`Machine::schedule`](crate::machine::Machine::schedule) as soon as it can.
     fn kick(&mut self, cpu: CpuId);
 
+    /// Does the same as [`Effects::kick`] for a fair task that asks for the CPU of another fair task
+    /// ([`Resched::Lazy`]). A host whose tasks finish their system calls first may make `cpu` do so later, at its next
+    /// tick at the latest.
+    fn kick_lazily(&mut self, cpu: CpuId) {
+        self.kick(cpu);
+    }
+
     /// Carries a task to another CPU. A host without a delay for migrations returns the task. A host that keeps it must
     /// bring it to [`Cpus::arrive`](crate::machine::Cpus::arrive) later.
     fn carry(&mut self, moving: Moving<W>) -> Option<Moving<W>> {
@@ -115,8 +122,10 @@ pub trait Effects<W> {
 
 /// Kicks `cpu` if its run queue asks for a switch.
 pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>) {
-    if resched == Resched::Yes {
-        fx.kick(cpu);
+    match resched {
+        Resched::No => {}
+        Resched::Lazy => fx.kick_lazily(cpu),
+        Resched::Yes => fx.kick(cpu),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::host::{Controlled, Effects, Moving, mark_released};
 use crate::machine::Machine;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Enqueue, Prev, Released, Resched, Switch};
+use runyard_engine::run_queue::{Enqueue, Prev, Released, Switch};
 use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
@@ -48,7 +48,7 @@ impl<W: Controlled> Machine<W> {
                 };
             }
             // The reaction may have brought a task here that must run first.
-            if reacted && self.cpu(cpu).resched() == Resched::Yes {
+            if reacted && self.cpu(cpu).resched().is_due() {
                 prev = next.map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
                 continue;
             }

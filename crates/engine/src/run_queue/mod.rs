@@ -3,7 +3,7 @@
 //! The run queue is a state machine. Its methods take the time and return the work that the host
 //! must do; `#[must_use]` makes the compiler warn if the host drops an answer. Nothing here knows
 //! another CPU. A state change never switches tasks. It asks for [`RunQueue::schedule`] by
-//! [`Resched::Yes`], and only that call switches.
+//! a [`Resched`], and only that call switches.
 //!
 //! The clock of a queue never runs back, whatever order the calls of the host arrive in: a caller
 //! reads the time before it takes the lock of the queue.

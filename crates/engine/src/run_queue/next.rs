@@ -9,7 +9,7 @@ use crate::store::heap::Index;
 /// The next switch of a CPU.
 #[derive(Debug)]
 pub(super) struct NextSwitch {
-    due: bool,
+    due: Resched,
     /// The CPU that gets the running task then.
     given: Option<CpuId>,
     /// The part of the core in it, on a machine with core scheduling.
@@ -18,23 +18,39 @@ pub(super) struct NextSwitch {
 
 impl NextSwitch {
     pub(super) fn new(has_core: bool) -> NextSwitch {
-        NextSwitch { due: false, given: None, thread: has_core.then(Box::default) }
+        NextSwitch { due: Resched::No, given: None, thread: has_core.then(Box::default) }
     }
 
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.due
+        self.due.is_due()
     }
 
     #[inline]
     pub(super) fn resched(&self) -> Resched {
-        if self.due { Resched::Yes } else { Resched::No }
+        self.due
     }
 
     /// Asks for a switch.
     #[inline]
     pub(super) fn ask(&mut self, due: bool) {
-        self.due |= due;
+        if due {
+            self.due = Resched::Yes;
+        }
+    }
+
+    /// Asks for a switch from one fair task to another, which [may wait](Resched::Lazy).
+    #[inline]
+    pub(super) fn ask_lazily(&mut self, due: bool) {
+        if due {
+            self.ask_for(Resched::Lazy);
+        }
+    }
+
+    /// Asks for a switch as soon as `due` says.
+    #[inline]
+    pub(super) fn ask_for(&mut self, due: Resched) {
+        self.due = self.due.max(due);
     }
 
     /// Asks for a switch because the last decision of the core did not know of a change here: this
@@ -42,7 +58,7 @@ impl NextSwitch {
     #[inline]
     pub(super) fn ask_anew(&mut self, due: bool) {
         if due {
-            self.due = true;
+            self.due = Resched::Yes;
             self.decide_anew();
         }
     }
@@ -59,12 +75,12 @@ impl NextSwitch {
     /// Notes that a task is picked now.
     #[inline]
     pub(super) fn done(&mut self) {
-        self.due = false;
+        self.due = Resched::No;
     }
 
     /// Gives the running task to another CPU then.
     pub(super) fn give(&mut self, to: CpuId) {
-        (self.given, self.due) = (Some(to), true);
+        (self.given, self.due) = (Some(to), Resched::Yes);
     }
 
     #[inline]
@@ -129,7 +145,7 @@ impl NextSwitch {
     #[cold]
     pub(super) fn note_arrival(&mut self, cookie: Option<Cookie>, boosted: bool) {
         // A task with an inherited priority may prevent the throttling of the others.
-        let due = self.due || boosted;
+        let due = self.is_due() || boosted;
         self.thread_mut().meet(cookie, due);
     }
 }

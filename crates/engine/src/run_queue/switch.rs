@@ -6,12 +6,25 @@ use crate::task::{Task, TaskId};
 
 /// Whether the CPU must call [`RunQueue::schedule`](crate::run_queue::RunQueue::schedule).
 #[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resched {
     /// The CPU may continue its task.
     No,
+    /// A fair task asks for the CPU of another fair task. A kernel with lazy preemption lets that
+    /// task finish its stay in the kernel, until the next tick (`resched_curr_lazy`). Any other host
+    /// treats it as [`Resched::Yes`].
+    Lazy,
     /// The CPU must call it as soon as it can.
     Yes,
+}
+
+impl Resched {
+    /// Returns whether the CPU must call it, soon or later.
+    #[must_use]
+    #[inline]
+    pub fn is_due(self) -> bool {
+        self != Resched::No
+    }
 }
 
 /// The reason why a task enters a queue.

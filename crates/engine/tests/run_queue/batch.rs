@@ -168,7 +168,7 @@ impl Host {
             return self.end_poll();
         }
         let is_full = self.batch.as_ref().is_some_and(|it| self.now >= it.since + self.config.tick);
-        if self.polled.is_some() && (self.rq.resched() == Resched::Yes || is_full) {
+        if self.polled.is_some() && (self.rq.resched().is_due() || is_full) {
             let (id, since, boxed) = self.polled.take().expect("a task is polled");
             self.leave(id, since, boxed, Prev::Preempted(id));
         }
@@ -290,13 +290,15 @@ impl Host {
         let Some(Away::Waits(task)) = self.away.remove(&next) else { panic!("the task waits") };
         match self.rq.resched() {
             Resched::No => self.polled = Some((next, self.now, Some(task))),
-            Resched::Yes => self.leave(next, self.now, Some(task), Prev::Preempted(next)),
+            Resched::Lazy | Resched::Yes => {
+                self.leave(next, self.now, Some(task), Prev::Preempted(next));
+            }
         }
     }
 
     /// Ends a poll of a batch.
     fn go_on(&mut self, id: TaskId, task: Owned, prev: Prev<TaskId>) {
-        if self.rq.resched() == Resched::Yes || self.is_over() {
+        if self.rq.resched().is_due() || self.is_over() {
             return self.leave_charged(task, prev);
         }
         self.after_poll(id, task, How::of(&prev));
@@ -324,7 +326,7 @@ impl Host {
             How::Yielded => !self.local.is_empty() || stays && !others_wait,
             How::Blocked | How::Exited => !self.local.is_empty(),
         };
-        if self.rq.resched() == Resched::Yes || !follows {
+        if self.rq.resched().is_due() || !follows {
             task.payload = None;
             return self.leave_charged(task, how.prev(id));
         }

@@ -80,7 +80,7 @@ fn with(tasks: &[(Policy, u32)]) -> World {
 fn run(world: &mut World, span: Nanos) -> Vec<Nanos> {
     let end = world.now + span;
     while world.now < end {
-        if world.rq.resched() == Resched::Yes {
+        if world.rq.resched().is_due() {
             world.schedule(7);
         }
         let next = world.rq.next_expiry().unwrap_or(end).min(end);

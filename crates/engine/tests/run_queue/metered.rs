@@ -6,7 +6,7 @@ use runyard_engine::attr::{Attr, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Switched};
-use runyard_engine::run_queue::{Enqueue, Meter, Prev, Resched, RunQueue};
+use runyard_engine::run_queue::{Enqueue, Meter, Prev, RunQueue};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
@@ -75,7 +75,7 @@ impl Cpu {
             self.own.still.fetch_add(span.0, Relaxed);
         }
         while self.rq.expire(self.now, Walk::Busy).is_some() {}
-        if self.rq.resched() == Resched::Yes {
+        if self.rq.resched().is_due() {
             self.switch(Prev::Preempted);
         }
         self.rq.check();

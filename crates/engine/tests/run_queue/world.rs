@@ -309,8 +309,8 @@ impl World {
         let verdict = verdict.filter(|_| self.rq.resched() == Resched::No);
         match self.rq.offer(self.now, task, Enqueue::Woken) {
             Ok((_, resched)) => {
-                assert!(resched == Resched::Yes || self.running.is_some());
-                let preempts = resched == Resched::Yes;
+                assert!(resched.is_due() || self.running.is_some());
+                let preempts = resched.is_due();
                 assert!(
                     verdict.is_none_or(|wanted| wanted == preempts),
                     "{verdict:?}\n{}",
@@ -366,7 +366,7 @@ impl World {
 
     pub fn schedule(&mut self, how: u8) {
         // Brings the accounts up to date: throttling is a cause, too.
-        let due = self.rq.at(self.now).set_online(true) == Resched::Yes;
+        let due = self.rq.at(self.now).set_online(true).is_due();
         let prev = match (self.running, how % 8) {
             (None, _) => Prev::Idle,
             (Some(id), 0) => Prev::Yielded(id),
@@ -462,7 +462,7 @@ impl World {
             self.counts(task, measure) && task.attr().affinity.contains(CpuId(1))
         });
         match self.rq.at(self.now).give_curr(CpuId(1), measure) {
-            Ok(resched) => assert!(goes && resched == Resched::Yes),
+            Ok(resched) => assert!(goes && resched.is_due()),
             Err(stays) => {
                 assert!(!goes || stays == NotPulled::NotNow && self.asked_for == self.running);
             }

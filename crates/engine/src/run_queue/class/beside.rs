@@ -148,7 +148,8 @@ impl<P, G: Pools> Classes<P, G> {
         }
         let due = self.next.is_due();
         let (called, news) = self.next.thread_mut().heed(runs, (curr_stays, can), due);
-        self.next.ask(called);
+        // A task that does not fit may not wait for its own, lazy switch.
+        self.next.ask(called || due && curr_stays == Some(false));
         Heeded { forced, news }
     }
 

@@ -116,7 +116,7 @@ impl<P, G: Pools> Classes<P, G> {
             self.taken.by_normal.add(now.clock, span);
         }
         let makes_way = fair.charge(now, curr, span);
-        self.next.ask(makes_way);
+        self.next.ask_lazily(makes_way);
         let spent = self.server.charge(now.clock, span, now.config);
         self.next.ask_anew(spent);
     }
@@ -125,6 +125,6 @@ impl<P, G: Pools> Classes<P, G> {
         let (now, groups) = (self.queues.site.now(), self.queues.site.groups());
         self.queues.fair.update_shares(now, groups, curr);
         let over = self.queues.fair.turn_is_over(now, curr);
-        self.next.ask(over);
+        self.next.ask_lazily(over);
     }
 }

@@ -50,6 +50,7 @@ use crate::run_queue::idle::Idle;
 use crate::run_queue::next::NextSwitch;
 use crate::run_queue::serve::FairServer;
 use crate::run_queue::site::Site;
+use crate::run_queue::switch::Resched;
 use crate::store::heap::Index;
 use crate::store::list::End;
 use crate::time::{Nanos, Time};
@@ -243,14 +244,15 @@ impl<P, G: Pools> Classes<P, G> {
     }
 
     /// Returns whether the task that arrived at `at` should run instead of `curr`
-    /// (`wakeup_preempt`).
-    fn preempts(&mut self, curr: Index, at: Index) -> bool {
+    /// (`wakeup_preempt`), and how soon.
+    fn preempts(&mut self, curr: Index, at: Index) -> Resched {
         let [woken, running] = [at, curr].map(|at| self.queues.tasks.task(at).class());
-        match (woken, running) {
-            (Class::Rt(_), Class::Rt(_) | Class::Fair) => self.makes_way(curr),
-            (Class::Fair, Class::Rt(_)) => false,
-            (Class::Fair, Class::Fair) => self.queues.preempts_on_wakeup(curr, at),
-        }
+        let (preempts, then) = match (woken, running) {
+            (Class::Rt(_), Class::Rt(_) | Class::Fair) => (self.makes_way(curr), Resched::Yes),
+            (Class::Fair, Class::Rt(_)) => (false, Resched::Yes),
+            (Class::Fair, Class::Fair) => (self.queues.preempts_on_wakeup(curr, at), Resched::Lazy),
+        };
+        if preempts { then } else { Resched::No }
     }
 
     /// Returns whether `curr` must make way for a task of a more important class, or for a better
@@ -268,8 +270,11 @@ impl<P, G: Pools> Classes<P, G> {
         if self.queues.is_set_aside(at) {
             return;
         }
-        let due = self.queues.tasks.running().is_none_or(|curr| self.preempts(curr, at));
-        self.next.ask(due);
+        let due = match self.queues.tasks.running() {
+            Some(curr) => self.preempts(curr, at),
+            None => Resched::Yes,
+        };
+        self.next.ask_for(due);
     }
 
     /// Asks for a switch, if due, after a task left or lost its boost: that task may have prevented

@@ -203,7 +203,7 @@ impl Lone {
         let blocks = matches!(prev, Prev::Blocked(_));
         let told = blocks || matches!(prev, Prev::Preempted(_) | Prev::Idle);
         let may = told.then(|| self.may_be_next(blocks));
-        let due = blocks || self.rq.resched() == Resched::Yes;
+        let due = blocks || self.rq.resched().is_due();
         let switch = self.rq.schedule(self.now, prev);
         let next = switch.next.expect("a task computes").0;
         if let Some(may) = may.filter(|_| due) {
@@ -216,7 +216,7 @@ impl Lone {
     fn run(&mut self, span: Nanos, mut each: impl FnMut(&Lone)) {
         let end = self.now + span;
         while self.now < end {
-            if self.rq.resched() == Resched::Yes {
+            if self.rq.resched().is_due() {
                 let _ = self.switch(Prev::Preempted);
             }
             self.now = self.rq.next_expiry().map_or(end, |at| at.min(end));
@@ -455,7 +455,7 @@ fn a_sched_idle_task_does_not_go_on_with_its_turn() {
         lone.offer(Task::new(TaskId(0), all(Policy::Idle), 0));
         let _ = lone.switch(Prev::Preempted);
         lone.offer(Task::new(TaskId(1), all(policy), 1));
-        assert_eq!(lone.rq.resched(), Resched::Yes, "{policy:?}");
+        assert_eq!(lone.rq.resched(), Resched::Lazy, "{policy:?}");
         lone.rq.schedule(lone.now, Prev::Preempted(0)).next.unwrap().0
     };
     for policy in [normal(0), Policy::Batch(Nice::new(0).unwrap())] {
@@ -483,7 +483,7 @@ fn a_fork_preempts_who_is_not_in_its_turn_but_not_in_6_18() {
     for rules in [FairRules::RUNYARD, FairRules::V6_12, FairRules::V6_18] {
         let mut lone = alone_beyond_its_slice(rules);
         lone.offer(task(1, 0, 20_000));
-        assert_eq!(lone.rq.resched() == Resched::Yes, rules.fork_preempts);
+        assert_eq!(lone.rq.resched().is_due(), rules.fork_preempts);
     }
 }
 
@@ -588,8 +588,8 @@ fn without_its_feature_a_rule_of_eevdf_does_not_hold() {
         // One is due sooner because it has more weight, the other because it requests less.
         let (heavy, short) = ((-5, 20_000), (0, 1_000));
         assert_eq!(resched(Feature::LatencyNice, heavy), Resched::No, "{rules:?}");
-        assert_eq!(resched(Feature::RunToParity, heavy), Resched::Yes, "{rules:?}");
-        assert_eq!(resched(Feature::LatencyNice, short), Resched::Yes, "{rules:?}");
+        assert_eq!(resched(Feature::RunToParity, heavy), Resched::Lazy, "{rules:?}");
+        assert_eq!(resched(Feature::LatencyNice, short), Resched::Lazy, "{rules:?}");
         assert_eq!(resched(Feature::PreemptShort, short), Resched::No, "{rules:?}");
         // The first half slice of a new task keeps its deadline when the task moves.
         let due = |off| {
@@ -623,7 +623,7 @@ fn a_shorter_slice_preempts_and_gets_no_more() {
     lone.offer(task(2, 0, 20_000));
     assert_eq!(lone.rq.resched(), Resched::No, "{runs} is in its turn");
     lone.offer(task(3, 0, 1_000));
-    assert_eq!(lone.rq.resched(), Resched::Yes, "the new task requests less");
+    assert_eq!(lone.rq.resched(), Resched::Lazy, "the new task requests less");
     lone.run(Nanos::from_secs(4), |_| {});
     for runtime in lone.runtimes() {
         assert!(runtime.abs_diff(1_000_000_000) < 30_000_000, "{:?}", lone.runtimes());

@@ -85,7 +85,7 @@ fn who_wakes_in_its_place_is_placed_by_the_last_charge() {
         assert!(lone.rq.tasks().has_ghost_of(&sleeper, lone.rq.site()));
         let offered =
             lone.rq.offer(lone.now, sleeper, Enqueue::Woken).expect("the task may run here");
-        assert_eq!(offered.1, Resched::Yes, "{rules:?}");
+        assert_eq!(offered.1, Resched::Lazy, "{rules:?}");
         let _ = lone.switch(Prev::Preempted);
         assert_eq!(lone.rq.tasks().curr().unwrap().id, TaskId(0), "{rules:?}");
     }

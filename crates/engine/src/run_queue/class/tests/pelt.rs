@@ -125,7 +125,7 @@ impl World {
 
     fn offer(&mut self, task: Box<Task<u32>>) {
         let _ = self.rq.offer(self.now, task, Enqueue::Woken).expect("the task may run here");
-        if self.rq.resched() == Resched::Yes {
+        if self.rq.resched().is_due() {
             let prev = self.payload().map_or(Prev::Idle, Prev::Preempted);
             self.schedule(prev);
         }
