@@ -8,7 +8,7 @@ use crate::rig::{Clock, Sensitive, attr, config, nice_0};
 use runyard_engine::attr::Attr;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
-use runyard_engine::run_queue::{Enqueue, Prev, Resched, RunQueue};
+use runyard_engine::run_queue::{Enqueue, Prev, RunQueue};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use std::sync::Arc;

@@ -16,7 +16,6 @@ use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::limits::Limit;
-use runyard_engine::run_queue::Resched;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Nanos;
 use runyard_engine::timer::Walk;

@@ -9,6 +9,7 @@ use comfy_table::ContentArrangement;
 use runyard_engine::features::{Entry, Feature};
 use runyard_engine::kernel::{Kernel, Model};
 use runyard_outcome::Failure;
+use runyard_workload::scenario::Preemption;
 use runyard_workload::tunables::{self, Takes, Tunable};
 use runyard_workload::{Overrides, Scenario, parse};
 use serde_json::{Value, json};
@@ -83,7 +84,7 @@ fn tunable_json(tunable: &Tunable, scenario: &Scenario) -> Value {
         Takes::Integer { unit, low, high } => ("integer", Some(unit), Some(low), Some(high)),
         Takes::Switch => ("boolean", None, None, None),
         Takes::Part => ("number", None, None, Some(1)),
-        Takes::Shape | Takes::Kernel => ("string", None, None, None),
+        Takes::Shape | Takes::Kernel | Takes::Preemption => ("string", None, None, None),
     };
     json!({
         "path": tunable.path,
@@ -106,6 +107,9 @@ fn values(takes: Takes) -> String {
         Takes::Part => "a number above 0, at most 1".to_owned(),
         Takes::Shape => "a string".to_owned(),
         Takes::Kernel => format!("a string: {}", Kernel::ALL.map(Kernel::name).join(", ")),
+        Takes::Preemption => {
+            format!("a string: {}", Preemption::ALL.map(Preemption::name).join(", "))
+        }
     }
 }
 

@@ -64,7 +64,7 @@ impl Sim<'_> {
         });
         // Most CPUs that end a stretch of scheduler work need no more data.
         let goes_on = |own: &Cpu, due| {
-            matches!((due, own.doing), (Due::Done(..), Doing::Overhead(_))) && !own.resched
+            matches!((due, own.doing), (Due::Done(..), Doing::Overhead(_))) && !own.resched.is_due()
         };
         let mut queues = Few::new((CpuId(0), Due::End));
         for (cpu, due) in next.iter().filter(|&(cpu, due)| !goes_on(&self.cpus[cpu.index()], due)) {

@@ -2,7 +2,8 @@
 //!
 //! - `core-cookies`: no core executes tasks of two cookies at a time. A thread that another thread kicked continues
 //!   until the kick arrives. So after a decision, cookies may overlap for at most the longest duration of a kick
-//!   ([`CostModel::longest_kick`]).
+//!   ([`CostModel::longest_kick`]). A task in the kernel that [gives way later](crate::giveway) does not count: cookies
+//!   separate tasks in user mode (`Documentation/admin-guide/hw-vuln/core-scheduling.rst`).
 //! - `core-forced-idle`: while a thread is forced idle, its core runs a task with the cookie that the thread idles for.
 //! - `core-order`: no real-time task waits on a core that runs only less important tasks.
 //!
@@ -74,7 +75,9 @@ impl Sim<'_> {
         let Some(cores) = &self.cores else { return };
         let (threads, nth) = (cores.topology.threads(), first.index() / cores.topology.threads());
         let all: Vec<_> = cores.threads_of(first).collect();
-        let executes = |&&cpu: &&CpuId| matches!(self.cpus[cpu.index()].doing, Doing::Exec(_));
+        let executes = |&&cpu: &&CpuId| {
+            matches!(self.cpus[cpu.index()].doing, Doing::Exec(_)) && !self.lets_wait(cpu)
+        };
         let mut cookies = all.iter().filter(executes).filter_map(|&cpu| self.running_cookie(cpu));
         let one = cookies.next();
         let mixed = cookies.any(|cookie| Some(cookie) != one);

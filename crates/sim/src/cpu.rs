@@ -4,6 +4,7 @@ use crate::calendar::{Entry, Ticket};
 use crate::program::Todo;
 use runyard_engine::attr::Policy;
 use runyard_engine::cpu::CpuId;
+use runyard_engine::run_queue::Resched;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use runyard_smp::machine::Work;
@@ -41,8 +42,8 @@ pub(crate) struct Cpu {
     pub(crate) doing: Doing,
     /// The running task.
     pub(crate) curr: Option<Current>,
-    /// A switch is due as soon as possible.
-    pub(crate) resched: bool,
+    /// Whether a switch is due. It is [lazy](Resched::Lazy) only under lazy preemption.
+    pub(crate) resched: Resched,
     /// Another CPU's request to reschedule is on its way to this CPU.
     pub(crate) kick_in_flight: bool,
     /// The number of tasks on their way to this CPU.
@@ -64,7 +65,7 @@ impl Cpu {
             id,
             doing: Doing::Idle,
             curr: None,
-            resched: false,
+            resched: Resched::No,
             kick_in_flight: false,
             inbound: 0,
             silent: false,
@@ -106,7 +107,7 @@ impl Cpu {
 
     /// Returns whether every decision about this CPU has taken effect on it.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.resched && !self.kick_in_flight && self.inbound == 0 && !self.silent
+        !self.resched.is_due() && !self.kick_in_flight && self.inbound == 0 && !self.silent
     }
 }
 

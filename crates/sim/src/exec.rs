@@ -3,15 +3,17 @@
 //! The scheduler's own work keeps a CPU busy until a time that later interrupts extend. A switch requested in the
 //! meantime takes place then, as the kernel does not switch during a switch. A timer interrupt is served at once,
 //! whatever the CPU does. Its hard expiry holds to the nanosecond, and its cost is added to the current activity.
+//! [`crate::giveway`] says where a task in the kernel gives way to a switch that is due.
 
 use crate::calendar::Due;
 use crate::cpu::{Current, Doing};
+use crate::giveway::At;
 use crate::program::{Program, Todo, Waiting};
 use crate::sim::Sim;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Expired, Prev};
+use runyard_engine::run_queue::{Expired, Prev, Resched};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Expiry, Walk};
@@ -57,6 +59,9 @@ impl Sim<'_> {
     fn walk(&mut self, cpu: CpuId, walk: Walk) -> Nanos {
         let mut cost = Nanos::ZERO;
         while let Some(expired) = self.machine.expire(self.now, cpu, walk, &mut self.fx) {
+            if expired == Expired::Tick {
+                self.hurry(cpu);
+            }
             self.carry_out();
             let Expired::Timer(Expiry { token, greedy, .. }) = expired else {
                 self.explain_tick(cpu, expired);
@@ -84,7 +89,7 @@ impl Sim<'_> {
         self.here = Some(cpu);
         let cost = self.walk(cpu, Walk::BeforeIdle);
         self.here = None;
-        let some = cost > Nanos::ZERO || self.cpus[cpu.index()].resched;
+        let some = cost > Nanos::ZERO || self.cpus[cpu.index()].resched.is_due();
         if some {
             self.spend(cpu, cost);
         }
@@ -95,7 +100,7 @@ impl Sim<'_> {
     pub(crate) fn kicked(&mut self, cpu: CpuId) {
         let own = &mut self.cpus[cpu.index()];
         own.kick_in_flight = false;
-        own.resched = true;
+        own.resched = Resched::Yes;
         self.watch.note(cpu);
         let own = &self.cpus[cpu.index()];
         if matches!(own.doing, Doing::Overhead(_)) {
@@ -106,7 +111,7 @@ impl Sim<'_> {
             return self.spend(cpu, cost);
         }
         self.pause(cpu);
-        self.reschedule(cpu);
+        self.go_on(cpu);
     }
 
     /// Returns the cost of an interrupt of `cpu` in its sleep, or zero if it is awake.
@@ -121,19 +126,25 @@ impl Sim<'_> {
     pub(crate) fn done(&mut self, cpu: CpuId) {
         match self.cpus[cpu.index()].doing {
             Doing::Overhead(_) => self.go_on(cpu),
-            Doing::Exec(_) => self.advance(cpu),
+            Doing::Exec(_) => self.advance(cpu, At::User),
             doing @ (Doing::Idle | Doing::Between) => {
                 unreachable!("CPU {cpu} has nothing to be done with: {doing:?}")
             }
         }
     }
 
-    /// Continues on a free CPU: with a switch if one is due, else with its task.
+    /// Continues on a CPU that leaves the scheduler's own work: with a switch if its task gives way to one, else with
+    /// its task.
     pub(crate) fn go_on(&mut self, cpu: CpuId) {
-        if self.cpus[cpu.index()].resched {
+        if self.gives_way(cpu, At::Exit) {
             self.reschedule(cpu);
-            return;
+        } else {
+            self.continue_task(cpu);
         }
+    }
+
+    /// Continues with the task of a free CPU, or goes idle.
+    pub(crate) fn continue_task(&mut self, cpu: CpuId) {
         let Some(curr) = &self.cpus[cpu.index()].curr else {
             if self.cpus[cpu.index()].doing != Doing::Idle && self.walk_before_idle(cpu) {
                 return;
@@ -145,7 +156,7 @@ impl Sim<'_> {
         let todo = curr.todo;
         self.set_doing(cpu, Doing::Exec(self.now));
         match todo {
-            Todo::Nothing => self.advance(cpu),
+            Todo::Nothing | Todo::Kernel(Nanos::ZERO) => self.advance(cpu, At::Exit),
             todo => self.done_at(cpu, self.end_of(cpu, todo)),
         }
     }
@@ -167,6 +178,7 @@ impl Sim<'_> {
                 self.now + self.smt.as_ref().map_or(left, |smt| smt.time_for(cpu, left))
             }
             Todo::Until(until) => until.max(self.now),
+            Todo::Kernel(left) => self.end_of(cpu, Todo::Work(self.to_next_point(cpu, left))),
         }
     }
 
@@ -214,7 +226,7 @@ impl Sim<'_> {
     /// Switches `cpu`. `curr` is the task that `prev` describes.
     fn switch(&mut self, cpu: CpuId, curr: Option<TaskId>, prev: Prev<Work<()>>) {
         self.here = Some(cpu);
-        self.cpus[cpu.index()].resched = false;
+        self.cpus[cpu.index()].resched = Resched::No;
         self.smt.iter_mut().for_each(|smt| smt.forget_rest(cpu));
         let left = curr.zip(prev.left());
         let switch = self.machine.schedule(self.now, cpu, prev, &mut self.fx);
@@ -268,6 +280,7 @@ impl Sim<'_> {
                 Nanos::ZERO => Todo::Nothing,
                 left => Todo::Work(left),
             },
+            Todo::Kernel(left) => Todo::Kernel(left.saturating_sub(did)),
             Todo::Until(until) if until <= self.now => Todo::Nothing,
             todo => todo,
         };

@@ -21,6 +21,7 @@ mod cost;
 mod cpu;
 mod exec;
 mod explain;
+mod giveway;
 mod inherit;
 mod program;
 pub mod sim;

@@ -28,6 +28,8 @@ pub(crate) enum Todo {
     Work(Nanos),
     /// The step works until this time, with or without a CPU.
     Until(Time),
+    /// The task needs this much CPU time in the kernel. At zero it is about to leave the kernel.
+    Kernel(Nanos),
 }
 
 /// The reason for which a task is blocked.

@@ -24,13 +24,14 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::limits::Throttling;
 use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
+use runyard_engine::run_queue::Resched;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::{self, Objects, Undone};
-use runyard_workload::scenario::{Scenario, SpecId, TaskAttr};
+use runyard_workload::scenario::{Preemption, Scenario, SpecId, TaskAttr};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -166,6 +167,8 @@ pub struct Sim<'s> {
     pub(crate) watch: Watch,
     /// The run cannot continue.
     pub(crate) stopped: bool,
+    /// Where a task in the kernel gives way.
+    pub(crate) preemption: Preemption,
     /// Not a type parameter: the loop is then compiled once, here, and not in each crate that observes it.
     pub(crate) observer: Box<dyn Observer + 's>,
     /// The machine is larger than the caches.
@@ -213,7 +216,7 @@ impl<F: FnMut(&Event)> Observer for F {
 /// The effects that the machine requested in a call.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    kicks: Vec<CpuId>,
+    kicks: Vec<(CpuId, Resched)>,
     moving: Vec<Moving<Work<()>>>,
     silent: Vec<CpuId>,
     balanced: Vec<(CpuId, Balanced)>,
@@ -222,6 +225,8 @@ pub(crate) struct Asked {
     forced: Vec<CpuId>,
     hold_back: bool,
     keeps_touched: bool,
+    /// The kernel has lazy preemption.
+    is_lazy: bool,
     /// The CPUs with a possibly changed run queue. A CPU may appear several times.
     pub(crate) touched: Vec<CpuId>,
 }
@@ -239,7 +244,11 @@ impl Asked {
 
 impl Effects<Work<()>> for Asked {
     fn kick(&mut self, cpu: CpuId) {
-        self.kicks.push(cpu);
+        self.kicks.push((cpu, Resched::Yes));
+    }
+
+    fn kick_lazily(&mut self, cpu: CpuId) {
+        self.kicks.push((cpu, if self.is_lazy { Resched::Lazy } else { Resched::Yes }));
     }
 
     fn carry(&mut self, moving: Moving<Work<()>>) -> Option<Moving<Work<()>>> {
@@ -288,6 +297,7 @@ impl<'s> Sim<'s> {
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let watch = Watch::new(options.check, topology.cpus());
+        let preemption = scenario.machine.preemption;
         let mut sim = Sim {
             scenario,
             machine: Machine::new(config, &groups)?,
@@ -302,6 +312,7 @@ impl<'s> Sim<'s> {
             fx: Asked {
                 hold_back: options.hint_delay > Nanos::ZERO,
                 keeps_touched: options.check == Check::Touched,
+                is_lazy: preemption == Preemption::Lazy,
                 ..Asked::default()
             },
             carried: Vec::new(),
@@ -314,6 +325,7 @@ impl<'s> Sim<'s> {
             blocked: 0,
             watch,
             stopped: false,
+            preemption,
             observer: Box::new(observer),
             reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
             cores,
@@ -529,6 +541,7 @@ impl<'s> Sim<'s> {
             mut forced,
             hold_back,
             keeps_touched,
+            is_lazy,
             touched,
         } = std::mem::take(&mut self.fx);
         for (cpu, throttling) in throttlings.drain(..) {
@@ -542,11 +555,11 @@ impl<'s> Sim<'s> {
                 self.tell_idle(cpu);
             }
         }
-        for cpu in kicks.drain(..) {
+        for (cpu, resched) in kicks.drain(..) {
             self.watch.note(cpu);
             let target = &mut self.cpus[cpu.index()];
-            if self.here == Some(cpu) {
-                target.resched = true;
+            if self.here == Some(cpu) || resched == Resched::Lazy {
+                target.resched = target.resched.max(resched);
             } else if !target.kick_in_flight {
                 target.kick_in_flight = true;
                 let at = self.now + self.costs.ipi(cpu);
@@ -572,6 +585,7 @@ impl<'s> Sim<'s> {
             forced,
             hold_back,
             keeps_touched,
+            is_lazy,
             touched,
         };
     }

@@ -5,6 +5,7 @@
 
 use crate::calendar::Due;
 use crate::cpu::Current;
+use crate::giveway::At;
 use crate::program::{NewProgram, StepsAtOnce, Todo, Waiting, Wakeup};
 use crate::sim::Sim;
 use runyard_engine::attr::RtPrio;
@@ -37,23 +38,28 @@ enum Then {
 
 impl Sim<'_> {
     /// Advances the task on `cpu`, which executes and has completed its step.
-    pub(crate) fn advance(&mut self, cpu: CpuId) {
+    pub(crate) fn advance(&mut self, cpu: CpuId, at: At) {
         self.pause(cpu);
         self.here = Some(cpu);
-        self.interpret(cpu);
+        self.interpret(cpu, at);
         self.here = None;
     }
 
-    fn interpret(&mut self, cpu: CpuId) {
+    fn interpret(&mut self, cpu: CpuId, mut at: At) {
         loop {
-            let own = &self.cpus[cpu.index()];
-            let curr = own.curr.as_ref().expect("a task executes");
-            let (task, is_free) = (curr.task, curr.todo == Todo::Nothing && !own.resched);
+            let curr = self.current(cpu);
+            let (task, todo) = (curr.task, curr.todo);
+            if todo == Todo::Kernel(Nanos::ZERO) {
+                (curr.todo, at) = (Todo::Nothing, At::Exit);
+            }
             if !self.makes_progress(task) {
                 return;
             }
-            if !is_free {
-                return self.go_on(cpu);
+            if self.gives_way(cpu, at) {
+                return self.reschedule(cpu);
+            }
+            if !matches!(self.current(cpu).todo, Todo::Nothing) {
+                return self.continue_task(cpu);
             }
             if let Some(wakeup) = self.tasks[task.index()].wakes.pop_front() {
                 self.wake_or_begin(cpu, wakeup);
@@ -80,7 +86,7 @@ impl Sim<'_> {
             }
             let then = match self.tasks[task.index()].entered.take() {
                 Some(step) => self.take_step(cpu, task, step),
-                None => self.next_step(cpu, task),
+                None => self.next_step(cpu, task, &mut at),
             };
             match then {
                 Then::GoOn => {}
@@ -97,7 +103,7 @@ impl Sim<'_> {
     }
 
     /// Goes to the task's next step, and takes it unless the way into the kernel takes time first.
-    fn next_step(&mut self, cpu: CpuId, task: TaskId) -> Then {
+    fn next_step(&mut self, cpu: CpuId, task: TaskId, at: &mut At) -> Then {
         let program = &mut self.tasks[task.index()];
         let next = program.cursor.go_on(program.spec);
         if let Some(log) = &mut program.log
@@ -106,7 +112,12 @@ impl Sim<'_> {
             self.observer.row(&row);
         }
         match next {
-            Next::Phase(phase) => self.begin_phase(cpu, task, phase),
+            Next::Phase(phase) => {
+                if self.begin_phase(cpu, task, phase) {
+                    *at = At::Exit;
+                }
+                Then::GoOn
+            }
             Next::Step(step) => {
                 let place = self.tasks[task.index()].cursor.place();
                 let (phase, nth) = (place.phase as u32, place.step as u32 - 1);
@@ -114,6 +125,9 @@ impl Sim<'_> {
                 if self.work_in_kernel(cpu, self.costs.system_calls().of(&step)) {
                     self.tasks[task.index()].entered = Some(step);
                     return Then::GoOn;
+                }
+                if enters_kernel(&step) {
+                    *at = At::Exit;
                 }
                 self.take_step(cpu, task, step)
             }
@@ -124,7 +138,7 @@ impl Sim<'_> {
     /// Makes the task on `cpu` work in the kernel for itself. Returns whether that takes time.
     fn work_in_kernel(&mut self, cpu: CpuId, span: Nanos) -> bool {
         if span > Nanos::ZERO {
-            self.current(cpu).todo = Todo::Work(span);
+            self.current(cpu).todo = Todo::Kernel(span);
         }
         span > Nanos::ZERO
     }
@@ -141,6 +155,11 @@ impl Sim<'_> {
             }
             Step::Memory(span) => {
                 self.current(cpu).todo = Todo::Work(span);
+                Then::GoOn
+            }
+            Step::Kernel(draw) => {
+                let span = self.sample(task, draw);
+                self.work_in_kernel(cpu, span);
                 Then::GoOn
             }
             Step::Sleep(draw) => {
@@ -189,13 +208,13 @@ impl Sim<'_> {
         Then::GoOn
     }
 
-    /// Applies the properties of a phase that differ from the current ones.
-    fn begin_phase(&mut self, cpu: CpuId, task: TaskId, phase: &Phase) -> Then {
+    /// Applies the properties of a phase that differ from the current ones. Returns whether any does.
+    fn begin_phase(&mut self, cpu: CpuId, task: TaskId, phase: &Phase) -> bool {
         let program = &self.tasks[task.index()];
         let old = program.attr.clone();
         let new = program.spec.attr_in(phase, &old, self.machine.all());
         if new == old {
-            return Then::GoOn;
+            return false;
         }
         let change = Change {
             policy: (new.policy != old.policy).then_some(new.policy),
@@ -217,7 +236,7 @@ impl Sim<'_> {
             // The attributes that it inherits depend on its group.
             self.disinherit(task);
         }
-        Then::GoOn
+        true
     }
 
     /// Requests a change of a task from the machine.
@@ -317,6 +336,12 @@ impl Sim<'_> {
             }
         }
     }
+}
+
+/// Returns whether a step enters the kernel even if it neither blocks nor wakes a task. A free mutex and a signal
+/// without a waiter take place in user mode.
+fn enters_kernel(step: &Step) -> bool {
+    matches!(step, Step::Fork(_) | Step::Send { .. } | Step::Recv { .. } | Step::Kernel(_))
 }
 
 impl Sharing for Sim<'_> {

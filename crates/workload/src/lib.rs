@@ -50,6 +50,7 @@ mod lower;
 mod nearest;
 pub mod objects;
 mod overrides;
+mod preemption;
 mod properties;
 pub mod scenario;
 pub mod setting;

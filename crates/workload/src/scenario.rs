@@ -4,6 +4,7 @@
 
 use crate::draw::Draw;
 pub use crate::ids::{ObjectId, SpecId};
+pub use crate::preemption::{Preemption, UnknownPreemption};
 pub use crate::properties::{Properties, Reservation, SharedProperties, TaskAttr};
 pub use crate::steps::{Step, Steps, TimerMode, TimerRef};
 use runyard_engine::attr::{Attr, Cookie, GroupId};
@@ -65,6 +66,13 @@ impl Scenario {
         Config { cookies, ..self.machine.config(self.model, self.features) }
     }
 
+    /// Returns whether a task has a `kernel` event.
+    #[must_use]
+    pub fn calls_kernel(&self) -> bool {
+        let calls = |phase: &Phase| phase.steps.iter().any(|step| matches!(step, Step::Kernel(_)));
+        self.tasks.iter().any(|task| task.phases.iter().any(calls))
+    }
+
     /// Returns the name of a cookie.
     #[must_use]
     pub fn cookie_name(&self, cookie: Cookie) -> &str {
@@ -120,6 +128,8 @@ pub struct MachineSpec {
     /// The utilization in per cent below which its kernel leaves a waking task on a busy CPU, counted over the fair
     /// tasks of that CPU (`sched_vcpu_pack` of some guests).
     pub packs_below: Option<u32>,
+    /// Where its kernel lets a task in the kernel give way.
+    pub preemption: Preemption,
     /// The speed of a hardware thread with one busy sibling, in millionths of the speed of a whole core: two busy
     /// threads have twice that. `None` if threads share no resources.
     pub smt: Option<u32>,

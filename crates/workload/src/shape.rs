@@ -139,7 +139,7 @@ const NO_EVENTS: [&str; 1] = ["timer_slack"];
 
 /// The event names in the order in which rt-app tries them, then the extensions. A key is an event if it *begins* with
 /// such a name (`run0`, `lock_a`), so the order matters.
-const EVENTS: [(&str, Event, Shape); 23] = [
+const EVENTS: [(&str, Event, Shape); 24] = [
     ("runtime", Event::Runtime, Shape::Value),
     ("run", Event::Run, Shape::Value),
     ("sleep", Event::Sleep, Shape::Value),
@@ -163,6 +163,7 @@ const EVENTS: [(&str, Event, Shape); 23] = [
     ("send", Event::Send, PIPE),
     ("recv", Event::Recv, PIPE),
     ("exit", Event::Exit, Shape::Value),
+    ("kernel", Event::Kernel, Shape::Value),
 ];
 
 /// The kind of event that a key names.
@@ -191,6 +192,7 @@ pub(crate) enum Event {
     Send,
     Recv,
     Exit,
+    Kernel,
 }
 
 impl Event {
@@ -293,6 +295,7 @@ mod tests {
             ("timer_slack", None),
             ("timer_slack2", Some(Event::Timer)),
             ("exit", Some(Event::Exit)),
+            ("kernel_read", Some(Event::Kernel)),
             ("sem", None),
             ("Run", None),
             ("priority", None),

@@ -19,6 +19,8 @@ pub enum Step {
     Runtime(Draw),
     /// Moves bytes, in memory or to a device: this much CPU time, which rt-app does not count as a run.
     Memory(Nanos),
+    /// Works in the kernel for itself: a system call of this much CPU time, which is not counted as a run.
+    Kernel(Draw),
     /// Blocks for a time.
     Sleep(Draw),
     /// Blocks until the next period of a timer begins.
@@ -118,6 +120,7 @@ enum Small {
     Run(u32),
     Runtime(u32),
     Sleep(u32),
+    Kernel(u32),
     /// Nanoseconds.
     Memory(u32),
     Lock(ObjectId),
@@ -143,6 +146,7 @@ impl Small {
             Step::Run(draw) => Small::Run(micros(draw)?),
             Step::Runtime(draw) => Small::Runtime(micros(draw)?),
             Step::Sleep(draw) => Small::Sleep(micros(draw)?),
+            Step::Kernel(draw) => Small::Kernel(micros(draw)?),
             Step::Memory(span) => Small::Memory(u32::try_from(span.0).ok()?),
             Step::Lock(id) => Small::Lock(id),
             Step::Unlock(id) => Small::Unlock(id),
@@ -167,6 +171,7 @@ impl Small {
             Small::Run(micros) => Step::Run(fixed(micros)),
             Small::Runtime(micros) => Step::Runtime(fixed(micros)),
             Small::Sleep(micros) => Step::Sleep(fixed(micros)),
+            Small::Kernel(micros) => Step::Kernel(fixed(micros)),
             Small::Memory(nanos) => Step::Memory(Nanos(nanos.into())),
             Small::Lock(id) => Step::Lock(id),
             Small::Unlock(id) => Step::Unlock(id),
@@ -295,6 +300,8 @@ mod tests {
             Step::Runtime(Draw::Fixed(Nanos(1_001))),
             Step::Sleep(Draw::Uniform(Nanos(1), Nanos(2))),
             Step::Sleep(us(0)),
+            Step::Kernel(us(7)),
+            Step::Kernel(Draw::Uniform(Nanos(1), Nanos(2))),
             Step::Memory(Nanos(u32::MAX.into())),
             Step::Memory(Nanos(u64::MAX)),
             timer(TimerMode::Relative),
@@ -320,6 +327,6 @@ mod tests {
         let steps = Steps::from(put);
         assert_eq!(steps, put);
         assert_eq!((0..=put.len()).map_while(|at| steps.get(at)).collect::<Vec<_>>(), put);
-        assert_eq!((size_of::<Small>(), steps.whole.len()), (8, 10));
+        assert_eq!((size_of::<Small>(), steps.whole.len()), (8, 11));
     }
 }

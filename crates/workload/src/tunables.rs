@@ -48,6 +48,8 @@ pub enum Takes {
     Shape,
     /// The name of a kernel.
     Kernel,
+    /// The name of a preemption model.
+    Preemption,
 }
 
 /// The place where the value of a tunable is stored.
@@ -340,6 +342,13 @@ pub const ALL: &[Tunable] = &[
         what: "The use by fair tasks below which a waking task stays on a busy CPU, on kernels with PELT.",
         source: "kernel parameter sched_vcpu_pack of some guests",
         place: Place::Machine(|scenario| scenario.machine.packs_below.map(|most| most.to_string())),
+    },
+    Tunable {
+        path: "machine.preemption",
+        takes: Takes::Preemption,
+        what: "Where a task in the kernel gives way: at once, at its return to user mode, or between.",
+        source: "/sys/kernel/debug/sched/preempt",
+        place: Place::Machine(|scenario| Some(format!("\"{}\"", scenario.machine.preemption))),
     },
     Tunable {
         path: "machine.smt.busy_speed",

@@ -60,6 +60,8 @@ fn every_event_becomes_a_step() {
         ("'run': 5", Step::Run(fixed(5))),
         ("'runtime': 5", Step::Runtime(fixed(5))),
         ("'sleep': 0", Step::Sleep(fixed(0))),
+        ("'kernel': 5", Step::Kernel(fixed(5))),
+        ("'kernel2': {'uniform': [1, 9]}", Step::Kernel(Draw::Uniform(us(1), us(9)))),
         ("'run': {'uniform': [1, 9]}", Step::Run(Draw::Uniform(us(1), us(9)))),
         ("'run': {'exponential': 7}", Step::Run(Draw::Exponential(us(7)))),
         ("'run': {'normal': [7, 2]}", Step::Run(Draw::Normal { mean: us(7), sd: us(2) })),

@@ -40,6 +40,7 @@ fn another(tunable: &Tunable, default: Option<&str>) -> String {
         (Takes::Part, _) => "0.25".to_owned(),
         (Takes::Shape, _) => "\"2x3\"".to_owned(),
         (Takes::Kernel, _) => "\"6.12\"".to_owned(),
+        (Takes::Preemption, _) => "\"lazy\"".to_owned(),
     }
 }
 

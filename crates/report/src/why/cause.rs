@@ -62,7 +62,7 @@ causes! {
     Cost {
         name: "cost",
         rule: "its CPU does the scheduler's work, leaves its idle state, or has not switched yet",
-        remedy: "the machine's `costs`, its idle states, fewer interrupts",
+        remedy: "the machine's `costs`, its idle states, fewer interrupts, its [`preemption`](../reference/machine.md#preemption)",
         phrase: "the scheduler's own work",
         part: "",
     }

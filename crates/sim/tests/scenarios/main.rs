@@ -20,6 +20,7 @@ mod ledger;
 mod limits;
 mod log;
 mod oracle;
+mod preemption;
 mod random;
 mod real_time;
 mod repeatable;

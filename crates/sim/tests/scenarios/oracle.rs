@@ -122,6 +122,10 @@ impl<'s> Oracle<'s> {
                 let over = (begun.at + span).max(known.executes_since);
                 want(at == over, "a runtime ends as soon as it is over and the task executes")
             }
+            Step::Kernel(draw) => {
+                let executed = known.runtime.saturating_sub(begun.runtime);
+                want(may_be_above(draw, executed), "no system call is too short")
+            }
             Step::Sleep(draw) => want(may_be_above(draw, passed), "no sleep is too short"),
             Step::Lock(mutex) => self.take(task, mutex),
             Step::Wait { cond, mutex } | Step::Sync { cond, mutex } => {

@@ -10,6 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use runyard_engine::features::Feature;
 use runyard_engine::time::{Nanos, Time};
+use runyard_workload::scenario::Preemption;
 use std::fmt::{self, Debug};
 
 #[derive(Clone)]
@@ -24,6 +25,8 @@ struct Case {
     seed: u64,
     /// The factor of all runs. Real-time budgets need seconds.
     scale: u32,
+    /// The preemption model, and whether the runs take place in the kernel.
+    preemption: (Preemption, bool),
 }
 
 /// The kernels of machines; most machines name none.
@@ -49,8 +52,9 @@ fn case() -> impl Strategy<Value = Case> {
     let hints = prop_oneof![Just(0), 0..50_000_u32];
     let scale = prop_oneof![19 => Just(1), 1 => Just(LONG)];
     let numbers = vec(any::<u64>(), 0..DRAWS);
-    (numbers, hints, hotplug, relimits, 2..100_u64, 0..1000_u64, scale).prop_map(
-        |(numbers, hint_delay, hotplug, relimits, millis, seed, scale)| Case {
+    let preemption = (prop::sample::select(&Preemption::ALL[..]), any::<bool>());
+    (numbers, hints, hotplug, relimits, 2..100_u64, 0..1000_u64, scale, preemption).prop_map(
+        |(numbers, hint_delay, hotplug, relimits, millis, seed, scale, preemption)| Case {
             numbers,
             hint_delay,
             hotplug,
@@ -58,6 +62,7 @@ fn case() -> impl Strategy<Value = Case> {
             millis,
             seed,
             scale,
+            preemption,
         },
     )
 }
@@ -70,13 +75,28 @@ impl Case {
         let scale = self.scale.into();
         let shapes = &SHAPES[..SMALL];
         let wishes = Wishes { shapes, features: &features, kernels: &KERNELS, wild: true, scale };
-        draw::scenario(&mut Dice::of(self.numbers.clone().into_iter()), &wishes)
+        let (text, groups) =
+            draw::scenario(&mut Dice::of(self.numbers.clone().into_iter()), &wishes);
+        let (_, in_kernel) = self.preemption;
+        (
+            if in_kernel {
+                text.replace("\"run", "\"kernel").replace("\"kerneltime", "\"runtime")
+            } else {
+                text
+            },
+            groups,
+        )
     }
 
     fn world(&self, groups: usize) -> World {
         let millis = self.millis * u64::from(self.scale);
         let world = world().costs_of_the_text().millis(millis).seed(self.seed);
         let world = world.hint_delay(Nanos(self.hint_delay.into()));
+        let (model, in_kernel) = self.preemption;
+        let world = world.set(&format!("machine.preemption=\"{model}\""));
+        let calls = ["sleep", "send", "receive", "lock", "fork"].into_iter().filter(|_| in_kernel);
+        let world =
+            calls.fold(world, |world, call| world.set(&format!("machine.costs.{call}_ns=2500")));
         let at = |micros: u32| Time::ZERO + Nanos::from_micros(micros.into());
         let exist = self.relimits.iter().filter(|(_, group, _)| usize::from(*group) < groups);
         let world = exist.fold(world, |world, &(micros, group, runtime)| {
@@ -94,6 +114,7 @@ impl Debug for Case {
         let Case { seed, hint_delay, hotplug, relimits, .. } = self;
         let millis = self.millis * u64::from(self.scale);
         writeln!(f, "{millis} ms, seed {seed}, hint_delay {hint_delay} ns, hotplug {hotplug:?}")?;
+        writeln!(f, "preemption and kernel events: {:?}", self.preemption)?;
         writeln!(f, "limits of {:?} change: {relimits:?}", &GROUPS[..2])?;
         f.write_str(&self.drawn().0)
     }

@@ -77,6 +77,12 @@ impl World {
         self
     }
 
+    /// Sets a number or a switch, as `--set` does.
+    pub fn set(mut self, setting: &str) -> World {
+        self.over.settings.push(setting.parse().unwrap());
+        self
+    }
+
     /// Sets features by `NAME` or `NO_NAME`, separated by blanks.
     pub fn features(mut self, names: &str) -> World {
         let features = names.split_whitespace().map(|name| name.parse::<Switched>().unwrap());

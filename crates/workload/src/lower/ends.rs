@@ -120,7 +120,7 @@ fn reached(task: &TaskSpec) -> (&[Phase], End) {
 
 fn may_be_busy(step: Step) -> bool {
     match step {
-        Step::Run(span) | Step::Runtime(span) => may_last(span),
+        Step::Run(span) | Step::Runtime(span) | Step::Kernel(span) => may_last(span),
         Step::Memory(span) => span > Nanos::ZERO,
         _ => false,
     }
@@ -128,7 +128,7 @@ fn may_be_busy(step: Step) -> bool {
 
 fn may_take_time(step: Step, objects: &Objects) -> bool {
     match step {
-        Step::Run(_) | Step::Runtime(_) | Step::Memory(_) => may_be_busy(step),
+        Step::Run(_) | Step::Runtime(_) | Step::Memory(_) | Step::Kernel(_) => may_be_busy(step),
         Step::Sleep(span) => may_last(span),
         Step::Timer { period, .. } => may_last(period),
         Step::Barrier(barrier) => objects.barriers[barrier.0 as usize].1 > 1,

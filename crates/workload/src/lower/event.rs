@@ -92,6 +92,7 @@ impl<'c, 'v> EventReader<'c, 'v> {
                 Step::Recv { pipe, bytes }
             }
             Event::Exit => Step::Exit,
+            Event::Kernel => Step::Kernel(draw(value)?),
         })
     }
 

@@ -5,7 +5,7 @@ use super::warnings::Warnings;
 use crate::diagnostic::Fault;
 use crate::json::Node;
 use crate::overrides::Overrides;
-use crate::scenario::{Costs, MachineSpec};
+use crate::scenario::{Costs, MachineSpec, Preemption};
 use crate::shape;
 use crate::tunables::{Place, Tunable};
 use runyard_engine::kernel::{Model, UnknownKernel};
@@ -32,6 +32,7 @@ pub(super) fn read(
     let (mut cpus, mut topology, mut kernel) = (None, None, None);
     let (mut tick_hz, mut costs, mut costs_at) = (TICK_HZ, Costs::default(), Fault::NOWHERE);
     let (mut rt_group_sched, mut packs_below, mut smt) = (false, None, None);
+    let mut preemption = Preemption::default();
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
         match shape::MACHINE.own("`machine`", member)? {
@@ -41,6 +42,7 @@ pub(super) fn read(
             "tick_hz" => tick_hz = natural(value, "machine.tick_hz")?,
             "rt_group_sched" => rt_group_sched = value.boolean()?,
             "packs_below" => packs_below = Some(natural(value, "machine.packs_below")?),
+            "preemption" => preemption = text_of(value)?,
             "smt" => smt = Some((value, read_smt(value)?)),
             "costs" => (costs, costs_at) = (read_costs(value)?, value.at()),
             _ => unreachable!("every key of the machine is read"),
@@ -67,7 +69,9 @@ pub(super) fn read(
         warnings.instead(at.at(), "no core has two threads, so `smt` has no effect".to_owned());
     }
     let smt = smt.map(|(_, busy_speed)| busy_speed);
-    Ok((MachineSpec { topology, tick_hz, rt_group_sched, packs_below, smt, costs }, model))
+    let machine =
+        MachineSpec { topology, tick_hz, rt_group_sched, packs_below, preemption, smt, costs };
+    Ok((machine, model))
 }
 
 /// Reads an integer in the range of the tunable at `path`.
