@@ -18,6 +18,9 @@ pub fn warn_on_live(scenario: &Scenario) {
             say(format!("warning: on live {instead}: {name} is off"));
         }
     }
+    if scenario.calls_kernel() {
+        say("warning: live makes no long system calls: `kernel` events run as `run`");
+    }
     if asks_for_plain_ticks(scenario) {
         say("warning: on live each CPU ticks at a moment of its own, whatever `skew_tick` says");
     }
@@ -35,6 +38,11 @@ fn asks_for_plain_ticks(scenario: &Scenario) -> bool {
 pub fn warn_on_linux(scenario: &Scenario) {
     if asks_latency_nice(scenario) {
         say("warning: linux has no latency nice: it runs as if none was asked for");
+    }
+    if scenario.calls_kernel() {
+        say(
+            "warning: linux reads random numbers for `kernel` events: every kernel may switch there after each page",
+        );
     }
     if !scenario.tuned.is_empty() {
         say("warning: linux runs under the kernel's own scheduler: `scheduler` has no effect");

@@ -4,6 +4,7 @@
 //! slice. The kernel provides the thread's run and wait times afterwards. The thread itself counts its wake-ups and
 //! measures their latencies.
 
+mod call;
 mod cgroup;
 mod cookies;
 mod ground;

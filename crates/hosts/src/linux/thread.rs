@@ -3,6 +3,7 @@
 //! All threads that exist from the start are made and set up before the run begins. A gate then gives them the run's
 //! beginning, a moment in the future, and each sleeps until its own start.
 
+use super::call;
 use super::cgroup::Tree;
 use super::ground::Ground;
 use super::kernel::{Counts, Figures, Outcome, apply};
@@ -49,7 +50,8 @@ pub(super) fn run(world: &Arc<World>, tasks: Vec<NewTask>, ground: Ground) -> Ou
     };
     let threads = Threads(Arc::new(crew));
     let nr_threads = tasks.len();
-    match tasks.into_iter().try_for_each(|task| threads.make(task, true)) {
+    let prepared = if world.scenario.calls_kernel() { call::prepare() } else { Ok(()) };
+    match prepared.and_then(|()| tasks.into_iter().try_for_each(|task| threads.make(task, true))) {
         Ok(()) => threads.0.open(nr_threads),
         Err(why) => {
             // The existing threads pass the gate, to see that the run is over.
@@ -140,6 +142,10 @@ impl Stage for Threads {
     fn yield_now(&self) -> impl Future<Output = ()> + Send {
         sched_yield();
         ready(())
+    }
+
+    fn work_in_kernel(&self, span: Nanos) -> Option<Nanos> {
+        call::work(span)
     }
 
     fn apply(&self, new: &Asked, old: &Asked) -> Result<(), String> {

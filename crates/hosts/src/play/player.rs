@@ -27,7 +27,7 @@ pub(crate) struct TaskStats {
     pub(crate) missed: u64,
     /// The number of its yields.
     pub(crate) yields: u64,
-    /// CPU time that its `run` and `memory` steps used, by its thread's clock.
+    /// CPU time that its `run`, `memory` and `kernel` steps used, by its thread's clock.
     pub(crate) worked: Nanos,
     /// Its thread's CPU time when it began.
     pub(crate) cpu_at_start: Nanos,
@@ -167,6 +167,13 @@ impl<S: Stage> Player<S> {
                 spin::until(&self.stage, &self.world, until);
             }
             Step::Memory(span) => self.work(span),
+            Step::Kernel(draw) => {
+                let span = draw.sample(&mut self.draws);
+                match self.stage.work_in_kernel(span) {
+                    Some(worked) => self.stats.worked += worked,
+                    None => self.work(span),
+                }
+            }
             Step::Sleep(draw) => {
                 let at = self.stage.now() + draw.sample(&mut self.draws);
                 self.sleep_until(at).await;

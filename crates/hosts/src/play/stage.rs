@@ -15,6 +15,13 @@ pub(crate) trait Stage: Clone + Send + Sync + 'static {
     /// Lets other tasks run.
     fn yield_now(&self) -> impl Future<Output = ()> + Send;
 
+    /// Makes the calling task work in the kernel for `span`, in a long system call. Returns the CPU time that it used, or
+    /// `None` if the host has no such call.
+    fn work_in_kernel(&self, span: Nanos) -> Option<Nanos> {
+        let _ = span;
+        None
+    }
+
     /// Asks the scheduler to give the calling task the attributes `new`, in place of `old`. Returns the reason of a
     /// refusal.
     fn apply(&self, new: &Asked, old: &Asked) -> Result<(), String>;
