@@ -21,6 +21,7 @@ use clap::Args;
 use flate2::read::GzDecoder;
 use runyard_engine::time::Nanos;
 use runyard_workload::import::tally;
+use runyard_workload::scenario::Preemption;
 use serde_json::{Value, json};
 
 use self::archive::{Archive, Image};
@@ -278,7 +279,8 @@ impl Lab<'_> {
         place: &Path,
         machine: &Value,
     ) -> Outcome<String> {
-        let machine = guest_machine(machine, image);
+        let facts = fs::read_to_string(place.join("-.facts")).unwrap_or_default();
+        let machine = guest_machine(machine, image, &facts);
         let text = on_machine(&scenario.text, &machine);
         let (input, trace) = (place.join("simulated.json"), place.join("simulated.txt"));
         fs::write(&input, text)?;
@@ -304,7 +306,7 @@ impl Lab<'_> {
         Ok(json!({
             "image": image.about(),
             "facts": facts.lines().collect::<Vec<_>>(),
-            "machine": guest_machine(&machine, image),
+            "machine": guest_machine(&machine, image, &facts),
             "shift": self.options.shift,
         }))
     }
@@ -322,14 +324,30 @@ fn keep(place: &Path) -> Outcome {
     Ok(())
 }
 
-/// The machine of a guest's calibration, with what the configuration says for certain.
-fn guest_machine(machine: &Value, image: &Image) -> Value {
+/// The machine of a guest's calibration, with what the configuration and the guest itself say for certain.
+fn guest_machine(machine: &Value, image: &Image, facts: &str) -> Value {
     let mut machine = machine.clone();
     if let Ok(hertz) = image.option("HZ").parse::<u64>() {
         machine["tick_hz"] = hertz.into();
     }
     machine["rt_group_sched"] = (image.option("RT_GROUP_SCHED") == "y").into();
+    let preemption = facts.lines().find_map(Preemption::of_debugfs);
+    if let Some(model) = preemption.or_else(|| built_in(|option| image.option(option) == "y")) {
+        machine["preemption"] = model.name().into();
+    }
     machine
+}
+
+/// The preemption model of a kernel that cannot change it (without `CONFIG_PREEMPT_DYNAMIC`).
+fn built_in(has: impl Fn(&str) -> bool) -> Option<Preemption> {
+    [
+        ("PREEMPT_NONE", Preemption::None),
+        ("PREEMPT_VOLUNTARY", Preemption::Voluntary),
+        ("PREEMPT_LAZY", Preemption::Lazy),
+        ("PREEMPT", Preemption::Full),
+    ]
+    .into_iter()
+    .find_map(|(option, model)| has(option).then_some(model))
 }
 
 /// A scenario with this machine.
