@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
 }
 
 /// The measured costs: the key, the figure, and the method.
-fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 11] {
+fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 12] {
     let costs = &found.costs;
     let calls = &costs.system_calls;
     [
@@ -68,6 +68,7 @@ fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 11] {
             costs.jitter,
             "how much more each of them may be: p90 less p50 of a timer's wake-up",
         ),
+        ("timer_spread_ns", costs.timer_spread, "in the jitter already"),
     ]
 }
 
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_scenario_takes_the_machine_as_it_stands() {
-        let costs = Costs { jitter: Nanos(400), idle_exit: Nanos(9), ..Costs::default() };
+        let (jitter, idle_exit) = (Nanos(400), Nanos(9));
+        let costs = Costs { jitter, idle_exit, timer_spread: Nanos::ZERO, ..Costs::default() };
         let topology = Topology::new(2, 2, 2).expect("eight CPUs");
         let found = Calibration {
             kernel: "6.13.2 sched_x=1".into(),

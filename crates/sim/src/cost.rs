@@ -1,35 +1,56 @@
-//! The costs of the machine's own work. Each CPU draws them from a generator of its own.
+//! The costs of the machine's own work.
+//!
+//! Two runs with one seed draw the same, whatever the policy: the n-th cost of a kind on a CPU, and the n-th system
+//! call of a task. So a policy with one more switch does not change what interrupts cost, or another CPU.
 
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
-use runyard_workload::draw::below;
+use runyard_workload::draw::{Draw, below};
 use runyard_workload::draw::{Stream, stream};
-use runyard_workload::scenario::{Costs, SystemCalls};
+use runyard_workload::scenario::{Costs, Step};
+
+/// A kind of cost, with a generator of its own on each CPU.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// How long the CPU's published state is held back.
+    Hint,
+    Switch,
+    Migration,
+    Ipi,
+    Wakeup,
+    Interrupt,
+    Latency,
+    IdleExit,
+    Wait,
+}
+
+/// The number of kinds.
+const KINDS: usize = Kind::Wait as usize + 1;
 
 #[derive(Debug)]
 pub(crate) struct CostModel {
     costs: Costs,
-    draws: Vec<Pcg64Mcg>,
+    draws: Vec<[Pcg64Mcg; KINDS]>,
 }
 
 impl CostModel {
     pub(crate) fn new(costs: Costs, topology: Topology, seed: u64) -> CostModel {
-        let draws = topology.iter().map(|cpu| stream(seed, Stream::Cost(cpu))).collect();
-        CostModel { costs, draws }
+        let kinds = |cpu| std::array::from_fn(|kind| stream(seed, Stream::Cost(cpu, kind as u32)));
+        CostModel { costs, draws: topology.iter().map(kinds).collect() }
     }
 
     pub(crate) fn context_switch(&mut self, cpu: CpuId) -> Nanos {
-        self.draw(cpu, self.costs.context_switch)
+        self.draw(cpu, Kind::Switch, self.costs.context_switch)
     }
 
     pub(crate) fn migration(&mut self, cpu: CpuId) -> Nanos {
-        self.draw(cpu, self.costs.migration)
+        self.draw(cpu, Kind::Migration, self.costs.migration)
     }
 
     pub(crate) fn ipi(&mut self, cpu: CpuId) -> Nanos {
-        self.draw(cpu, self.costs.ipi)
+        self.draw(cpu, Kind::Ipi, self.costs.ipi)
     }
 
     /// Returns the longest duration of a kick.
@@ -38,16 +59,25 @@ impl CostModel {
     }
 
     pub(crate) fn wakeup(&mut self, cpu: CpuId) -> Nanos {
-        self.draw(cpu, self.costs.wakeup)
+        self.draw(cpu, Kind::Wakeup, self.costs.wakeup)
     }
 
+    /// Returns the cost of a timer interrupt: its cost with jitter, and a part that is exponential, since an interrupt
+    /// meets cold caches or the machine's host now and then.
     pub(crate) fn timer_interrupt(&mut self, cpu: CpuId) -> Nanos {
-        self.draw(cpu, self.costs.timer_interrupt)
+        let cost = self.draw(cpu, Kind::Interrupt, self.costs.timer_interrupt);
+        match self.costs.timer_spread {
+            Nanos::ZERO => cost,
+            mean => {
+                let drawn = Draw::Exponential(mean).sample(self.draws_of(cpu, Kind::Interrupt));
+                cost + drawn.min(Nanos(mean.0 * Costs::LONGEST_SPREAD))
+            }
+        }
     }
 
     /// Returns the delay from the time for which a timer was set to its interrupt.
     pub(crate) fn timer_latency(&mut self, cpu: CpuId) -> Nanos {
-        self.draw_if_any(cpu, self.costs.timer_latency)
+        self.draw_if_any(cpu, Kind::Latency, self.costs.timer_latency)
     }
 
     /// Returns the longest delay of a timer interrupt.
@@ -61,34 +91,90 @@ impl CostModel {
     /// Returns a bound on the time from a request to another CPU to its completion, if that CPU has some other work to
     /// do first.
     pub(crate) fn longest_errand(&self) -> Nanos {
-        let Costs { context_switch, ipi, wakeup, timer_interrupt, idle_exit, jitter, .. } =
-            self.costs;
-        let all = [context_switch, ipi, wakeup, timer_interrupt, idle_exit];
-        Nanos(4 * all.into_iter().map(|cost| cost.0 + jitter.0).sum::<u64>())
+        let Costs { context_switch, ipi, wakeup, idle_exit, jitter, .. } = self.costs;
+        let all = [context_switch, ipi, wakeup, idle_exit];
+        let sum = all.into_iter().map(|cost| cost.0 + jitter.0).sum::<u64>();
+        Nanos(4 * (sum + self.costs.longest_interrupt().0))
     }
 
     pub(crate) fn idle_exit(&mut self, cpu: CpuId) -> Nanos {
-        self.draw_if_any(cpu, self.costs.idle_exit)
+        self.draw_if_any(cpu, Kind::IdleExit, self.costs.idle_exit)
     }
 
-    /// Returns the costs of system calls.
-    pub(crate) fn system_calls(&self) -> SystemCalls {
-        self.costs.system_calls
+    /// Returns the time of the system call of `step`, drawn from the generator of its task, or zero if it has none.
+    pub(crate) fn system_call(&self, draws: &mut Pcg64Mcg, step: &Step) -> Nanos {
+        let cost = self.costs.system_calls.of(step);
+        cost.map_or(Nanos::ZERO, |cost| with_jitter(draws, cost, self.costs.jitter))
     }
 
-    /// Returns a random part of `span`.
-    pub(crate) fn part_of(&mut self, cpu: CpuId, span: Nanos) -> Nanos {
-        Nanos(below(&mut self.draws[cpu.index()], span.0 + 1))
+    /// Returns the time of a system call that waits for another task. Whether a task waits is a matter of policy, so
+    /// the draw is the CPU's.
+    pub(crate) fn wait(&mut self, cpu: CpuId) -> Nanos {
+        self.draw_if_any(cpu, Kind::Wait, self.costs.system_calls.lock)
     }
 
-    fn draw_if_any(&mut self, cpu: CpuId, cost: Nanos) -> Nanos {
-        if cost == Nanos::ZERO { cost } else { self.draw(cpu, cost) }
+    /// Returns how long a CPU's published state is held back: a random part of `span`.
+    pub(crate) fn hint_delay(&mut self, cpu: CpuId, span: Nanos) -> Nanos {
+        Nanos(below(self.draws_of(cpu, Kind::Hint), span.0 + 1))
     }
 
-    fn draw(&mut self, cpu: CpuId, cost: Nanos) -> Nanos {
-        match self.costs.jitter {
-            Nanos::ZERO => cost,
-            jitter => cost + self.part_of(cpu, jitter),
+    fn draw_if_any(&mut self, cpu: CpuId, kind: Kind, cost: Nanos) -> Nanos {
+        if cost == Nanos::ZERO { cost } else { self.draw(cpu, kind, cost) }
+    }
+
+    fn draw(&mut self, cpu: CpuId, kind: Kind, cost: Nanos) -> Nanos {
+        let jitter = self.costs.jitter;
+        with_jitter(self.draws_of(cpu, kind), cost, jitter)
+    }
+
+    fn draws_of(&mut self, cpu: CpuId, kind: Kind) -> &mut Pcg64Mcg {
+        &mut self.draws[cpu.index()][kind as usize]
+    }
+}
+
+/// Draws from `cost..=cost + jitter`.
+fn with_jitter(draws: &mut Pcg64Mcg, cost: Nanos, jitter: Nanos) -> Nanos {
+    match jitter {
+        Nanos::ZERO => cost,
+        jitter => cost + Nanos(below(draws, jitter.0 + 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(seed: u64) -> CostModel {
+        CostModel::new(Costs::default(), Topology::flat(2).expect("two CPUs"), seed)
+    }
+
+    const CPU: CpuId = CpuId(1);
+
+    #[test]
+    fn a_cost_of_one_kind_does_not_move_those_of_another_or_of_another_cpu() {
+        let (mut plain, mut busy) = (model(3), model(3));
+        for nth in 0..100_u16 {
+            for _ in 0..nth % 3 {
+                busy.context_switch(CPU);
+                busy.wakeup(CPU);
+                busy.timer_interrupt(CpuId(0));
+            }
+            assert_eq!(plain.timer_interrupt(CPU), busy.timer_interrupt(CPU));
+            assert_eq!(plain.ipi(CPU), busy.ipi(CPU));
         }
+    }
+
+    #[test]
+    fn an_interrupt_is_longer_by_an_exponential_time() {
+        let mut model = model(1);
+        let least = Costs::default().timer_interrupt;
+        let mut all: Vec<_> = (0..10_000).map(|_| (model.timer_interrupt(CPU) - least).0).collect();
+        all.sort_unstable();
+        let mean = all.iter().sum::<u64>() / 10_000;
+        let near = |got: u64, want: u64| got.abs_diff(want) * 20 < want;
+        assert!(near(mean, 3_450), "{mean}");
+        assert!(near(all[5_000], 2_440), "{}", all[5_000]);
+        let longest = model.costs.longest_interrupt() - least;
+        assert!(all[9_999] <= longest.0, "{}", all[9_999]);
     }
 }

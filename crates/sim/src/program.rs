@@ -74,6 +74,8 @@ pub(crate) struct Program<'s> {
     pub(crate) started: bool,
     pub(crate) done: bool,
     pub(crate) draws: Pcg64Mcg,
+    /// The draws of the time that its system calls take: the n-th call takes as long under any policy.
+    pub(crate) calls: Pcg64Mcg,
     /// The attributes last requested of the engine for it.
     pub(crate) attr: TaskAttr,
     /// The start of its periodic timers: its delay after the start of the run, as in rt-app.
@@ -124,11 +126,12 @@ pub(crate) struct NewProgram {
     pub(crate) attr: TaskAttr,
     pub(crate) delay: Nanos,
     pub(crate) draws: Pcg64Mcg,
+    pub(crate) calls: Pcg64Mcg,
 }
 
 impl<'s> Program<'s> {
     pub(crate) fn new(scenario: &'s Scenario, new: NewProgram) -> Program<'s> {
-        let NewProgram { id, name, attr, delay, draws } = new;
+        let NewProgram { id, name, attr, delay, draws, calls } = new;
         Program {
             spec: &scenario.tasks[id.0 as usize],
             id,
@@ -158,6 +161,7 @@ impl<'s> Program<'s> {
             timer_zero: Time::ZERO + delay,
             done: false,
             draws,
+            calls,
             steps: StepsAtOnce::default(),
             cursor: Cursor::default(),
             log: None,

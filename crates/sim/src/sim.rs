@@ -447,7 +447,8 @@ impl<'s> Sim<'s> {
             let spec = &self.scenario.tasks[id.0 as usize];
             let (delay, attr) =
                 (spec.delay.sample(&mut draws), spec.first_attr(self.machine.all()));
-            let task = self.create(NewProgram { id, name, attr, delay, draws });
+            let calls = stream(self.options.seed, Stream::CallsOfTask(id, nth));
+            let task = self.create(NewProgram { id, name, attr, delay, draws, calls });
             self.calendar.enter(Time::ZERO + delay, Due::Start(task));
         }
         for Hotplug { at, cpu, online } in self.options.hotplug.clone() {
@@ -571,7 +572,7 @@ impl<'s> Sim<'s> {
             self.watch.note(cpu);
             let source = &mut self.cpus[cpu.index()];
             if !std::mem::replace(&mut source.silent, true) {
-                let at = self.now + self.costs.part_of(cpu, self.options.hint_delay);
+                let at = self.now + self.costs.hint_delay(cpu, self.options.hint_delay);
                 self.calendar.enter(at, Due::Publish(cpu));
             }
         }

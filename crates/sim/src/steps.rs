@@ -93,7 +93,8 @@ impl Sim<'_> {
                 Then::Block(waiting) => {
                     self.tasks[task.index()].waiting = waiting;
                     if matches!(waiting, Waiting::Other(awaited) if !awaited.is_pipe()) {
-                        self.work_in_kernel(cpu, self.costs.system_calls().lock);
+                        let span = self.costs.wait(cpu);
+                        self.work_in_kernel(cpu, span);
                     }
                 }
                 Then::Yield => return self.leave(cpu, Prev::Yielded),
@@ -122,7 +123,9 @@ impl Sim<'_> {
                 let place = self.tasks[task.index()].cursor.place();
                 let (phase, nth) = (place.phase as u32, place.step as u32 - 1);
                 self.tell(cpu, What::Step { task, phase, step: nth });
-                if self.work_in_kernel(cpu, self.costs.system_calls().of(&step)) {
+                let calls = &mut self.tasks[task.index()].calls;
+                let span = self.costs.system_call(calls, &step);
+                if self.work_in_kernel(cpu, span) {
                     self.tasks[task.index()].entered = Some(step);
                     return Then::GoOn;
                 }
@@ -277,7 +280,8 @@ impl Sim<'_> {
         let begin = Time::ZERO + delay;
         let parent = &self.tasks[task.index()];
         let attr = forked.forked_attr(self.machine.all(), parent.spec, &parent.attr);
-        let child = self.create(NewProgram { id: spec, name, attr, delay, draws });
+        let calls = stream(self.options.seed, Stream::CallsOfFork(spec, nth));
+        let child = self.create(NewProgram { id: spec, name, attr, delay, draws, calls });
         if begin > self.now {
             self.calendar.enter(begin, Due::Start(child));
         } else {

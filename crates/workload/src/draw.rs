@@ -69,12 +69,16 @@ fn nanos(value: f64) -> Nanos {
 pub enum Stream {
     /// The order of simultaneous events in the simulator.
     Order,
-    /// The costs of a simulated CPU.
-    Cost(CpuId),
+    /// The costs of one kind on a simulated CPU.
+    Cost(CpuId, u32),
     /// An instance of a thread object.
     Task(SpecId, u32),
     /// A task forked from a thread object, by its number among those forks.
     Fork(SpecId, u32),
+    /// The time that the system calls of an instance of a thread object take.
+    CallsOfTask(SpecId, u32),
+    /// The same of a forked task.
+    CallsOfFork(SpecId, u32),
 }
 
 /// Returns the generator for one purpose. A draw for one purpose does not change the draws for another.
@@ -83,9 +87,11 @@ pub fn stream(seed: u64, stream: Stream) -> Pcg64Mcg {
     let pair = |kind: u64, a: u32, b: u32| kind << 62 | u64::from(a) << 32 ^ u64::from(b) << 1;
     let name = match stream {
         Stream::Order => pair(0, 0, 0),
-        Stream::Cost(cpu) => pair(1, 0, cpu.0.into()),
+        Stream::Cost(cpu, kind) => pair(1, kind, cpu.0.into()),
         Stream::Task(spec, nth) => pair(2, spec.0, nth),
         Stream::Fork(spec, nth) => pair(3, spec.0, nth),
+        Stream::CallsOfTask(spec, nth) => pair(2, spec.0, nth) | 1,
+        Stream::CallsOfFork(spec, nth) => pair(3, spec.0, nth) | 1,
     };
     Pcg64Mcg::new(u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ mix(name))))
 }

@@ -161,24 +161,6 @@ macro_rules! span {
     };
 }
 
-/// A switch of the scheduler that is not a feature.
-macro_rules! switch {
-    ($name:literal, $field:ident, $what:literal, $source:literal $(,)?) => {
-        Tunable {
-            path: concat!("scheduler.", $name),
-            takes: Takes::Switch,
-            what: $what,
-            source: $source,
-            place: Place::Scheduler {
-                get: |config| config.$field.into(),
-                set: |config, value| config.$field = value != 0,
-                of: Of::Every,
-                at_most: None,
-            },
-        }
-    };
-}
-
 /// All tunables, in the order of the listing.
 pub const ALL: &[Tunable] = &[
     span!(
@@ -295,12 +277,6 @@ pub const ALL: &[Tunable] = &[
         "The idle time after which a CPU sleeps deeply. POWER_SAVINGS does not wake it for SCHED_IDLE work.",
         "/sys/devices/system/cpu/cpuN/cpuidle/stateN/residency",
     ),
-    switch!(
-        "skew_tick",
-        skew_tick,
-        "Whether the CPUs tick at different times, spread over half a tick.",
-        "kernel parameter skew_tick",
-    ),
     Tunable {
         path: "machine.cpus",
         takes: integer("a number of CPUs", 1, MAX_CPUS as i64),
@@ -328,6 +304,13 @@ pub const ALL: &[Tunable] = &[
         what: "The number of ticks a second on a busy CPU.",
         source: "CONFIG_HZ",
         place: Place::Machine(|scenario| Some(scenario.machine.tick_hz.to_string())),
+    },
+    Tunable {
+        path: "machine.skew_tick",
+        takes: Takes::Switch,
+        what: "Whether the CPUs tick at different times, spread over half a tick.",
+        source: "kernel parameter skew_tick",
+        place: Place::Machine(|scenario| Some(scenario.machine.skew_tick.to_string())),
     },
     Tunable {
         path: "machine.rt_group_sched",
@@ -401,7 +384,7 @@ pub const ALL: &[Tunable] = &[
     ),
     cost(
         "machine.costs.sleep_ns",
-        "The CPU time of a task in the kernel for a sleep or a timer, without jitter.",
+        "The CPU time of a task in the kernel for a sleep or a timer.",
         CALIBRATE,
         |costs| &mut costs.system_calls.sleep,
     ),
@@ -431,6 +414,12 @@ pub const ALL: &[Tunable] = &[
         "The width of the range from which each cost is drawn.",
         CALIBRATE,
         |costs| &mut costs.jitter,
+    ),
+    cost(
+        "machine.costs.timer_spread_ns",
+        "The mean of the random time that a timer interrupt takes beyond its cost; 0 if `jitter_ns` is 0.",
+        "docs/design/simulator.md#costs",
+        |costs| &mut costs.timer_spread,
     ),
 ];
 

@@ -535,18 +535,19 @@ fn the_machine_has_defaults() {
     assert_eq!((machine.topology.to_string(), machine.tick_hz), ("1x8".into(), 1_000));
     assert!(!machine.rt_group_sched);
     assert_eq!(machine.packs_below, None);
-    assert_eq!((machine.costs, machine.costs.jitter), (Costs::default(), Nanos::ZERO));
+    assert_eq!(machine.costs, Costs::default());
+    assert!(!machine.skew_tick);
 }
 
 #[test]
 fn the_machine_is_as_described() {
     let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'machine': {'topology': '2x2x2', \
-         'cpus': 8, 'tick_hz': 250, 'rt_group_sched': true, 'packs_below': 68, 'costs': {'context_switch_ns': 1, 'migration_ns': 2, \
+         'cpus': 8, 'tick_hz': 250, 'skew_tick': true, 'rt_group_sched': true, 'packs_below': 68, 'costs': {'context_switch_ns': 1, 'migration_ns': 2, \
          'ipi_ns': 3, 'wakeup_ns': 4, 'timer_interrupt_ns': 5, 'jitter_ns': 6, \
-         'timer_latency_ns': 7, 'idle_exit_ns': 8}}}";
+         'timer_latency_ns': 7, 'idle_exit_ns': 8, 'timer_spread_ns': 9}}}";
     let machine = parsed(text).scenario.machine;
     assert_eq!((machine.topology.to_string(), machine.tick_hz), ("2x2x2".into(), 250));
-    assert!(machine.rt_group_sched);
+    assert!(machine.rt_group_sched && machine.skew_tick);
     assert_eq!(machine.packs_below, Some(68));
     let expected = Costs {
         context_switch: Nanos(1),
@@ -557,9 +558,48 @@ fn the_machine_is_as_described() {
         timer_latency: Nanos(7),
         idle_exit: Nanos(8),
         jitter: Nanos(6),
+        timer_spread: Nanos(9),
         ..Costs::FREE
     };
     assert_eq!(machine.costs, expected);
+}
+
+#[test]
+fn constant_rounds_that_lock_to_the_tick_are_told() {
+    let of = |costs: &str, sleep: &str, other: &str| {
+        let machine = format!("'machine': {{'tick_hz': 250, 'costs': {{{costs}}}}}");
+        let half = format!("'half': {{'run': 2000, 'sleep': {sleep}}}");
+        parsed(&format!("{{'global': {{'duration': 1}}, {machine}, 'tasks': {{{half}{other}}}}}"))
+            .warnings
+    };
+    let (exact, hog) = ("'jitter_ns': 0", ", 'hog': {'run': 100000}");
+    let told: Vec<_> = of(exact, "2000", hog).iter().map(|warning| warning.what.clone()).collect();
+    let expected = "the rounds of \"half\" take 4000 us and fit the tick of 4000 us, so they may lock to it and the shares \
+                    may depend on the seed: remove `jitter_ns`, or draw a time, as {\"uniform\": [a, b]}";
+    assert_eq!(told, [expected]);
+    assert_eq!(of("'timer_spread_ns': 300", "1998", hog).len(), 1);
+    assert_eq!(of("", "2000", hog), [], "the default unlocks them");
+    assert_eq!(of(exact, "2000", ""), [], "it is alone");
+    assert_eq!(of(exact, "2500", hog), [], "it drifts through the tick");
+    assert_eq!(of(exact, "{'uniform': [1900, 2100]}", hog), [], "it draws");
+    assert_eq!(of("'timer_spread_ns': 1000, 'jitter_ns': 0", "2000", hog), [], "it is spread");
+}
+
+#[test]
+fn no_jitter_is_no_spread_either() {
+    let of = |costs: &str| {
+        let text = format!(
+            "{{'machine': {{'costs': {{{costs}}}}}, 'tasks': {{'a': {{'loop': 1, 'run': 1}}}}}}"
+        );
+        let Costs { jitter, timer_spread, .. } = parsed(&text).scenario.machine.costs;
+        (jitter, timer_spread)
+    };
+    assert_eq!(of(""), (Costs::JITTER, Costs::TIMER_SPREAD));
+    assert_eq!(of("'ipi_ns': 5"), (Costs::JITTER, Costs::TIMER_SPREAD));
+    assert_eq!(of("'jitter_ns': 0"), (Nanos(0), Nanos(0)));
+    assert_eq!(of("'jitter_ns': 9"), (Nanos(9), Costs::TIMER_SPREAD));
+    assert_eq!(of("'timer_spread_ns': 7, 'jitter_ns': 9"), (Nanos(9), Nanos(7)));
+    assert_eq!(of("'timer_spread_ns': 7"), (Costs::JITTER, Nanos(7)));
 }
 
 #[test]

@@ -355,7 +355,7 @@ fn a_scenario_is_called_as_its_file() {
 /// Four CPUs, and a group with 20 ms in each 100 ms for three tasks. One of them is in an inner group that asks for
 /// more. Another group has no limit.
 const LIMITED: &str = r#"{
-    "machine": {"cpus": 4},
+    "machine": {"cpus": 4, "costs": {"jitter_ns": 0}},
     "groups": {"/few": {"runtime": 20000}, "/few/more": {"runtime": 90000}, "/any": {}},
     "global": {"duration": 1},
     "tasks": {"hog": {"instance": 2, "group": "/few", "run": 500},

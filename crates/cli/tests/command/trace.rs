@@ -5,7 +5,7 @@ use crate::rig::{call, file, folder};
 use std::fs;
 use std::path::PathBuf;
 
-const FOUR_FORKS: &str = "{'machine': {'cpus': 2}, 'tasks': {
+const FOUR_FORKS: &str = "{'machine': {'cpus': 2, 'costs': {'jitter_ns': 0}}, 'tasks': {
     'parent': {'loop': 4, 'run': 100, 'fork': 'child', 'sleep': 50},
     'child': {'instance': 0, 'loop': 1, 'run': 300}}}";
 

@@ -255,7 +255,8 @@ mod tests {
                 assert!(near.contains(&spun) && lap.work <= spun && lap.work > Nanos::ZERO);
             }
             let total: u64 = round.iter().map(|lap| lap.work.0).sum();
-            assert!(total > 80_000_000, "the four important ones do their 20 ms each: {round:?}");
+            // A lap is 20 ms by the clock, less its 20 interrupts and its switches.
+            assert!(total > 79_500_000, "the four important ones do their 20 ms each: {round:?}");
         }
     }
 

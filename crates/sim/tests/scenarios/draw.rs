@@ -29,13 +29,14 @@ const FAIR: [&str; 3] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE"];
 const REAL_TIME: [&str; 2] = ["SCHED_FIFO", "SCHED_RR"];
 
 /// The costs of a machine, each with its largest value.
-const COSTS: [&str; 8] = [
+const COSTS: [&str; 9] = [
     "context_switch_ns",
     "migration_ns",
     "ipi_ns",
     "wakeup_ns",
     "timer_interrupt_ns",
     "jitter_ns",
+    "timer_spread_ns",
     "timer_latency_ns",
     "idle_exit_ns",
 ];

@@ -18,6 +18,7 @@ mod late;
 mod latency;
 mod ledger;
 mod limits;
+mod lock;
 mod log;
 mod oracle;
 mod preemption;

@@ -9,7 +9,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
-use runyard_workload::scenario::{ObjectId, Step};
+use runyard_workload::scenario::{Costs, ObjectId, Step};
 use std::collections::BTreeMap;
 
 /// The current step of a task.
@@ -176,10 +176,11 @@ impl<'s> Oracle<'s> {
         let slack = if fair { known.slack } else { Nanos::ZERO };
         let for_a_time = matches!(begun.step, Step::Sleep(_) | Step::Timer { .. });
         if let Step::Sleep(Draw::Fixed(span)) = begun.step {
-            let call = self.scenario.machine.costs.system_calls.sleep;
-            let soft = begun.at + call + span;
+            let Costs { system_calls, jitter, .. } = self.scenario.machine.costs;
+            let soft = begun.at + system_calls.sleep + span;
             // A task may lose its CPU in the call, before its timer is armed.
-            let holds = if call == Nanos::ZERO { since == soft } else { since >= soft };
+            let at_once = system_calls.sleep + jitter == Nanos::ZERO;
+            let holds = if at_once { since == soft } else { since >= soft };
             want(holds, "the wake-up counts from the soft expiry")?;
         }
         let costs = &self.scenario.machine.costs;

@@ -110,6 +110,7 @@ fn work(run: &Run) -> Vec<(String, Vec<(u32, Nanos)>)> {
     work
 }
 
+/// The work includes the system calls of the tasks, whose times are drawn as well.
 #[test]
 fn who_runs_when_does_not_change_how_long_anybody_works() {
     let want = work(&mixed(world()));
@@ -118,7 +119,7 @@ fn who_runs_when_does_not_change_how_long_anybody_works() {
     for features in features {
         assert!(work(&mixed(world().features(features))) == want, "{features}");
     }
-    let other_costs = Costs { context_switch: Nanos(50_000), jitter: Nanos(9_000), ..JITTER };
+    let other_costs = Costs { context_switch: Nanos(50_000), ipi: Nanos(9_000), ..JITTER };
     let run = world().cpus(4).costs(other_costs).hint_delay(Nanos(10_000)).run_text(MIXED);
     assert!(work(&run) == want, "other costs");
     let run = world().cpus(2).costs(JITTER).run_text(MIXED);

@@ -60,7 +60,7 @@ impl World {
         self
     }
 
-    /// Uses the costs of the text, or the default costs.
+    /// Uses the costs of the text, or the default costs. They spread only if the text says so.
     pub fn costs_of_the_text(mut self) -> World {
         self.costs = None;
         self
@@ -157,7 +157,11 @@ impl World {
         }
         let parsed = parse("test.json", text, &self.over);
         let mut scenario = parsed.unwrap_or_else(|error| panic!("{error}\n{text}")).scenario;
-        scenario.machine.costs = self.costs.unwrap_or(scenario.machine.costs);
+        let mut costs = self.costs.unwrap_or(scenario.machine.costs);
+        if self.costs.is_none() && !text.contains("jitter_ns") {
+            (costs.jitter, costs.timer_spread) = (Nanos::ZERO, Nanos::ZERO);
+        }
+        scenario.machine.costs = costs;
         let barging = scenario.objects.mutexes.iter_mut().filter(|(_, it)| *it == MutexKind::Barge);
         barging.filter(|_| self.hand_over).for_each(|(_, kind)| *kind = MutexKind::HandOver);
         let mut record = Record::default();

@@ -31,7 +31,7 @@ pub(super) fn read(
 ) -> Result<(MachineSpec, Model), Fault> {
     let (mut cpus, mut topology, mut kernel) = (None, None, None);
     let (mut tick_hz, mut costs, mut costs_at) = (TICK_HZ, Costs::default(), Fault::NOWHERE);
-    let (mut rt_group_sched, mut packs_below, mut smt) = (false, None, None);
+    let (mut skew_tick, mut rt_group_sched, mut packs_below, mut smt) = (false, false, None, None);
     let mut preemption = Preemption::default();
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
@@ -40,6 +40,7 @@ pub(super) fn read(
             "topology" => topology = Some((value, text_of::<Topology>(value)?)),
             "kernel" => kernel = Some(kernel_of(value)?),
             "tick_hz" => tick_hz = natural(value, "machine.tick_hz")?,
+            "skew_tick" => skew_tick = value.boolean()?,
             "rt_group_sched" => rt_group_sched = value.boolean()?,
             "packs_below" => packs_below = Some(natural(value, "machine.packs_below")?),
             "preemption" => preemption = text_of(value)?,
@@ -49,7 +50,7 @@ pub(super) fn read(
         }
     }
     let tick = 1_000_000_000 / u64::from(tick_hz);
-    if (costs.timer_interrupt + costs.jitter).0 >= tick {
+    if (costs.timer_interrupt + costs.jitter + costs.timer_spread).0 >= tick {
         let what = format!("a timer interrupt takes as long as a tick, {tick} ns: no time is left");
         return Err(Fault::new(costs_at, what));
     }
@@ -69,8 +70,16 @@ pub(super) fn read(
         warnings.instead(at.at(), "no core has two threads, so `smt` has no effect".to_owned());
     }
     let smt = smt.map(|(_, busy_speed)| busy_speed);
-    let machine =
-        MachineSpec { topology, tick_hz, rt_group_sched, packs_below, preemption, smt, costs };
+    let machine = MachineSpec {
+        topology,
+        tick_hz,
+        skew_tick,
+        rt_group_sched,
+        packs_below,
+        preemption,
+        smt,
+        costs,
+    };
     Ok((machine, model))
 }
 
@@ -129,13 +138,18 @@ fn read_smt(section: Node<'_>) -> Result<u32, Fault> {
 }
 
 fn read_costs(section: Node<'_>) -> Result<Costs, Fault> {
-    let mut costs = Costs::default();
+    let (mut costs, mut stated) = (Costs::default(), Vec::new());
     for member in section.object()? {
         let key = shape::COSTS.own("`costs`", member)?;
         let tunable =
             Tunable::at(&format!("machine.costs.{key}")).expect("the keys are the table's");
         let Place::Cost(of) = tunable.place else { unreachable!("{key} is a cost") };
         *of(&mut costs) = member.value.checked_of(tunable, |ns| Some(Nanos(ns.unsigned_abs())))?;
+        stated.push(key);
+    }
+    // One key makes all times exact.
+    if costs.jitter == Nanos::ZERO && !stated.contains(&"timer_spread_ns") {
+        costs.timer_spread = Nanos::ZERO;
     }
     Ok(costs)
 }

@@ -27,6 +27,7 @@ mod policy;
 mod properties;
 mod scheduler;
 mod tasks;
+mod tick_lock;
 mod warnings;
 
 use crate::diagnostic::{Fault, quoted};
@@ -74,6 +75,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     kinds.warn_of_unknown(&objects, &mut context.warnings);
     let duration = over.duration.or(global.duration);
     ends::check(&tasks, &objects, duration.is_some())?;
+    tick_lock::warn(&tasks, &machine, &mut context.warnings);
     let tasks: Vec<_> = tasks.into_iter().map(|task| task.spec).collect();
     let scenario = Scenario {
         chains: chains::read(sections.chains, &tasks)?,
