@@ -138,9 +138,13 @@ impl Sim<'_> {
     pub(crate) fn go_on(&mut self, cpu: CpuId) {
         if self.gives_way(cpu, At::Exit) {
             self.reschedule(cpu);
-        } else {
-            self.continue_task(cpu);
+            return;
         }
+        if self.cpus[cpu.index()].resched.is_due() {
+            // The request may also say that the next expiry is earlier than before.
+            self.program_timer(cpu);
+        }
+        self.continue_task(cpu);
     }
 
     /// Continues with the task of a free CPU, or goes idle.

@@ -561,6 +561,10 @@ impl<'s> Sim<'s> {
             let target = &mut self.cpus[cpu.index()];
             if self.here == Some(cpu) || resched == Resched::Lazy {
                 target.resched = target.resched.max(resched);
+                if self.here != Some(cpu) {
+                    // No switch follows that would do so.
+                    self.program_timer(cpu);
+                }
             } else if !target.kick_in_flight {
                 target.kick_in_flight = true;
                 let at = self.now + self.costs.ipi(cpu);

@@ -16,7 +16,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Collector, TaskTotals, Totals, timeline};
 use runyard_sim::{Check, Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
 use runyard_workload::log::Row;
-use runyard_workload::scenario::{Costs, MutexKind, SpecId, TaskAttr};
+use runyard_workload::scenario::{Costs, MutexKind, Preemption, SpecId, TaskAttr};
 use runyard_workload::{DeadlinePolicy, Overrides, Scenario, parse};
 use std::fmt::Debug;
 
@@ -171,10 +171,20 @@ impl World {
         let Record { events, told, rows, asked } = record;
         let run = Run { events, rows, asked, told, outcome, scenario, hotplug };
         run.is("violations reported", &run.told, &run.outcome.violations);
-        Ledger::of(&run).hold(&run);
+        if !may_overdraw(&run.scenario, !self.options.relimits.is_empty()) {
+            Ledger::of(&run).hold(&run);
+        }
         late::hold(&run);
         run
     }
+}
+
+/// Returns whether a task may use its CPU after its budget is over: in the kernel, unless it is always preempted there.
+fn may_overdraw(scenario: &Scenario, relimits: bool) -> bool {
+    let limits = relimits || scenario.groups.iter().any(|group| group.spec.limit.is_some());
+    (limits || scenario.config().rt_runtime.is_some())
+        && scenario.calls_kernel()
+        && scenario.machine.preemption != Preemption::Full
 }
 
 /// The record of an observer.
