@@ -81,6 +81,13 @@ impl Rt {
         self.throttled && self.nr_boosted == 0
     }
 
+    /// Returns whether the budget is used up. The tasks wait for more, unless one has an inherited
+    /// priority.
+    #[inline]
+    pub(crate) fn is_budget_used_up(&self) -> bool {
+        self.throttled
+    }
+
     /// Returns the number of tasks that may run, regardless of the budget.
     #[inline]
     pub(crate) fn nr(&self) -> u32 {

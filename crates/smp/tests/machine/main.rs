@@ -1,6 +1,7 @@
 //! Random lives of a machine, and scenarios that show the guarantee of each mechanism.
 #![cfg(not(any(loom, shuttle)))]
 
+mod beside;
 #[path = "../driver/mod.rs"]
 mod driver;
 mod placement;

@@ -53,8 +53,9 @@ impl<P, G: Pools> Classes<P, G> {
         };
         if self.next.has_core() {
             let task = self.queues.tasks.task(at);
-            let cookie = self.queues.site.cookie_of(task);
-            self.next.note_arrival(cookie, task.boost.is_some());
+            let (cookie, boosted) = (self.queues.site.cookie_of(task), task.boost.is_some());
+            self.next.note_arrival(cookie, boosted);
+            self.note_boost(boosted);
         }
         self.preempt_for(at);
         at
@@ -73,8 +74,18 @@ impl<P, G: Pools> Classes<P, G> {
         if self.next.has_core() {
             let runs = self.queues.tasks.running().is_some();
             self.next.note_loss(at, runs, self.queues.anybody_waits());
+            self.note_boost(self.queues.tasks.task(at).boost.is_some());
         }
         self.queues.tasks.remove(at)
+    }
+
+    /// Notes that a task came or left, perhaps one that is `boosted`: while it is here, no real-time
+    /// task waits for the budget. The last decision of the core did not know of that.
+    #[cold]
+    fn note_boost(&mut self, boosted: bool) {
+        if boosted && self.queues.rt.is_budget_used_up() {
+            self.next.decide_anew();
+        }
     }
 
     /// Takes the CPU from the task that had it; the next pick knows of that by `before`. Returns the
