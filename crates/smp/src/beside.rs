@@ -68,7 +68,7 @@ impl<W: Controlled> Machine<W> {
             errands.push(sibling, delta);
         }
         let decisions = decision.core.decisions();
-        let ((switch, mut forced), delta) = self.cpu(cpu).change(fx, |rq| {
+        let ((switch, mut forced), delta) = self.cpu(cpu).switch(fx, |rq| {
             let switch = rq.schedule_beside(now, prev, decision);
             mark_released(&switch);
             (switch, rq.classes().forced_idle().is_some())

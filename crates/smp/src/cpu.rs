@@ -35,6 +35,9 @@ pub(crate) struct Locked<W> {
     /// The CPU publishes nothing until [`OneCpu::publish`]. The value is the highest importance that it has had since
     /// its last publication.
     held_back: Option<Importance>,
+    /// The highest importance that this CPU had when a task was taken from it while it stood still; `None` from its
+    /// next switch on.
+    relieved: Option<Importance>,
     pub(crate) balance: Balance,
 }
 
@@ -62,7 +65,7 @@ pub(crate) struct Delta {
     pub(crate) importance: Importance,
     /// The change is not published yet.
     pub(crate) held_back: bool,
-    /// The importance of the CPU is lower than before, or than it was in between.
+    /// The importance of the CPU is lower than before, or than it was in between or when it was relieved.
     pub(crate) lowered: bool,
     /// There are real-time tasks to push.
     pub(crate) pushable: bool,
@@ -88,6 +91,7 @@ impl<W> Cpu<W> {
             published: Snapshot::NOTHING,
             published_expiries: NextExpiries::NEVER,
             held_back: None,
+            relieved: None,
             balance,
         }))
     }
@@ -194,10 +198,36 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
         fx: &mut impl Effects<W>,
         f: impl FnOnce(&mut Queue<W>) -> R,
     ) -> (R, Delta) {
-        let mut locked = self.lock();
+        self.change_locked(&mut self.lock(), fx, f)
+    }
+
+    #[inline(always)]
+    fn change_locked<R>(
+        &self,
+        locked: &mut Locked<W>,
+        fx: &mut impl Effects<W>,
+        f: impl FnOnce(&mut Queue<W>) -> R,
+    ) -> (R, Delta) {
         locked.rq.classes_mut().set_outside(fx.first_outside(self.at));
         let result = f(&mut locked.rq);
-        (result, self.publish_after(&mut locked, fx))
+        (result, self.publish_after(locked, fx))
+    }
+
+    /// Does the same as [`OneCpu::change`] for a switch of the CPU.
+    pub(crate) fn switch<R>(
+        &self,
+        fx: &mut impl Effects<W>,
+        f: impl FnOnce(&mut Queue<W>) -> R,
+    ) -> (R, Delta) {
+        let mut locked = self.lock();
+        let (result, mut delta) = self.change_locked(&mut locked, fx, f);
+        if let Some(was) = locked.relieved.take() {
+            match &mut locked.held_back {
+                Some(highest) => *highest = was.max(*highest),
+                None => delta.lowered |= delta.importance < was,
+            }
+        }
+        (result, delta)
     }
 
     /// Does the same as [`OneCpu::change`] for operations that take a task out.
@@ -207,6 +237,22 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
         f: impl FnOnce(&mut Queue<W>) -> R,
     ) -> (R, Resched) {
         let (result, delta) = self.change(fx, f);
+        (result, delta.resched)
+    }
+
+    /// Does the same as [`OneCpu::detach`] for a CPU that stands still. If it becomes less important by that, it pulls
+    /// at its [next switch](OneCpu::switch): a task that is pulled before would wait there, too.
+    pub(crate) fn relieve<R>(
+        &self,
+        fx: &mut impl Effects<W>,
+        f: impl FnOnce(&mut Queue<W>) -> R,
+    ) -> (R, Resched) {
+        let mut locked = self.lock();
+        let was = locked.rq.classes().load().importance;
+        let (result, delta) = self.change_locked(&mut locked, fx, f);
+        if delta.importance < was {
+            locked.relieved = locked.relieved.max(Some(was));
+        }
         (result, delta.resched)
     }
 

@@ -34,7 +34,7 @@ impl<W: Controlled> Cpus<W> {
         };
         let (taken, resched) = self
             .of(from)
-            .detach(fx, |rq| rq.classes_mut().take_waiting_rt(to, above).inspect(mark_away));
+            .relieve(fx, |rq| rq.classes_mut().take_waiting_rt(to, above).inspect(mark_away));
         kick_if(resched, from, fx);
         let Some(task) = taken else { return false };
         self.migrate(now, Moving::new(task, from, to, Enqueue::Pushed), fx);

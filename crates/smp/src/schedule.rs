@@ -67,7 +67,7 @@ impl<W: Controlled> Machine<W> {
         if let Some(decisions) = &self.decisions {
             return self.switch_beside(decisions.of(cpu), (now, cpu), prev, fx);
         }
-        self.cpu(cpu).change(fx, |rq| {
+        self.cpu(cpu).switch(fx, |rq| {
             let switch = rq.schedule(now, prev);
             mark_released(&switch);
             switch

@@ -69,3 +69,25 @@ fn nobody_is_brought_to_a_cpu_out_of_service() {
     assert!(!stage.relieve(0, 1));
     assert_eq!(stage.place(fair), Some(0));
 }
+
+/// CPU 0 was asked to run a 50, and stands still. CPU 1 runs a 90, and a 40 that may use CPU 0 begins to wait there.
+/// Then CPU 2 takes the 50. CPU 0 looks for tasks when it comes, also if a less important one was sent there meanwhile.
+#[test]
+fn a_cpu_that_was_relieved_of_its_next_task_pulls_when_it_comes() {
+    for sent in [false, true] {
+        let mut stage = Stage::new(3, &[]);
+        let less = stage.sleeper(fifo(10), &[0]);
+        let next = stage.sleeper(fifo(50), &[0, 2]);
+        let waiting = stage.sleeper(fifo(40), &[1, 0]);
+        stage.spawn(fifo(90), &[1]);
+        assert_eq!(stage.wake_by(next, By::Nobody), Some(0));
+        assert_eq!(stage.wake_by(waiting, By::Nobody), Some(1), "it would wait on either CPU");
+        assert!(stage.world.relieve(CpuId(0), CpuId(2)));
+        assert_eq!(stage.place(waiting), Some(1), "it is not sent where nobody runs");
+        if sent {
+            assert_eq!(stage.wake_by(less, By::Nobody), Some(0));
+        }
+        stage.world.settle();
+        assert_eq!((stage.runs(0), stage.runs(2)), (Some(waiting), Some(next)));
+    }
+}
