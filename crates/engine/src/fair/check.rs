@@ -6,9 +6,46 @@ use crate::fair::order::QueueOrder;
 use crate::fair::tree::Counts;
 use crate::fair::{Company, Fair, Order};
 use crate::store::heap::Index;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 impl Fair {
+    /// Writes the place of an entity in its queue, for a picture.
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, at: Index) -> fmt::Result {
+        let entity = self.tree.entity(at);
+        write!(f, ", vruntime {}, weight {}", entity.vruntime.0, entity.weight)?;
+        if let Order::Eevdf(order) = &self.order {
+            let (deadline, ends) = order.turn_of(at);
+            let eligible = if self.is_eligible(at) { "" } else { "not " };
+            write!(f, ", deadline {}, keeps the CPU to {}", deadline.0, ends.0)?;
+            write!(f, ", {eligible}eligible")?;
+        }
+        Ok(())
+    }
+
+    /// Returns how far an entity's vruntime, deadline and turn are ahead of its queue's clock, in
+    /// EEVDF.
+    pub(crate) fn place(&self, at: Index) -> Option<(i64, i64, i64)> {
+        let Order::Eevdf(order) = &self.order else { return None };
+        let entity = self.tree.entity(at);
+        let clock = self.tree.queue(entity.parent).clock;
+        let (deadline, ends) = order.turn_of(at);
+        Some((entity.vruntime.diff(clock), deadline.diff(clock), ends.diff(clock)))
+    }
+
+    /// Writes the places of the groups, for a picture.
+    pub(crate) fn show_groups(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for &(group, id) in &self.group_queues {
+            let queue = self.tree.queue(id);
+            let at = queue.entity.expect("a group has an entity");
+            if self.tree.is_attached(at) {
+                write!(f, "  group {}", group.0)?;
+                self.show(f, at)?;
+                writeln!(f, ", virtual clock {}", queue.clock.0)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Asserts every invariant of the class.
     ///
     /// # Panics

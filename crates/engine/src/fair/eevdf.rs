@@ -102,6 +102,12 @@ impl Extremes {
 }
 
 impl Eevdf {
+    /// Returns the deadline of an entity, and the virtual time until which it keeps the CPU.
+    pub(crate) fn turn_of(&self, at: Index) -> (VTime, VTime) {
+        let Turn { deadline, ends, .. } = self.turns[at];
+        (deadline, ends)
+    }
+
     /// Makes room for as many entities as `room` has, with its memory. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Eevdf) {
         self.turns.grow_into(&mut room.turns);

@@ -17,6 +17,7 @@ mod class;
 mod cookies;
 mod cpu_time;
 mod expire;
+mod follow;
 mod ghosts;
 mod idle;
 mod meter;
@@ -36,6 +37,7 @@ pub use class::{Begun, Bounds, Changed, Classes, CpuLoad, FairPull, Heeded, Impo
 pub use class::{MAX_LOOKED_AT, NotPulled, Queues, Room, Start, Terms, TimeTaken};
 pub use cpu_time::CpuTime;
 pub use expire::{Expired, NextExpiries};
+pub use follow::{FairPlace, Followed};
 pub use idle::Idle;
 pub use meter::Meter;
 pub use site::Site;

@@ -21,9 +21,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 
 /// The time from the opening of the gate to the beginning of the run: a part for the machine, and a part for each
-/// thread that passes.
+/// thread that passes. A thread reads its counters then, which takes 0.5 ms on an emulated CPU.
 const PREPARATION: Nanos = Nanos::from_millis(2);
-const PASSAGE: Nanos = Nanos::from_micros(20);
+const PASSAGE: Nanos = Nanos::from_micros(500);
+/// The time between the naps of two threads before the beginning.
+const APART: Nanos = Nanos::from_micros(200);
 
 /// The stack of a task, which spins and sleeps and makes no deep calls.
 const STACK_BYTES: usize = 256 << 10;
@@ -109,10 +111,9 @@ impl Threads {
         if let Err(why) = apply(&new.asked, None, &crew.ground) {
             world.refuse(format!("{}: {why}", new.name));
         }
-        if early {
-            crew.pass_gate();
-        }
+        let nth = if early { crew.pass_gate() } else { 0 };
         let counts = Counts::read();
+        crew.nap(nth);
         let stats = block_on(play(self.clone(), world.clone(), new));
         crew.alive.fetch_sub(1, Ordering::Relaxed);
         counts.figures(stats)
@@ -164,18 +165,30 @@ impl Crew {
         while *here < nr_threads {
             here = self.arrival.wait(here);
         }
-        let passages = Nanos(PASSAGE.0 * nr_threads as u64);
+        let passages = Nanos((PASSAGE.0 + APART.0) * nr_threads as u64);
         self.begin.get_or_init(|| now() + PREPARATION + passages);
         drop(here);
         self.passage.tell_all();
     }
 
-    fn pass_gate(&self) {
+    /// Waits until the gate opens. Returns how many threads came before this one, itself included.
+    fn pass_gate(&self) -> usize {
         let mut here = lock(&self.gate);
         *here += 1;
+        let nth = *here;
         self.arrival.tell_all();
         while self.begin.get().is_none() {
             here = self.passage.wait(here);
+        }
+        nth
+    }
+
+    /// Sleeps until shortly before the beginning, at another moment than the other threads. A thread that sleeps alone
+    /// keeps nothing of what its preparation took from others, or they from it: as in the simulator, it begins without
+    /// a lag.
+    fn nap(&self, nth: usize) {
+        if let Some(begin) = self.begin.get() {
+            sleep(begin.saturating_sub(Nanos(APART.0 * nth as u64)));
         }
     }
 

@@ -28,33 +28,42 @@ const BRACKETS: usize = 16;
 const ARROWS: usize = 4;
 
 /// The number of the idle task, on every CPU.
-pub(super) const IDLE: u32 = 0;
+pub const IDLE: u32 = 0;
 
 /// A task as an event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Named<'t> {
-    pub(super) comm: &'t str,
-    pub(super) tid: u32,
+pub struct Named<'t> {
+    /// The name of the thread.
+    pub comm: &'t str,
+    /// Its number.
+    pub tid: u32,
     /// The kernel's priority: 0 to 99 real-time, where a lower number precedes; 100 to 139 fair; below 0 deadline.
-    pub(super) prio: i32,
+    pub prio: i32,
 }
 
 /// The state of a task that leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub enum Left {
+    /// The task is runnable.
     Ready,
+    /// The task sleeps.
     Asleep,
     /// The task sleeps without reacting to signals, mostly for a device.
     Blocked,
+    /// The task has ended.
     Exited,
 }
 
 /// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What<'t> {
+pub enum What<'t> {
+    /// A CPU goes from one task to another.
     Switch {
+        /// The task that had the CPU.
         prev: Named<'t>,
+        /// The state in which it left.
         left: Left,
+        /// The task that has it now.
         next: Named<'t>,
     },
     /// A wake-up, as the waker records it.
@@ -65,7 +74,9 @@ pub(super) enum What<'t> {
     New(Named<'t>),
     /// The kernel charged a task for so many nanoseconds up to now.
     Charged {
+        /// The number of the thread.
         tid: u32,
+        /// The CPU time, in nanoseconds.
         nanos: u64,
     },
     /// Any other event that names the running task.
@@ -74,14 +85,17 @@ pub(super) enum What<'t> {
 
 /// One line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record<'t> {
-    pub(super) at: u64,
-    pub(super) cpu: u32,
+pub struct Record<'t> {
+    /// The time, in nanoseconds of the recorder's clock.
+    pub at: u64,
+    /// The number of the CPU.
+    pub cpu: u32,
     /// The running task and its name. Both are unknown if perf recorded a task that has ended.
-    pub(super) who: Option<(u32, &'t str)>,
+    pub who: Option<(u32, &'t str)>,
     /// Whether this happened in an interrupt, as far as the line says.
-    pub(super) interrupt: bool,
-    pub(super) what: What<'t>,
+    pub interrupt: bool,
+    /// What happened.
+    pub what: What<'t>,
 }
 
 impl Record<'_> {
@@ -109,6 +123,21 @@ pub(super) struct Recording<'t> {
     pub(super) release: Option<&'t str>,
     /// The begin of the first line that names a task of the deadline policy.
     pub(super) first_deadline: Option<usize>,
+}
+
+/// Returns the events of a recording in the order of time. Invalid lines are skipped.
+///
+/// ```
+/// use runyard_workload::import::{Left, What, records};
+///
+/// let text = "a-7 [000] d..2. 1.000005000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 \
+///     prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120";
+/// let [record] = records(text)[..] else { panic!("there is one line") };
+/// assert!(matches!(record.what, What::Switch { left: Left::Asleep, .. }));
+/// ```
+#[must_use]
+pub fn records(text: &str) -> Vec<Record<'_>> {
+    recording(text).records
 }
 
 /// Reads a recording. The lines need not be in order.

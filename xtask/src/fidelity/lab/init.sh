@@ -38,6 +38,8 @@ settle() {
 traced() { # COMMAND...: its output is in /tmp/out and /tmp/err, its exit status in $status
     echo > $trace/trace
     echo 1 > $trace/tracing_on
+    # The trace begins with an idle CPU, where no task has a lag.
+    sleep 0.1
     "$@" > /tmp/out 2> /tmp/err
     status=$?
     echo 0 > $trace/tracing_on
@@ -46,7 +48,7 @@ traced() { # COMMAND...: its output is in /tmp/out and /tmp/err, its exit status
 echo 0 > $trace/tracing_on
 echo mono > $trace/trace_clock
 echo 65536 > $trace/buffer_size_kb
-for event in switch waking migrate_task; do echo 1 > $trace/events/sched/sched_$event/enable; done
+for event in switch waking wakeup_new migrate_task stat_runtime; do echo 1 > $trace/events/sched/sched_$event/enable; done
 {
     uname -r
     cat /sys/kernel/debug/sched/features

@@ -7,6 +7,7 @@
 //! `docs/design/laboratory.md`.
 
 mod archive;
+mod follow;
 mod guest;
 mod judge;
 
@@ -20,11 +21,13 @@ use std::thread;
 use clap::Args;
 use flate2::read::GzDecoder;
 use runyard_engine::time::Nanos;
+use runyard_workload::Overrides;
 use runyard_workload::import::tally;
 use runyard_workload::scenario::Preemption;
 use serde_json::{Value, json};
 
 use self::archive::{Archive, Image};
+use self::follow::Followed;
 use self::guest::Parts;
 use self::judge::{Measure, Runs};
 use super::{bootstrap, draw, verdict};
@@ -32,6 +35,9 @@ use crate::workspace::{self, Outcome, cargo, program};
 
 /// The kinds of drawn tasks that are left out: a limit is another question, and 6.1 has no slices of tasks.
 const LEFT_OUT: [&str; 2] = ["group with a limit", "slice"];
+
+/// The version of what a guest does and records. Results of another version are not used.
+const GUEST: u32 = 2;
 
 /// The longest name of a thread, in bytes.
 const COMM: usize = 15;
@@ -72,6 +78,9 @@ pub struct Options {
     /// Print each figure in which the simulator misses the first boot
     #[arg(long)]
     pub misses: bool,
+    /// Follow the kernel's trace, and print the first N decisions of each kind at which the simulator parts
+    #[arg(long, value_name = "N")]
+    pub decisions: Option<usize>,
 }
 
 /// A scenario of the laboratory.
@@ -117,6 +126,9 @@ pub fn run(options: &Options) -> Outcome {
         let runs = lab.runs(image)?;
         println!("{}", lab.about(image)?);
         print!("\n{}", table(&runs));
+        if let Some(most) = options.decisions {
+            println!("\n{}", lab.followed(image)?.tell(most));
+        }
         if options.misses {
             runs.iter().flat_map(Runs::misses).for_each(|miss| println!("{miss}"));
         }
@@ -177,7 +189,7 @@ impl Lab<'_> {
     /// The folder of one boot's results.
     fn place(&self, image: &Image, boot: u64) -> PathBuf {
         let Options { shift, seconds, .. } = self.options;
-        let run = format!("shift-{shift}-seconds-{seconds}");
+        let run = format!("guest-{GUEST}-shift-{shift}-seconds-{seconds}");
         self.folder.join("results").join(&image.release).join(run).join(format!("boot-{boot}"))
     }
 
@@ -269,6 +281,26 @@ impl Lab<'_> {
             simulated.push(tally(&self.simulate(image, scenario, &place, &machine)?, span, is_own));
         }
         Ok(Runs { name: scenario.name.clone(), seconds, kernel, simulated })
+    }
+
+    /// Follows the kernel's traces of the first boot.
+    fn followed(&self, image: &Image) -> Outcome<Followed> {
+        let place = self.place(image, 1);
+        let mut machine = guest_machine(&json_of(&place.join("calibrate.report"))?, image);
+        self.options.kernel.iter().for_each(|name| machine["kernel"] = name.clone().into());
+        let features = self.options.feature.iter().map(|name| name.parse());
+        let features = features.collect::<Result<Vec<_>, _>>()?;
+        let mut all = Followed::default();
+        let span = Nanos::from_secs(self.options.seconds);
+        for scenario in &self.scenarios {
+            let text = on_machine(&scenario.text, &machine);
+            let overrides = Overrides { features: features.clone(), ..Overrides::default() };
+            let parsed = runyard_workload::parse(&scenario.name, &text, &overrides);
+            let parsed = parsed.map_err(|error| format!("{error:?}"))?;
+            let followed = follow::follow(&parsed.scenario, &trace_of(&place, scenario)?, span);
+            all.add(&scenario.name, followed);
+        }
+        Ok(all)
     }
 
     /// Simulates a scenario on this machine, and returns the trace.

@@ -6,6 +6,7 @@ use crate::ensure::ensure;
 use crate::limits::Pools;
 use crate::run_queue::class::{Classes, Queues};
 use crate::run_queue::tasks::Place;
+use crate::store::heap::Index;
 use crate::task::Task;
 use std::fmt;
 
@@ -127,12 +128,18 @@ impl<P, G: Pools> fmt::Display for Classes<P, G> {
             let state = if tasks.runs(at) { "runs " } else { "waits" };
             write!(f, "  {state} {}", Line(task))?;
             if task.class().is_fair() {
-                let entity = fair.tree.entity(at.0);
-                write!(f, ", vruntime {}, weight {}", entity.vruntime.0, entity.weight)?;
+                fair.show(f, at.0)?;
             }
             writeln!(f)?;
         }
-        Ok(())
+        fair.show_groups(f)
+    }
+}
+
+impl<P, G: Pools> Queues<P, G> {
+    /// Returns how far a task's vruntime, deadline and turn are ahead of its queue's virtual clock.
+    pub(in crate::run_queue) fn fair_place(&self, at: Index) -> Option<(i64, i64, i64)> {
+        self.fair.place(at)
     }
 }
 

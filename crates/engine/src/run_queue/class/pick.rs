@@ -6,6 +6,7 @@ use crate::limits::Pools;
 use crate::limits::grants::Exhausted;
 use crate::run_queue::class::{Classes, Queues};
 use crate::store::heap::Index;
+use crate::task::TaskId;
 use crate::time::Nanos;
 
 impl<P, G: Pools> Queues<P, G> {
@@ -31,6 +32,26 @@ impl<P, G: Pools> Classes<P, G> {
             let Err(group) = self.queues.charge_to_groups(at, true) else { return Some(at) };
             self.queues.pass_over(at, group);
         }
+    }
+
+    /// Takes the task with this number to run, as a recorded machine did. Returns the task that this
+    /// queue would have chosen, and the one that it took.
+    #[cold]
+    pub(in crate::run_queue) fn pick_recorded(
+        &mut self,
+        mut before: Before,
+        next: Option<TaskId>,
+    ) -> (Option<TaskId>, Option<Index>) {
+        self.end_idle_of_server();
+        let own = self.peek_class(&mut before);
+        let tasks = &self.queues.tasks;
+        let next = next.and_then(|id| tasks.iter().find(|(_, task)| task.id == id));
+        let next = next.map(|(at, _)| at.0);
+        let own_id = own.map(|at| tasks.task(at).id);
+        if let Some(at) = next {
+            self.queues.take(at, own == next, &mut before);
+        }
+        (own_id, next)
     }
 
     /// Makes the picked task the running one, or the CPU idle. A CPU that is `forced` idle does not
