@@ -46,13 +46,18 @@ impl Arguments {
     }
 
     fn print(&self, list: &Value, head: &str, table: &str) -> Result<Done, Failure> {
-        let text = match self.json {
-            true => format!("{list:#}\n"),
-            false => format!("{head}\n\n{table}"),
-        };
-        output::report(|out| out.write_all(text.as_bytes()))?;
-        Ok(Done::Well)
+        tell(self.json, list, head, table)
     }
+}
+
+/// Prints a list, as JSON or as a table.
+pub(crate) fn tell(json: bool, list: &Value, head: &str, table: &str) -> Result<Done, Failure> {
+    let text = match json {
+        true => format!("{list:#}\n"),
+        false => format!("{head}\n\n{table}"),
+    };
+    output::report(|out| out.write_all(text.as_bytes()))?;
+    Ok(Done::Well)
 }
 
 /// Lists the tunables.
@@ -159,7 +164,10 @@ pub(crate) fn features(arguments: &Arguments) -> Result<Done, Failure> {
 }
 
 /// The rows in columns. The last column takes the width that the others leave.
-fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub(crate) fn table<const N: usize>(
+    names: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
     let mut table = runyard_report::table(&names, N);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.add_rows(rows);

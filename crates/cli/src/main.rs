@@ -12,6 +12,7 @@ mod explain;
 mod folder;
 mod import;
 mod interrupt;
+mod kernels;
 mod linux;
 mod lists;
 mod live;
@@ -66,6 +67,8 @@ enum Command {
     Tunables(lists::Arguments),
     /// Lists the features: the mechanisms of the scheduler that can be switched on and off.
     Features(lists::Arguments),
+    /// Lists the kernels by name, and how near their simulation is to kernels that ran.
+    Kernels(kernels::Arguments),
     /// Makes a scenario of a real machine's recording: `perf sched script` or ftrace text.
     Import(import::Arguments),
     /// Prints the script by which a shell completes the command's arguments.
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Tunables(arguments) => lists::tunables(&arguments),
         Command::Features(arguments) => lists::features(&arguments),
+        Command::Kernels(arguments) => kernels::kernels(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, command()),
         Command::Man(arguments) => man::run(&arguments, command()),

@@ -9,7 +9,7 @@ use self::Position::{NeverInRuntime, Off, On, OnInRuntime};
 use crate::release::Experiment::{
     self, GreedyTimers, HardLimits, IdleBalance, LatencyNice, RtMigrate,
 };
-use crate::release::Kernel::{self, V6_1, V6_6, V6_12, V6_18};
+use crate::release::Kernel::{self, V6_1, V6_6, V6_12, V6_18, V6_18_15};
 use std::fmt;
 use std::str::FromStr;
 
@@ -51,9 +51,9 @@ pub enum Position {
     NeverInRuntime(&'static str),
 }
 
-const EVERY: &[Kernel] = &[V6_1, V6_6, V6_12, V6_18];
-const SINCE_6_6: &[Kernel] = &[V6_6, V6_12, V6_18];
-const SINCE_6_12: &[Kernel] = &[V6_12, V6_18];
+const EVERY: &[Kernel] = &[V6_1, V6_6, V6_12, V6_18_15, V6_18];
+const SINCE_6_6: &[Kernel] = &[V6_6, V6_12, V6_18_15, V6_18];
+const SINCE_6_12: &[Kernel] = &[V6_12, V6_18_15, V6_18];
 const NONE: &[Kernel] = &[];
 
 /// Makes the enum and its table from the entries.
@@ -238,7 +238,7 @@ features! {
         name: "NI_RANDOM",
         what: "A CPU that is about to idle balances less often if it rarely found a task.",
         source: "kernel/sched/features.h",
-        kernels: &[V6_1, V6_12, V6_18],
+        kernels: &[V6_1, V6_12, V6_18_15, V6_18],
         document: None,
         default: Off,
     }

@@ -17,19 +17,32 @@ use std::fmt;
 use std::str::FromStr;
 
 impl Kernel {
-    /// Returns the newest named kernel that is no newer than a release in the form of `uname -r`;
-    /// the oldest, if all are newer. Returns `None` if the text is no release of Linux.
+    /// Returns the named kernel with the rules of this very release, in the form of `uname -r`; else
+    /// the newest named one of that series or an older one; the oldest, if all are newer. Returns
+    /// `None` if the text is no release of Linux.
+    ///
+    /// ```
+    /// use runyard_engine::kernel::Kernel;
+    ///
+    /// assert_eq!(Kernel::nearest("6.18.15+deb13-amd64"), Some(Kernel::V6_18_15));
+    /// assert_eq!(Kernel::nearest("6.18.44-cloud"), Some(Kernel::V6_18));
+    /// assert_eq!(Kernel::nearest("6.11.0"), Some(Kernel::V6_6));
+    /// ```
     #[must_use]
     pub fn nearest(release: &str) -> Option<Kernel> {
         let number = |text: &str| {
             let mut parts = text.split(|c: char| !c.is_ascii_digit());
             Some((parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?))
         };
-        let release = number(release)?;
+        let series = number(release)?;
         let named = || Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some());
+        let end = release.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let very = Some(&release[..end.unwrap_or(release.len())]);
+        let nearest = named().find(|kernel| kernel.release() == very);
         let mut newest_first = named().rev();
-        let nearest = newest_first.find(|kernel| number(kernel.name()) <= Some(release));
-        nearest.or_else(|| named().next())
+        nearest
+            .or_else(|| newest_first.find(|kernel| number(kernel.name()) <= Some(series)))
+            .or_else(|| named().next())
     }
 
     /// Returns the features; those of an experiment are the default ones without its mechanism.
@@ -45,7 +58,7 @@ impl Kernel {
     /// Returns whether real-time tasks are throttled even without groups: through 6.11
     /// (`update_curr_rt`, `rt.c`).
     fn always_throttles_rt(self) -> bool {
-        !matches!(self, Kernel::V6_12 | Kernel::V6_18)
+        !matches!(self, Kernel::V6_12 | Kernel::V6_18_15 | Kernel::V6_18)
     }
 
     /// Returns the base slice before it grows with the machine, in nanoseconds
@@ -92,7 +105,7 @@ impl fmt::Display for UnknownKernel {
             self.0,
             Kernel::ALL.map(Kernel::name).join(", ")
         )?;
-        write!(f, ", and each of the first four with {WITH_FOUNDING:?} behind it")
+        write!(f, ", and each of the first five with {WITH_FOUNDING:?} behind it")
     }
 }
 
@@ -166,6 +179,7 @@ impl Model {
             Kernel::V6_1 | Kernel::Experiment(_) => FairRules::RUNYARD,
             Kernel::V6_6 => FairRules::V6_6,
             Kernel::V6_12 => FairRules::V6_12,
+            Kernel::V6_18_15 => FairRules::V6_18_15,
             Kernel::V6_18 => FairRules::V6_18,
         }
     }
@@ -317,6 +331,6 @@ mod tests {
             }
         }
         let error = "6.13".parse::<Kernel>().unwrap_err();
-        assert!(error.to_string().contains("6.12, 6.18, rt-migrate"), "{error}");
+        assert!(error.to_string().contains("6.12, 6.18.15, 6.18, rt-migrate"), "{error}");
     }
 }

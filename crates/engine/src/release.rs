@@ -13,6 +13,8 @@ pub enum Kernel {
     V6_6,
     /// 6.12.117.
     V6_12,
+    /// 6.18.15, of Debian's backports: 6.18 before lags were bounded by the longest queued slice.
+    V6_18_15,
     /// 6.18.35.
     V6_18,
     /// The starting point of a founding document.
@@ -36,10 +38,11 @@ pub enum Experiment {
 
 impl Kernel {
     /// Every kernel, in display order.
-    pub const ALL: [Kernel; 9] = [
+    pub const ALL: [Kernel; 10] = [
         Kernel::V6_1,
         Kernel::V6_6,
         Kernel::V6_12,
+        Kernel::V6_18_15,
         Kernel::V6_18,
         Kernel::Experiment(Experiment::RtMigrate),
         Kernel::Experiment(Experiment::IdleBalance),
@@ -55,6 +58,7 @@ impl Kernel {
             Kernel::V6_1 => "6.1",
             Kernel::V6_6 => "6.6",
             Kernel::V6_12 => "6.12",
+            Kernel::V6_18_15 => "6.18.15",
             Kernel::V6_18 => "6.18",
             Kernel::Experiment(Experiment::RtMigrate) => "rt-migrate",
             Kernel::Experiment(Experiment::IdleBalance) => "idle-balance",
@@ -71,6 +75,7 @@ impl Kernel {
             Kernel::V6_1 => Some("6.1.192"),
             Kernel::V6_6 => Some("6.6.63"),
             Kernel::V6_12 => Some("6.12.117"),
+            Kernel::V6_18_15 => Some("6.18.15"),
             Kernel::V6_18 => Some("6.18.35"),
             Kernel::Experiment(_) => None,
         }

@@ -110,7 +110,7 @@ pub enum Ends {
 /// The bound of a lag on either side, in CPU time (`entity_lag`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LagBound {
-    /// Two slices of its own, or a tick (6.6 and 6.12).
+    /// Two slices of its own, or a tick (6.6, 6.12 and 6.18.15).
     TwoOwnSlices,
     /// The longest queued slice, and a tick (6.18).
     LongestQueued,
@@ -224,6 +224,10 @@ impl FairRules {
         pulls_eligible: true,
         ..FairRules::V6_12
     };
+
+    /// The rules of 6.18.15. The bound of a lag is that of 6.12: measured, as with the later bound
+    /// five times as many decisions of this kernel differ (`docs/design/laboratory.md`).
+    pub const V6_18_15: FairRules = FairRules { bound: LagBound::TwoOwnSlices, ..FairRules::V6_18 };
 
     /// Returns whether the shortest and the longest slice in a queue must be known.
     pub(crate) fn needs_extremes(&self) -> bool {

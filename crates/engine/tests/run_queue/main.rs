@@ -24,8 +24,14 @@ use std::sync::Arc;
 use world::{Action, Tree, World, action, cpus};
 
 /// The rules of the runtime and of the kernels.
-const RULES: &[FairRules] =
-    &[FairRules::RUNYARD, FairRules::V6_1, FairRules::V6_6, FairRules::V6_12, FairRules::V6_18];
+const RULES: &[FairRules] = &[
+    FairRules::RUNYARD,
+    FairRules::V6_1,
+    FairRules::V6_6,
+    FairRules::V6_12,
+    FairRules::V6_18_15,
+    FairRules::V6_18,
+];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]

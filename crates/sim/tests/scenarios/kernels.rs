@@ -40,7 +40,7 @@ fn a_hog_that_is_alone_makes_way_for_a_shorter_slice() {
              'period': 7000}}, 'timer_slack': 0, 'run': 300}}"
         )
     };
-    for kernel in ["6.12", "6.18"] {
+    for kernel in ["6.12", "6.18.15", "6.18"] {
         let run = on_kernel(kernel, 4_000, &tasks(200));
         run.is(kernel, worst(&run, "woken"), 0);
         let run = on_kernel(kernel, 4_000, &tasks(20_000));
@@ -86,7 +86,7 @@ fn who_owes_something_wakes_up_where_it_is() {
 /// Short sleeps gain nothing, for any treatment of the negative lag.
 #[test]
 fn who_naps_has_no_more_than_its_share() {
-    for kernel in ["6.6", "6.12", "6.18"] {
+    for kernel in ["6.6", "6.12", "6.18.15", "6.18"] {
         let tasks =
             "'hog': {'run': 1000000}, 'napper': {'run': 2500, 'sleep': 50, 'timer_slack': 0}";
         let run = on_kernel(kernel, 4_000, tasks);
@@ -237,7 +237,7 @@ fn a_woken_task_looks_at_fewer_cpus_the_more_they_are_used() {
 fn a_running_task_makes_room_for_a_pinned_one() {
     let tasks = "'heavy': {'priority': -11, 'run': 5000},
                  'pinned': {'delay': 1000, 'priority': 11, 'cpus': [0], 'run': 1000}";
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18.15", "6.18"] {
         let text =
             format!("{{'machine': {{'cpus': 2, 'kernel': '{kernel}'}}, 'tasks': {{{tasks}}}}}");
         let run = world().millis(1_000).run_text(&text);

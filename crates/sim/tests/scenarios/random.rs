@@ -30,7 +30,7 @@ struct Case {
 }
 
 /// The kernels of machines; most machines name none.
-const KERNELS: [&str; 8] = ["", "", "", "", "6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 9] = ["", "", "", "", "6.1", "6.6", "6.12", "6.18.15", "6.18"];
 
 /// The number of topologies with at most 6 CPUs. On larger ones, with hints 50 us late and ticks of 10 ms, a crowd that
 /// starts on one CPU takes up to 40.5 ms to spread, and `no-wasted-cpu` allows four ticks: 40 ms.

@@ -310,7 +310,7 @@ impl Follower {
     }
 
     fn note_request(&mut self, by: &str) {
-        if self.curr != IDLE && self.rq.resched() == Resched::Yes && self.asked.is_none() {
+        if self.curr != IDLE && self.rq.resched() != Resched::No && self.asked.is_none() {
             self.asked = Some(Asked { since: self.recorded, by: by.to_owned(), wants: None });
         }
     }

@@ -286,7 +286,9 @@ impl Lab<'_> {
     /// Follows the kernel's traces of the first boot.
     fn followed(&self, image: &Image) -> Outcome<Followed> {
         let place = self.place(image, 1);
-        let mut machine = guest_machine(&json_of(&place.join("calibrate.report"))?, image);
+        let facts = fs::read_to_string(place.join("-.facts"))?;
+        let calibrated = json_of(&place.join("calibrate.report"))?;
+        let mut machine = guest_machine(&calibrated, image, &facts);
         self.options.kernel.iter().for_each(|name| machine["kernel"] = name.clone().into());
         let features = self.options.feature.iter().map(|name| name.parse());
         let features = features.collect::<Result<Vec<_>, _>>()?;
