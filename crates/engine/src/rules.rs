@@ -3,8 +3,8 @@
 //!
 //! The functions are those of `kernel/sched/fair.c` of the releases in
 //! [`Kernel::release`](crate::kernel::Kernel::release). A rule has no meaning in a fair class that
-//! lacks its mechanism. CFS reads only the first three; placement and balance read the last three
-//! with both classes.
+//! lacks its mechanism. CFS reads only the first three and `buddies`; placement and balance read the
+//! last three with both classes.
 
 use crate::time::Nanos;
 
@@ -53,6 +53,8 @@ pub struct FairRules {
     pub moves: Deadline,
     /// The cost of a yield.
     pub yields: Yields,
+    /// The condition under which a pick prefers the buddy of a queue (`next`, `last`).
+    pub buddies: Buddies,
     /// The shortest interval at which a CPU publishes its average load in a group: 1 ms since 6.12
     /// (`update_tg_load_avg`).
     pub publishes_every: Nanos,
@@ -141,6 +143,25 @@ pub enum Yields {
     Forfeits,
 }
 
+/// The condition under which a pick prefers the buddy of a queue: a member that is warm in the
+/// caches, though another one is first. The group that a task left to sleep or to end is one, if
+/// others stay in it (`set_next_buddy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buddies {
+    /// It never does: the rule of the runtime, and of 6.6, where `NEXT_BUDDY` is off
+    /// (`pick_next_entity`).
+    Ignored,
+    /// The buddy is ahead of the first member by the wake-up granularity at most. Buddies are also a
+    /// woken member that preempts, and in long queues the preempted task (6.1, `pick_next_entity`,
+    /// `check_preempt_wakeup`). For CFS.
+    NearFirst,
+    /// The buddy is eligible (`PICK_BUDDY` of 6.12, `pick_next_entity`). For EEVDF.
+    Eligible,
+    /// The same. While the buddy is eligible, a wake-up check takes it for the next member, too
+    /// (6.18, `pick_eevdf`). For EEVDF.
+    EligibleAtWakeups,
+}
+
 impl FairRules {
     /// The rules of the runtime, and of a machine without a named kernel.
     pub const RUNYARD: FairRules = FairRules {
@@ -160,6 +181,7 @@ impl FairRules {
         shortest_of_group: false,
         moves: Deadline::KeptWithinSlice,
         yields: Yields::PutsOffWithinTwo,
+        buddies: Buddies::Ignored,
         publishes_every: Nanos::ZERO,
         wakes_onto_sched_idle: false,
         wake_wide: false,
@@ -170,6 +192,7 @@ impl FairRules {
     pub const V6_1: FairRules = FairRules {
         renews: false,
         takes_slices: false,
+        buddies: Buddies::NearFirst,
         wakes_onto_sched_idle: true,
         wake_wide: true,
         ..FairRules::RUNYARD
@@ -193,6 +216,7 @@ impl FairRules {
         shortest_of_group: false,
         moves: Deadline::Anew,
         yields: Yields::PutsOff,
+        buddies: Buddies::Ignored,
         publishes_every: Nanos::ZERO,
         wakes_onto_sched_idle: true,
         wake_wide: true,
@@ -209,6 +233,7 @@ impl FairRules {
         shortest_of_group: true,
         moves: Deadline::Kept,
         yields: Yields::Forfeits,
+        buddies: Buddies::Eligible,
         publishes_every: Nanos::from_millis(1),
         ..FairRules::V6_6
     };
@@ -221,6 +246,7 @@ impl FairRules {
         wakeup_drops: true,
         off_tick: Some(Ends::Unprotected),
         bound: LagBound::LongestQueued,
+        buddies: Buddies::EligibleAtWakeups,
         pulls_eligible: true,
         ..FairRules::V6_12
     };

@@ -15,15 +15,20 @@
 //! So the first one is passed over for one `latency` at most, and then gets a `min_granularity`
 //! that no wake-up takes from it.
 //!
+//! A pick in 6.1 also prefers a [buddy](crate::fair::buddies) to the first member, if that one would not
+//! preempt it.
+//!
 //! Invariants: the clock of a queue never runs back; the second heap has only sensitive members.
 
 use crate::attr::{LatencyNice, Policy, Weight};
 use crate::config::Config;
 use crate::ensure::ensure;
+use crate::fair::buddies::{BuddiesByQueue, Buddy};
 use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, QueueName, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Member, Tree};
 use crate::features::Feature;
+use crate::rules::Buddies;
 use crate::store::heap::Index;
 use crate::time::{Nanos, Time, VTime};
 use std::fmt::Display;
@@ -46,6 +51,7 @@ enum Margin {
 #[derive(Debug, Default)]
 pub(crate) struct Cfs {
     turns: ByQueue<Turns>,
+    pub(crate) buddies: BuddiesByQueue,
 }
 
 /// The turns of the first member of a queue beside sensitive members.
@@ -60,6 +66,7 @@ struct Turns {
 impl QueueOrder for Cfs {
     fn grow(&mut self, _: usize, queues: usize) {
         self.turns.grow(queues, Turns::default);
+        self.buddies.grow(queues);
     }
 
     #[inline]
@@ -86,6 +93,7 @@ impl QueueOrder for Cfs {
 
     fn detach(&mut self, tree: &mut Tree, now: Now, member: Member, asleep: bool) -> Standing {
         let Member { queue, at } = member;
+        self.buddies.clear(tree, at);
         let Entity { vruntime, ran, latency_nice, .. } = *tree.entity(at);
         let lead = vruntime.diff(tree.queue(queue).clock);
         tree.dismiss(queue, at);
@@ -130,12 +138,13 @@ impl QueueOrder for Cfs {
         tree.queue_mut(queue).curr = Some(at);
         if !goes_on {
             tree.entity_mut(at).ran = 0;
+            self.buddies.clear(tree, at);
         }
     }
 
     /// Returns the first member, unless it yielded. A sensitive member that the first one would not
     /// preempt goes before it (`pick_next_entity`), unless the first one was passed over for too
-    /// long.
+    /// long. A buddy that the first one would not preempt takes its place.
     #[inline]
     fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
         let Before { yielded, .. } = before;
@@ -147,6 +156,7 @@ impl QueueOrder for Cfs {
         if self.is_in_plain_order(tree, id) {
             return chosen;
         }
+        let chosen = self.buddy_before(tree, now, id, first).unwrap_or(chosen);
         self.choose_beside_sensitive(tree, now, (id, chosen), yielded)
     }
 
@@ -180,11 +190,16 @@ impl QueueOrder for Cfs {
     /// between two switches. A group that is [exhausted](crate::fair::tree::Queue::exhausted_until)
     /// does not.
     fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool {
-        let Wakeup { curr, woken, .. } = wakeup;
+        let Wakeup { curr, woken, due, .. } = wakeup;
         let (entity, least) = (tree.entity(curr), now.config.min_granularity.0);
         let owed = self.turns[entity.parent].owed == Some(curr);
         let preempts = match margin(now, entity, tree.entity(woken)) {
-            Margin::Preempts => true,
+            Margin::Preempts => {
+                if !due && now.config.rules.buddies == Buddies::NearFirst {
+                    self.note_buddies(tree, now, (curr, woken));
+                }
+                true
+            }
             Margin::Tie => !entity.is_task() && now.clock < tree.queue(entity.own).exhausted_until,
             Margin::Stays => false,
         };
@@ -282,11 +297,33 @@ impl QueueOrder for Cfs {
 
 impl Cfs {
     /// Returns whether vruntimes alone order the members of a queue: none of them is sensitive, or
-    /// owed a turn.
+    /// owed a turn, and there are no buddies.
     #[inline]
     pub(crate) fn is_in_plain_order(&self, tree: &Tree, id: QueueId) -> bool {
         let Turns { passed_over, owed } = self.turns[id];
         (passed_over, owed, tree.heaps.first_urgent(id)) == (None, None, None)
+            && self.buddies.is_empty()
+    }
+
+    /// Returns the buddy that runs instead of the `first` member, if that one would not preempt it.
+    #[inline(never)]
+    fn buddy_before(&self, tree: &Tree, now: Now, id: QueueId, first: Index) -> Option<Index> {
+        let near =
+            |at: &Index| margin(now, tree.entity(*at), tree.entity(first)) != Margin::Preempts;
+        let next = self.buddies.next(id).filter(near);
+        next.or_else(|| self.buddies.last(id).filter(near))
+    }
+
+    /// At a preemption by a woken member: it becomes `next`, and the preempted member `last`, if it
+    /// is a task in a queue of so many that each has the least granularity (`check_preempt_wakeup`,
+    /// `sched_nr_latency`).
+    #[inline(never)]
+    fn note_buddies(&mut self, tree: &Tree, now: Now, (curr, woken): (Index, Index)) {
+        self.buddies.set(tree, woken, Buddy::Next);
+        let many = now.config.latency.0.div_ceil(now.config.min_granularity.0);
+        if u64::from(tree.queue_of(curr).nr) >= many && tree.entity(curr).is_task() {
+            self.buddies.set(tree, curr, Buddy::Last);
+        }
     }
 
     /// Returns the first of a queue without the sensitive members, or a sensitive member that goes
@@ -318,11 +355,15 @@ impl Cfs {
     }
 
     /// Returns whether the tick ends the turn of a running entity that has competitors.
-    fn is_over(&self, tree: &Tree, now: Now, member: Member) -> bool {
+    fn is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
         let ran = tree.entity(member.at).ran;
         let slice = slice(tree, now, member, Counted::Queued);
+        if ran > slice {
+            self.buddies.clear(tree, member.at);
+            return true;
+        }
         let some = ran >= now.config.min_granularity.0;
-        ran > slice || some && self.is_too_far_ahead(tree, now, member, slice)
+        some && self.is_too_far_ahead(tree, now, member, slice)
     }
 
     /// Returns whether a running entity makes way within its slice because it is ahead of the first

@@ -4,7 +4,7 @@ use crate::ensure::ensure;
 use crate::fair::entity::{Now, QueueId};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::Counts;
-use crate::fair::{Company, Fair, Order};
+use crate::fair::{Company, Fair, Order, by_order};
 use crate::store::heap::Index;
 use std::fmt::{self, Display};
 
@@ -71,6 +71,8 @@ impl Fair {
         ensure!(picture, names, "group queues are in order");
         self.check_lists(picture);
         self.check_delayed(picture);
+        let queues = self.group_queues.iter().map(|&(_, id)| id).chain([QueueId::ROOT]);
+        by_order!(&self.order, order => order.buddies.check(&self.tree, queues, picture));
         let mut idle_load = 0;
         let root = self.root();
         root.curr.into_iter().for_each(|at| idle_load += self.tree.idle_weight(at));

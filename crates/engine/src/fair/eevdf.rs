@@ -23,11 +23,12 @@
 use crate::attr::Weight;
 use crate::config::Config;
 use crate::ensure::ensure;
+use crate::fair::buddies::BuddiesByQueue;
 use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Member, Queue, Tree};
 use crate::features::Feature;
-use crate::rules::{Deadline, Ends, LagBound, Protects, Short, Yields};
+use crate::rules::{Buddies, Deadline, Ends, LagBound, Protects, Short, Yields};
 use crate::store::column::Column;
 use crate::store::heap::Index;
 use crate::time::{Nanos, VTime};
@@ -44,6 +45,7 @@ pub(crate) struct Eevdf {
     turns: Column<Turn>,
     /// The averages, by queue.
     averages: ByQueue<Average>,
+    pub(crate) buddies: BuddiesByQueue,
 }
 
 /// The request of an entity.
@@ -118,6 +120,7 @@ impl QueueOrder for Eevdf {
     fn grow(&mut self, entities: usize, queues: usize) {
         self.turns.grow(entities);
         self.averages.grow(queues, Average::default);
+        self.buddies.grow(queues);
     }
 
     fn heed(&mut self, at: Index, ask: Ask, config: &Config) {
@@ -144,6 +147,7 @@ impl QueueOrder for Eevdf {
 
     fn detach(&mut self, tree: &mut Tree, now: Now, member: Member, asleep: bool) -> Standing {
         let Member { queue, at } = member;
+        self.buddies.clear(tree, at);
         let lead = self.lead(tree, now, member);
         let vruntime = tree.entity(at).vruntime;
         tree.dismiss(queue, at);
@@ -194,7 +198,11 @@ impl QueueOrder for Eevdf {
             }
             Ends::Unprotected => is_over,
         };
-        queue.nr > 1 && (reached || besides)
+        let makes_way = queue.nr > 1 && (reached || besides);
+        if makes_way {
+            self.buddies.clear(tree, at);
+        }
+        makes_way
     }
 
     #[inline]
@@ -217,6 +225,7 @@ impl QueueOrder for Eevdf {
         if goes_on {
             return;
         }
+        self.buddies.clear(tree, at);
         let entity = tree.entity(at);
         let after = |slice| entity.vruntime.after(entity.virtual_span(slice));
         let shortest = self.averages[queue].slices.shortest;
@@ -235,10 +244,13 @@ impl QueueOrder for Eevdf {
         };
     }
 
-    /// Returns the member that has not finished its turn, or the eligible one with the earliest
-    /// deadline (`pick_eevdf`).
+    /// Returns the buddy if it is eligible, or else the member that has not finished its turn, or
+    /// the eligible one with the earliest deadline (`pick_eevdf`; in 6.12 `pick_next_entity`).
     #[inline]
     fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
+        if let Some(buddy) = self.eligible_buddy(tree, id) {
+            return buddy;
+        }
         let average = &self.averages[id];
         // In the kernel a turn ends as soon as a task of another class has the CPU.
         let ran = |at: &Index| now.config.rules.renews || tree.is_above(*at, before.ran);
@@ -270,7 +282,7 @@ impl QueueOrder for Eevdf {
     /// requests a longer slice (`wakeup_preempt_fair`). Even if it does not preempt, it may shorten
     /// the turn of the running one.
     fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool {
-        let Wakeup { curr, woken, forked } = wakeup;
+        let Wakeup { curr, woken, forked, .. } = wakeup;
         let (rules, id) = (&now.config.rules, tree.entity(curr).parent);
         let is_eligible =
             |at| self.averages[id].is_eligible(tree.queue(id), tree.entity(at).vruntime);
@@ -289,7 +301,10 @@ impl QueueOrder for Eevdf {
         let protected = in_turn && (!shorter || cancels);
         let equal = rules.waiting_first && arriving.deadline == turn.deadline;
         let beats = !stands || sooner || equal;
-        let preempts = !protected && beats && self.first_eligible(tree, id) == Some(woken);
+        let preempts = match self.buddy_at_wakeup(tree, now, id) {
+            Some(buddy) => buddy == woken,
+            None => !protected && beats && self.first_eligible(tree, id) == Some(woken),
+        };
         match rules.short {
             Short::Preempts if preempts => self.end_turn(tree, curr),
             Short::Shrinks if preempts && shorter => self.end_turn(tree, curr),
@@ -589,6 +604,9 @@ impl Eevdf {
         wakeup: Wakeup,
     ) -> Option<Index> {
         let (curr, id) = (wakeup.curr, tree.entity(wakeup.curr).parent);
+        if self.buddy_at_wakeup(tree, now, id).is_some() {
+            return None;
+        }
         let shorter = self.wants_less(now, wakeup);
         let stands = self.is_eligible(tree, Member { queue: id, at: curr });
         let in_turn = stands && tree.entity(curr).vruntime < self.turns[curr].ends;
@@ -621,6 +639,20 @@ impl Eevdf {
         if slices.subtract(old) {
             self.recount_slices(tree, now, member.queue);
         }
+    }
+
+    /// Returns the buddy of a queue, if it is eligible.
+    #[inline]
+    fn eligible_buddy(&self, tree: &Tree, id: QueueId) -> Option<Index> {
+        let buddy = self.buddies.next(id)?;
+        self.is_eligible(tree, Member { queue: id, at: buddy }).then_some(buddy)
+    }
+
+    /// Returns the member that a wake-up check finds to be the next one, if that is the buddy.
+    #[inline]
+    fn buddy_at_wakeup(&self, tree: &Tree, now: Now, id: QueueId) -> Option<Index> {
+        let asks = now.config.rules.buddies == Buddies::EligibleAtWakeups;
+        self.eligible_buddy(tree, id).filter(|_| asks)
     }
 
     pub(super) fn is_eligible(&self, tree: &Tree, member: Member) -> bool {

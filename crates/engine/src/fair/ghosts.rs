@@ -99,7 +99,7 @@ impl Fair {
                 return None;
             }
             let is_task = entity.is_task();
-            self.drop_delayed(now, groups, at);
+            self.drop_met(now, groups, at);
             if is_task {
                 return Some(at);
             }
@@ -127,10 +127,19 @@ impl Fair {
             let wakeup = Wakeup { curr, woken, ..wakeup };
             let at = order.sleeper_before(&mut self.tree, now, wakeup)?;
             let is_task = self.tree.entity(at).is_task();
-            self.drop_delayed(now, groups, at);
+            self.drop_met(now, groups, at);
             if is_task {
                 return Some(at);
             }
+        }
+    }
+
+    /// Takes out a delayed entity that a pick or a wake-up met. For its group it goes to sleep now.
+    fn drop_met(&mut self, now: Now, groups: &impl Groups, at: Index) {
+        let group = self.tree.above(at);
+        self.drop_delayed(now, groups, at);
+        if let Some(group) = group {
+            self.nominate(now, group);
         }
     }
 
@@ -205,6 +214,7 @@ impl Fair {
     }
 
     fn begin_delay(&mut self, at: Index) {
+        self.clear_buddy(at);
         self.tree.entity_mut(at).delayed = true;
         self.ghosts.nr += 1;
     }

@@ -172,6 +172,7 @@ impl Fair {
         let standing = self.standing_of(now, at, false);
         let Entity { parent, vruntime, .. } = *self.tree.entity(at);
         self.lists.remove(at, false);
+        self.clear_buddy(at);
         self.tree.remove(parent, at);
         let company = self.company.as_mut().expect("a stand-in runs");
         company.nr += 1;

@@ -21,7 +21,8 @@
 //! A group's queue is made when its first member comes to this CPU. After the last member left, it
 //! stays until its entity would be placed the same if it were made anew ([`Fair::next_to_reap`]).
 //!
-//! Left out: next, last and skip buddies, except for `yield` (they serve cache affinity).
+//! A pick may prefer a member that is warm in the caches (`buddies.rs`, `nominate.rs`). Of the skip
+//! buddies there is only that of a task that yields.
 //!
 //! Under `DELAY_DEQUEUE` a sleeping entity may stay in its place for a while (`ghosts.rs`). Under
 //! `PELT` a group's share follows the average loads of its queues (`pelt.rs`), otherwise their
@@ -34,6 +35,7 @@
 mod ahead;
 pub(crate) mod averages;
 pub(crate) mod beside;
+mod buddies;
 pub(crate) mod cfs;
 mod check;
 pub(crate) mod eevdf;
@@ -41,6 +43,7 @@ pub(crate) mod entity;
 mod ghosts;
 pub(crate) mod heaps;
 pub(crate) mod lend;
+mod nominate;
 pub(crate) mod order;
 mod passed_over;
 mod pelt;
@@ -56,6 +59,7 @@ use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Counts, Member, Queue, Tree};
 use crate::features::Feature;
 use crate::group::Groups;
+use crate::rules::Buddies;
 use crate::store::heap::Index;
 use crate::store::list::{Links, List};
 use crate::time::Nanos;
@@ -760,13 +764,14 @@ fn pick(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, before: Before) 
 }
 
 fn turn_is_over(order: &mut impl QueueOrder, tree: &Tree, now: Now, curr: Index) -> bool {
-    let mut at = curr;
+    let (mut at, mut is_over) = (curr, false);
     loop {
-        let member = Member::of(tree, at);
-        if order.turn_is_over(tree, now, member) {
+        is_over |= order.turn_is_over(tree, now, Member::of(tree, at));
+        // A tick may clear a buddy on each level.
+        if is_over && now.config.rules.buddies == Buddies::Ignored {
             return true;
         }
-        let Some(above) = tree.queue(member.queue).entity else { return false };
+        let Some(above) = tree.above(at) else { return is_over };
         at = above;
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Wakeup {
     pub(crate) woken: Index,
     /// Whether it came as a new task, or for one.
     pub(crate) forked: bool,
+    /// Whether a switch was due before.
+    pub(crate) due: bool,
 }
 
 /// The order of fair queues: CFS or EEVDF.

@@ -72,13 +72,13 @@ impl<P, G: Pools> Queues<P, G> {
     }
 
     /// Returns whether a woken fair task preempts the running fair task (`check_preempt_wakeup`).
-    /// If so, the turn of the running task is over.
+    /// If so, the turn of the running task is over. `due` is whether a switch was due before.
     ///
     /// An idle entity is preempted by one that is not idle, and never the other way round. Linux
     /// 6.1 tests this twice. First it compares the tasks, whatever their groups and the features.
     /// Then, for a SCHED_OTHER task and under `WAKEUP_PREEMPTION`, it compares the entities that
     /// compete in one queue. Since 6.6 it compares only the entities, for any task.
-    pub(super) fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
+    pub(super) fn preempts_on_wakeup(&mut self, curr: Index, woken: Index, due: bool) -> bool {
         let [running, arrival] = [curr, woken].map(|at| self.tasks.task(at).attr.policy);
         let tasks_first = self.site.config().rules.idle_tasks_first;
         if tasks_first && running == Policy::Idle && arrival != Policy::Idle {
@@ -90,7 +90,7 @@ impl<P, G: Pools> Queues<P, G> {
             return false;
         }
         let forked = matches!(self.tasks.task(woken).standing.lag, Lag::New { .. });
-        let wakeup = Wakeup { curr, woken, forked };
+        let wakeup = Wakeup { curr, woken, forked, due };
         if may && self.site.config().rules.wakeup_drops {
             self.tasks.drop_ghosts_before(&self.site, &mut self.fair, wakeup);
         }

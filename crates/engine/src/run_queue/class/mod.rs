@@ -193,7 +193,12 @@ impl<P, G: Pools> Classes<P, G> {
     /// over it.
     fn yield_task(&mut self, at: Index) -> bool {
         match self.queues.tasks.task(at).class() {
-            Class::Fair => true,
+            Class::Fair => {
+                if self.queues.fair.root().nr_tasks > 1 {
+                    self.queues.fair.clear_buddy(at);
+                }
+                true
+            }
             Class::Rt(_) => {
                 self.queues.requeue_rt(at, End::Tail);
                 false
@@ -250,7 +255,10 @@ impl<P, G: Pools> Classes<P, G> {
         let (preempts, then) = match (woken, running) {
             (Class::Rt(_), Class::Rt(_) | Class::Fair) => (self.makes_way(curr), Resched::Yes),
             (Class::Fair, Class::Rt(_)) => (false, Resched::Yes),
-            (Class::Fair, Class::Fair) => (self.queues.preempts_on_wakeup(curr, at), Resched::Lazy),
+            (Class::Fair, Class::Fair) => {
+                let due = self.next.is_due();
+                (self.queues.preempts_on_wakeup(curr, at, due), Resched::Lazy)
+            }
         };
         if preempts { then } else { Resched::No }
     }

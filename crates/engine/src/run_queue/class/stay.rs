@@ -121,13 +121,9 @@ impl<P, G: Pools> Classes<P, G> {
             }
             (Prev::Blocked(payload), Some(at)) => {
                 self.queues.tasks.task_mut(at).payload = Some(payload);
-                before.ran = self.queues.group_left(at);
-                Some((self.release(at, true), Released::Blocked))
+                Some((self.end_stay(at, true, before), Released::Blocked))
             }
-            (Prev::Exited, Some(at)) => {
-                before.ran = self.queues.group_left(at);
-                Some((self.release(at, false), Released::Exited))
-            }
+            (Prev::Exited, Some(at)) => Some((self.end_stay(at, false, before), Released::Exited)),
             (_, curr) => {
                 let cpu = self.queues.site.cpu();
                 panic!("CPU {cpu} does not run the task that left it: {curr:?}")
@@ -147,6 +143,16 @@ impl<P, G: Pools> Classes<P, G> {
         self.queues.tasks.set_running(None);
         self.queues.put_prev(at);
         None
+    }
+
+    /// The running task sleeps or has ended. Another task of its group may be preferred for that.
+    fn end_stay(&mut self, at: Index, asleep: bool, before: &mut Before) -> Box<Task<P>> {
+        before.ran = self.queues.group_left(at);
+        let task = self.release(at, asleep);
+        if let Some(group) = before.ran.filter(|_| task.sleeps_on().is_none()) {
+            self.queues.fair.nominate(self.queues.site.now(), group);
+        }
+        task
     }
 
     pub(super) fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {

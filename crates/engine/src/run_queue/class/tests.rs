@@ -1,5 +1,6 @@
 //! EEVDF as seen through a run queue: the turns of tasks, their CPU time, and their lags.
 
+mod buddies;
 mod ghosts;
 mod pelt;
 mod reap;
