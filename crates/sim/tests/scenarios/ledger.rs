@@ -16,7 +16,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::DEFAULT_SLACK;
 use runyard_workload::Scenario;
-use runyard_workload::scenario::{Step, TaskSpec};
+use runyard_workload::scenario::TaskSpec;
 use std::collections::BTreeSet;
 
 /// The activity of a CPU.
@@ -89,8 +89,6 @@ pub struct Ledger<'s> {
     parents: Vec<GroupId>,
     /// Whether a CPU was found idle that had switched to a task.
     idle_with_a_task: bool,
-    /// The task that forks another at the moment.
-    forker: Option<TaskId>,
 }
 
 impl<'s> Ledger<'s> {
@@ -134,7 +132,6 @@ impl<'s> Ledger<'s> {
             inherits: scenario.objects.inherit(),
             parents: scenario.groups.iter().map(|group| group.spec.parent).collect(),
             idle_with_a_task: false,
-            forker: None,
         }
     }
 
@@ -169,7 +166,9 @@ impl<'s> Ledger<'s> {
         match what {
             What::Spawn { task } => {
                 want(self.known(task).life == Life::Unborn, "a task is born once")?;
-                let inherited = self.forker.take().map(|parent| self.known(parent).slack);
+                // A fork takes time, and several tasks may be in one.
+                let slack_of = |parent: TaskId| self.tasks[parent.index()].slack;
+                let inherited = self.oracle.forkers().map(slack_of).max();
                 let known = self.known(task);
                 known.slack = known.spec.properties.slack.or(inherited).unwrap_or(known.slack);
                 known.born = at;
@@ -207,8 +206,6 @@ impl<'s> Ledger<'s> {
                 self.turn(cpu, doing);
                 self.oracle.ends(task, &self.tasks[task.index()], at)?;
                 let allowed = self.known(task).enter_phase(phase as usize, cpu);
-                let begun = self.known(task).spec.phases[phase as usize].steps.get(step as usize);
-                self.forker = matches!(begun, Some(Step::Fork(_))).then_some(task);
                 want(allowed || !self.affinities_hold, "a task executes where it may")?;
                 self.oracle.begins(task, &self.tasks[task.index()], (phase, step), at)?;
             }

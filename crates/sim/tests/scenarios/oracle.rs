@@ -163,6 +163,13 @@ impl<'s> Oracle<'s> {
         }
     }
 
+    /// Returns the tasks that are forking.
+    pub fn forkers(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let forks =
+            |begun: &Option<Begun>| begun.is_some_and(|it| matches!(it.step, Step::Fork(_)));
+        (0..).map(TaskId).zip(&self.begun).filter(move |(_, begun)| forks(begun)).map(|it| it.0)
+    }
+
     /// Records that a sleeping task is woken. A task that sleeps for a time is woken within the window of its timer.
     pub fn woken(
         &mut self,
