@@ -23,10 +23,11 @@ use runyard_engine::timer::Window;
 /// The largest number of violations that a run keeps. The first ones are the most useful.
 const MAX_VIOLATIONS: usize = 16;
 
-/// The longest time for which a CPU may idle while a fair task that may run there always waits. It also bounds the time
-/// with only SCHED_IDLE tasks while a normal task waits. The busy CPU sends a task at its next tick. A tick without a
-/// destination looks again after 4 ms.
-const IDLE_WHILE_WAITING: Nanos = Nanos::from_millis(20);
+/// The number of looks for which a CPU may idle while a fair task that may run there always waits. It also bounds the
+/// time with only SCHED_IDLE tasks while a normal task waits. The busy CPU sends a task at its next tick. A tick without
+/// a destination looks again after [`LOOKS_AGAIN`], at a tick.
+const LOOKS: u64 = 5;
+const LOOKS_AGAIN: Nanos = Nanos::from_millis(4);
 
 /// A real-time task that waits although another CPU could run it.
 #[derive(Clone, Copy, Debug)]
@@ -117,8 +118,8 @@ impl Sim<'_> {
 
     pub(crate) fn check_waste(&mut self, cpu: CpuId) {
         let tick = self.machine.config().tick;
-        let patience =
-            IDLE_WHILE_WAITING + Nanos(2 * tick.0) + Nanos(8 * self.options.hint_delay.0);
+        let looks = Nanos(LOOKS * LOOKS_AGAIN.0.next_multiple_of(tick.0));
+        let patience = looks + Nanos(2 * tick.0) + Nanos(8 * self.options.hint_delay.0);
         if let Some(Waste { task, since, .. }) = self.watch.waste[cpu.index()]
             && self.now.since(since) > patience
         {
