@@ -64,6 +64,7 @@ def test_what_is_built_is_the_dict_that_one_would_write() -> None:
 
 def test_a_step_that_repeats_is_that_step_again() -> None:
     built = runyard.Scenario(cpus=1)
+    built["machine"]["costs"] = {"jitter_ns": 0}
     built.task("a", loop=3).run(1000).sleep(500).run(200).run(50)
     assert list(built["tasks"]["a"]) == ["loop", "run", "sleep", "run2", "run3"]
     tasks = json.loads(report(built))["tasks"]
@@ -72,6 +73,7 @@ def test_a_step_that_repeats_is_that_step_again() -> None:
 
 def test_phases_go_on_one_after_the_other() -> None:
     built = runyard.Scenario(cpus=1)
+    built["machine"]["costs"] = {"jitter_ns": 0}
     task = built.task("a", loop=1)
     task.phase("busy", loop=10).run(1000)
     task.phase(loop=5, nice=None).run(200).sleep(100)
@@ -83,6 +85,7 @@ def test_phases_go_on_one_after_the_other() -> None:
 
 def test_tasks_hand_each_other_mutexes_and_wake_each_other_up() -> None:
     built = runyard.Scenario(cpus=2)
+    built["machine"]["costs"] = {"jitter_ns": 0}
     built.task("sleeper", loop=2).suspend().lock("m").run(100).unlock("m")
     built.task("waker", loop=2, delay=1000).lock("m").run(300).unlock("m").resume("sleeper").sleep(1000)
     tasks = json.loads(report(built))["tasks"]
