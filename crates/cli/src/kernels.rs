@@ -21,17 +21,16 @@ pub(crate) struct Arguments {
 /// Lists the kernels.
 pub(crate) fn kernels(arguments: &Arguments) -> Result<Done, Failure> {
     let measured = measured();
-    let named: Vec<_> = Kernel::ALL.into_iter().filter(|it| it.release().is_some()).collect();
     let of = |kernel: Kernel| measured[kernel.name()].as_array().cloned().unwrap_or_default();
     let list = json!({
         "schema": "runyard.kernels/1",
-        "kernels": named.iter().map(|&kernel| json!({
+        "kernels": Kernel::released().map(|kernel| json!({
             "name": kernel.name(),
             "release": kernel.release(),
             "measured": of(kernel),
         })).collect::<Vec<_>>(),
     });
-    let rows = named.iter().map(|&kernel| {
+    let rows = Kernel::released().map(|kernel| {
         let release = kernel.release().unwrap_or_default().to_owned();
         let told: Vec<_> = of(kernel).iter().map(sentence).collect();
         let told = match told.is_empty() {

@@ -44,10 +44,6 @@ impl Arguments {
         let least = "{\"tasks\": {\"task\": {\"run\": 1, \"loop\": 1}}}";
         Ok(parse("-", least, &over).map_err(Failure::input)?.scenario)
     }
-
-    fn print(&self, list: &Value, head: &str, table: &str) -> Result<Done, Failure> {
-        tell(self.json, list, head, table)
-    }
 }
 
 /// Prints a list, as JSON or as a table.
@@ -78,7 +74,7 @@ pub(crate) fn tunables(arguments: &Arguments) -> Result<Done, Failure> {
     let head = format!(
         "What a scenario and --set may set; the defaults are those of {model} on {cpus} CPUs (--kernel, --cpus)."
     );
-    arguments.print(&list, &head, &table(["path", "default", "meaning, values, source"], rows))
+    tell(arguments.json, &list, &head, &table(["path", "default", "meaning, values, source"], rows))
 }
 
 fn tunable_json(tunable: &Tunable, scenario: &Scenario) -> Value {
@@ -121,7 +117,7 @@ fn values(takes: Takes) -> String {
 /// The meaning of a tunable, its kernels if not all kernels have it, its values and its source.
 fn meaning(tunable: &Tunable) -> String {
     let Tunable { what, takes, source, .. } = tunable;
-    let all = Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some()).count();
+    let all = Kernel::released().count();
     let kernels: Vec<_> = tunable.kernels().map(Kernel::name).collect();
     let only = match kernels.len() == all {
         true => String::new(),
@@ -160,7 +156,7 @@ pub(crate) fn features(arguments: &Arguments) -> Result<Done, Failure> {
         "`features` of a scenario and --feature switch these, NO_NAME for off; defaults of {model} (--kernel)."
     );
     let names = ["name", "default", "on in Linux", "meaning, source"];
-    arguments.print(&list, &head, &table(names, rows))
+    tell(arguments.json, &list, &head, &table(names, rows))
 }
 
 /// The rows in columns. The last column takes the width that the others leave.

@@ -17,6 +17,18 @@ use std::fmt;
 use std::str::FromStr;
 
 impl Kernel {
+    /// Returns the kernels that were released, from the oldest to the newest: all but the starting
+    /// points of the experiments.
+    ///
+    /// ```
+    /// use runyard_engine::kernel::Kernel;
+    ///
+    /// assert_eq!(Kernel::released().next(), Some(Kernel::V6_1));
+    /// ```
+    pub fn released() -> impl DoubleEndedIterator<Item = Kernel> {
+        Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some())
+    }
+
     /// Returns the named kernel with the rules of this very release, in the form of `uname -r`; else
     /// the newest named one of that series or an older one; the oldest, if all are newer. Returns
     /// `None` if the text is no release of Linux.
@@ -35,14 +47,13 @@ impl Kernel {
             Some((parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?))
         };
         let series = number(release)?;
-        let named = || Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some());
         let end = release.find(|c: char| !c.is_ascii_digit() && c != '.');
         let very = Some(&release[..end.unwrap_or(release.len())]);
-        let nearest = named().find(|kernel| kernel.release() == very);
-        let mut newest_first = named().rev();
+        let nearest = Kernel::released().find(|kernel| kernel.release() == very);
+        let mut newest_first = Kernel::released().rev();
         nearest
             .or_else(|| newest_first.find(|kernel| number(kernel.name()) <= Some(series)))
-            .or_else(|| named().next())
+            .or_else(|| Kernel::released().next())
     }
 
     /// Returns the features; those of an experiment are the default ones without its mechanism.
@@ -268,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_named_kernel_has_no_founding_mechanism_that_it_lacked() {
-        for kernel in Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some()) {
+        for kernel in Kernel::released() {
             let has = |feature: &Feature| Model::named(kernel).features().has(*feature);
             assert!(!FOUNDING.iter().any(has) && COMMON.iter().all(has), "{kernel}");
             assert_ne!(has(&Feature::Eevdf), has(&Feature::GentleFairSleepers), "{kernel}");

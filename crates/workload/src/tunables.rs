@@ -466,7 +466,7 @@ impl Tunable {
             Place::Scheduler { of, .. } => of,
             _ => Of::Every,
         };
-        let released = Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some());
+        let released = Kernel::released();
         released.filter(move |&kernel| of.has(&plain(kernel)))
     }
 
