@@ -42,12 +42,18 @@ pub(crate) enum At {
 }
 
 impl Sim<'_> {
+    /// Returns where a task in the kernel gives way.
+    #[inline]
+    pub(crate) fn preemption(&self) -> Preemption {
+        self.scenario.machine.preemption
+    }
+
     /// Returns whether a switch of `cpu` is due and takes place now. The running task is in the kernel, or at `at`.
     #[inline]
     pub(crate) fn gives_way(&self, cpu: CpuId, at: At) -> bool {
         match self.cpus[cpu.index()].resched {
             Resched::No => false,
-            _ if self.preemption == Preemption::Full => true,
+            _ if self.preemption() == Preemption::Full => true,
             resched => self.gives_way_to(cpu, resched, at),
         }
     }
@@ -62,7 +68,7 @@ impl Sim<'_> {
         if !self.is_in_kernel(cpu) {
             return at == At::Exit || resched == Resched::Yes;
         }
-        match self.preemption {
+        match self.preemption() {
             Preemption::Full => true,
             Preemption::Lazy => resched == Resched::Yes,
             Preemption::Voluntary => self.is_at_point(cpu),
@@ -88,7 +94,7 @@ impl Sim<'_> {
 
     /// Returns the part of the kernel work `left` that the task on `cpu` does before it may give way, or all of it.
     pub(crate) fn to_next_point(&self, cpu: CpuId, left: Nanos) -> Nanos {
-        let looks = self.preemption == Preemption::Voluntary
+        let looks = self.preemption() == Preemption::Voluntary
             && self.cpus[cpu.index()].resched.is_due()
             && left > MIGHT_RESCHED;
         if !looks {

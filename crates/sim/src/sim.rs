@@ -167,8 +167,6 @@ pub struct Sim<'s> {
     pub(crate) watch: Watch,
     /// The run cannot continue.
     pub(crate) stopped: bool,
-    /// Where a task in the kernel gives way.
-    pub(crate) preemption: Preemption,
     /// Not a type parameter: the loop is then compiled once, here, and not in each crate that observes it.
     pub(crate) observer: Box<dyn Observer + 's>,
     /// The machine is larger than the caches.
@@ -225,8 +223,6 @@ pub(crate) struct Asked {
     forced: Vec<CpuId>,
     hold_back: bool,
     keeps_touched: bool,
-    /// The kernel has lazy preemption.
-    is_lazy: bool,
     /// The CPUs with a possibly changed run queue. A CPU may appear several times.
     pub(crate) touched: Vec<CpuId>,
 }
@@ -248,7 +244,7 @@ impl Effects<Work<()>> for Asked {
     }
 
     fn kick_lazily(&mut self, cpu: CpuId) {
-        self.kicks.push((cpu, if self.is_lazy { Resched::Lazy } else { Resched::Yes }));
+        self.kicks.push((cpu, Resched::Lazy));
     }
 
     fn carry(&mut self, moving: Moving<Work<()>>) -> Option<Moving<Work<()>>> {
@@ -297,7 +293,6 @@ impl<'s> Sim<'s> {
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let watch = Watch::new(options.check, topology.cpus());
-        let preemption = scenario.machine.preemption;
         let mut sim = Sim {
             scenario,
             machine: Machine::new(config, &groups)?,
@@ -312,7 +307,6 @@ impl<'s> Sim<'s> {
             fx: Asked {
                 hold_back: options.hint_delay > Nanos::ZERO,
                 keeps_touched: options.check == Check::Touched,
-                is_lazy: preemption == Preemption::Lazy,
                 ..Asked::default()
             },
             carried: Vec::new(),
@@ -325,7 +319,6 @@ impl<'s> Sim<'s> {
             blocked: 0,
             watch,
             stopped: false,
-            preemption,
             observer: Box::new(observer),
             reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
             cores,
@@ -542,7 +535,6 @@ impl<'s> Sim<'s> {
             mut forced,
             hold_back,
             keeps_touched,
-            is_lazy,
             touched,
         } = std::mem::take(&mut self.fx);
         for (cpu, throttling) in throttlings.drain(..) {
@@ -556,8 +548,9 @@ impl<'s> Sim<'s> {
                 self.tell_idle(cpu);
             }
         }
-        for (cpu, resched) in kicks.drain(..) {
+        for (cpu, asked) in kicks.drain(..) {
             self.watch.note(cpu);
+            let resched = if self.preemption() == Preemption::Lazy { asked } else { Resched::Yes };
             let target = &mut self.cpus[cpu.index()];
             if self.here == Some(cpu) || resched == Resched::Lazy {
                 target.resched = target.resched.max(resched);
@@ -590,7 +583,6 @@ impl<'s> Sim<'s> {
             forced,
             hold_back,
             keeps_touched,
-            is_lazy,
             touched,
         };
     }
