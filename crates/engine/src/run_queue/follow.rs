@@ -1,7 +1,6 @@
 //! Switches that another machine made: a queue follows a recording of that machine.
 
 use crate::attr::GroupId;
-use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::run_queue::{Prev, RunQueue, Switch};
 use crate::task::{QueueIndex, TaskId};
@@ -74,23 +73,12 @@ impl<P, G: Pools> RunQueue<P, G> {
         let curr = classes.queues().tasks().curr().map(|task| task.id);
         let goes_on = matches!(prev, Prev::Preempted(_)) && !classes.next().is_due();
         classes.next_mut().ask(!goes_on || curr != next);
-        let mut before = Before::default();
-        let released = match classes.leave(prev, &mut before) {
-            Err(stays) => {
-                return Followed {
-                    switch: Switch { next: Some(stays), released: None },
-                    own: curr,
-                };
-            }
-            Ok(released) => released,
-        };
-        let (own, at) = classes.pick_recorded(before, next);
-        let next = self.begin(at, false).map(|at| {
-            let (id, payload, group) = self.classes.queues_mut().hand_out(at);
-            self.time.belongs_to(group);
-            (id, payload)
+        let mut own = None;
+        let switch = self.switch_by(now, prev, |rq, before| {
+            let at;
+            (own, at) = rq.classes.pick_recorded(before, next);
+            rq.begin(at, false)
         });
-        let own = if goes_on { curr } else { own };
-        Followed { switch: Switch { next, released }, own }
+        Followed { switch, own: if goes_on { curr } else { own } }
     }
 }

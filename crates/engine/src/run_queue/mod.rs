@@ -311,6 +311,17 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn switch(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
+        self.switch_by(now, prev, RunQueue::pick)
+    }
+
+    /// Switches to the task that `pick` makes the running one.
+    #[inline(always)]
+    fn switch_by(
+        &mut self,
+        now: Time,
+        prev: Prev<P>,
+        pick: impl FnOnce(&mut RunQueue<P, G>, Before) -> Option<Index>,
+    ) -> Switch<P> {
         let mut before = Before::default();
         let switch = match self.at(now).leave(prev, &mut before) {
             Err(stays) => Switch { next: Some(stays), released: None },
@@ -318,7 +329,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 if let Some((task, Released::Exited)) = &released {
                     self.time.note_end(task.runtime);
                 }
-                let next = self.pick(before).map(|at| {
+                let next = pick(self, before).map(|at| {
                     let (id, payload, group) = self.classes.queues_mut().hand_out(at);
                     self.time.belongs_to(group);
                     (id, payload)
