@@ -63,10 +63,11 @@ fn an_error_says_which_task_it_was_and_why() {
     });
 }
 
+/// One worker: what ends at the same moment on two CPUs may come in either order.
 #[test]
 fn a_set_gives_results_in_the_order_in_which_tasks_end() {
     ends(|| {
-        workers(2).block_on(async {
+        workers(1).block_on(async {
             let mut set = JoinSet::new();
             assert!(set.is_empty() && set.join_next().await.is_none());
             // Each task ends when the one that was added after it has ended.

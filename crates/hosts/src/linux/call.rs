@@ -72,14 +72,19 @@ pub(super) fn work(span: Nanos) -> Option<Nanos> {
 mod tests {
     use super::*;
 
+    /// A call may take longer than it was measured: another guest of the host, or an interrupt. Not each of many does.
     #[test]
     fn a_call_takes_the_time_that_is_asked_for() {
         prepare().unwrap();
         work(Nanos::from_millis(1));
-        let began = cpu_time();
-        let worked = work(Nanos::from_millis(5)).unwrap();
-        let used = cpu_time().saturating_sub(began);
-        assert!(worked >= Nanos::from_millis(5) && used >= worked, "{worked:?} of {used:?}");
-        assert!(used < Nanos::from_millis(15), "{used:?}");
+        let call = |_| {
+            let began = cpu_time();
+            let worked = work(Nanos::from_millis(5)).unwrap();
+            let used = cpu_time().saturating_sub(began);
+            assert!(worked >= Nanos::from_millis(5) && used >= worked, "{worked:?} of {used:?}");
+            used
+        };
+        let shortest = (0..100).map(call).find(|used| *used < Nanos::from_millis(15));
+        assert!(shortest.is_some(), "each of 100 calls took 15 ms and more");
     }
 }

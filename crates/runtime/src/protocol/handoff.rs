@@ -156,6 +156,11 @@ impl Slot {
         self.word.load(Ordering::SeqCst) & ASLEEP != 0
     }
 
+    /// Returns whether the owner sleeps, or is in tokio's driver without a task: it may not look for newcomers by itself.
+    pub(crate) fn is_away(&self) -> bool {
+        self.word.load(Ordering::SeqCst) & (ASLEEP | DRIVES) != 0
+    }
+
     #[inline]
     pub(crate) fn belongs_to(&self, worker: WorkerId) -> bool {
         self.owner() == worker

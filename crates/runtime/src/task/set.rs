@@ -30,6 +30,9 @@ use std::task::{Context, Poll, Wake, Waker};
 /// A set of tasks with results of one type, which are taken in the order in which the tasks end. If the set is dropped,
 /// its tasks are aborted.
 ///
+/// Tasks that end at the same moment on two CPUs may come in either order, also if one has seen that the other
+/// [is finished](JoinHandle::is_finished).
+///
 /// ```
 /// use runyard::{JoinSet, Runtime, Task};
 ///

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  HEARS ---> MARKED   the keeper: it was asked, has used 10 ms of CPU time since, its handler has not begun, and the
-//!                      kernel says that it blocks the signal
+//!                      kernel says twice that it blocks the signal
 //!  MARKED --> DEAF     the keeper has made its nice value 19 and has taken its slot
 //!  MARKED --> HEARS    the keeper could not take the slot
 //!  DEAF ----> HEARS    the thread: its poll is over, and the signal is unblocked; or its handler has begun
@@ -23,6 +23,8 @@
 //! * To count wall-clock time: a thread without a CPU does not answer either.
 //! * To go by CPU time alone: a thread in a long system call answers at its end, and the clock of a virtual CPU goes on
 //!   while the host runs something else.
+//! * To read the mask once: the signal is blocked as well between the kernel's last instruction before the handler and the
+//!   handler's first one, and a virtual CPU may stand still there.
 //!
 //! Invariant: only the keeper leaves HEARS and MARKED, and only the thread leaves DEAF.
 
@@ -38,7 +40,8 @@ use runyard_engine::run_queue::Prev;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
 
-/// The CPU time after which the keeper looks at the mask of a thread that was asked and has not answered.
+/// The CPU time after which a thread is deaf that was asked and has not answered. After half of it the keeper asks again
+/// and looks at the thread's mask.
 const UNANSWERED: Nanos = Nanos::from_millis(10);
 
 /// Stands for no nice value.
@@ -61,10 +64,8 @@ type Handed = (Prev<Job>, Option<TaskId>);
 pub(crate) struct Hearing {
     /// (w) The number of times that it answered: the handler began, or a section ended with a request.
     answers: AtomicU64,
-    /// (k) The number of answers and the begin of the poll when it was first seen to be asked, and its CPU time then.
-    asked: AtomicU64,
-    asked_in: AtomicU64,
-    used: AtomicU64,
+    /// (k)
+    silence: Silence,
     /// (a) One of [`state`].
     state: AtomicU32,
     /// (a) The nice value that it had before it was lowered. Written by the keeper while MARKED, by the thread while DEAF.
@@ -77,13 +78,81 @@ pub(crate) struct Hearing {
     is_stuck: AtomicBool,
 }
 
+/// What a thread was asked: the number of its answers until then, and when the poll began that it was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    answers: u64,
+    poll: u64,
+}
+
+/// What the keeper does about a thread that was asked.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Wait,
+    Ask,
+    Deaf,
+}
+
+/// How long a thread has not answered, in its CPU time. Used by the keeper only.
+#[derive(Debug)]
+struct Silence {
+    /// What it was asked; `u64::MAX` answers if nothing.
+    answers: AtomicU64,
+    poll: AtomicU64,
+    /// The CPU time that it had used when it was seen to be asked.
+    asked_at: AtomicU64,
+    /// The CPU time that it had used when it was first seen to block the signal since; `u64::MAX` if it did not.
+    blocked_at: AtomicU64,
+}
+
+impl Silence {
+    fn new() -> Silence {
+        let [answers, blocked_at] = [u64::MAX; 2].map(AtomicU64::new);
+        let [poll, asked_at] = [0; 2].map(AtomicU64::new);
+        Silence { answers, poll, asked_at, blocked_at }
+    }
+
+    /// Notes that the thread is not asked for anything now.
+    fn end(&self) {
+        self.answers.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Notes that the thread is asked and has used this much CPU time.
+    fn observe(&self, asked: Asked, used: Nanos, is_blocked: impl FnOnce() -> bool) -> Verdict {
+        let before = Asked {
+            answers: self.answers.swap(asked.answers, Ordering::Relaxed),
+            poll: self.poll.swap(asked.poll, Ordering::Relaxed),
+        };
+        if before != asked {
+            self.asked_at.store(used.0, Ordering::Relaxed);
+            self.blocked_at.store(u64::MAX, Ordering::Relaxed);
+            return Verdict::Wait;
+        }
+        let since = |at: &AtomicU64| used.0.saturating_sub(at.load(Ordering::Relaxed));
+        let silent = since(&self.asked_at);
+        if silent < UNANSWERED.0 / 2 {
+            return Verdict::Wait;
+        }
+        if !is_blocked() {
+            self.blocked_at.store(u64::MAX, Ordering::Relaxed);
+            if silent >= UNANSWERED.0 {
+                self.end();
+                return Verdict::Wait;
+            }
+        } else if self.blocked_at.load(Ordering::Relaxed) == u64::MAX {
+            self.blocked_at.store(used.0, Ordering::Relaxed);
+        } else if silent >= UNANSWERED.0 && since(&self.blocked_at) >= UNANSWERED.0 / 4 {
+            return Verdict::Deaf;
+        }
+        Verdict::Ask
+    }
+}
+
 impl Hearing {
     pub(super) fn new() -> Hearing {
         Hearing {
             answers: AtomicU64::new(0),
-            asked: AtomicU64::new(u64::MAX),
-            asked_in: AtomicU64::new(0),
-            used: AtomicU64::new(0),
+            silence: Silence::new(),
             state: AtomicU32::new(state::HEARS),
             nice: AtomicI32::new(UNCHANGED),
             handed: Mutex::new(None),
@@ -151,22 +220,12 @@ impl Hearing {
         registry: &Registry,
         used: Nanos,
     ) {
-        let (answers, began) = (self.answers.load(Ordering::Relaxed), poll.began().0);
-        let is_new = self.asked.swap(answers, Ordering::Relaxed) != answers
-            || self.asked_in.swap(began, Ordering::Relaxed) != began;
-        if is_new {
-            return self.used.store(used.0, Ordering::Relaxed);
-        }
-        let since = used.0.saturating_sub(self.used.load(Ordering::Relaxed));
-        if since >= UNANSWERED.0 {
-            if cannot_answer(thread) {
-                self.deafen(thread, poll, registry);
-            } else {
-                self.awaits_no_answer();
-            }
-        } else if since >= UNANSWERED.0 / 2 {
+        let asked = Asked { answers: self.answers.load(Ordering::Relaxed), poll: poll.began().0 };
+        match self.silence.observe(asked, used, || cannot_answer(thread)) {
+            Verdict::Wait => {}
             // It may have answered before it was seen to be asked, in a section that goes on.
-            thread.signal();
+            Verdict::Ask => thread.signal(),
+            Verdict::Deaf => self.deafen(thread, poll, registry),
         }
     }
 
@@ -182,13 +241,8 @@ impl Hearing {
         if is_rung || thread.alarm.is_overdue() {
             self.await_answer(thread, poll, registry, used);
         } else {
-            self.awaits_no_answer();
+            self.silence.end();
         }
-    }
-
-    /// Notes that this thread is not asked for anything now.
-    fn awaits_no_answer(&self) {
-        self.asked.store(u64::MAX, Ordering::Relaxed);
     }
 
     fn deafen(&self, thread: &Thread, poll: &Poll, registry: &Registry) {
@@ -282,4 +336,58 @@ impl Hearing {
 fn cannot_answer(thread: &Thread) -> bool {
     let signal = thread.crew().preemption().signal;
     os::thread::blocks_signal(thread.tid(), signal) != Some(false) || !os::signal::is_ours(signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Asked = Asked { answers: 3, poll: 7 };
+
+    /// Returns the verdicts about a thread that is looked at each millisecond of its CPU time, from 1 ms on.
+    fn verdicts(silence: &Silence, blocks: impl Fn(u64) -> bool, until: u64) -> Vec<Verdict> {
+        let look = |ms| silence.observe(ASKED, Nanos::from_millis(ms), || blocks(ms));
+        (1..=until).map(look).collect()
+    }
+
+    #[test]
+    fn a_thread_that_blocks_the_signal_is_deaf_after_ten_milliseconds() {
+        let silence = Silence::new();
+        let verdicts = verdicts(&silence, |_| true, 11);
+        assert_eq!(verdicts[..5], [const { Verdict::Wait }; 5]);
+        assert_eq!(verdicts[5..10], [const { Verdict::Ask }; 5]);
+        assert_eq!(verdicts[10], Verdict::Deaf);
+    }
+
+    /// Seen failing: a thread in a long system call was deaf if the keeper read its mask just before its handler began.
+    #[test]
+    fn a_thread_that_blocks_the_signal_at_one_look_is_not_deaf() {
+        for moment in 6..30 {
+            let silence = Silence::new();
+            let verdicts = verdicts(&silence, |ms| ms == moment, 40);
+            assert!(!verdicts.contains(&Verdict::Deaf), "{moment} ms: {verdicts:?}");
+        }
+    }
+
+    /// Seen failing: two looks were enough, however near to each other.
+    #[test]
+    fn two_looks_in_one_moment_are_no_two_looks() {
+        let silence = Silence::new();
+        verdicts(&silence, |_| false, 10);
+        let look = |us| silence.observe(ASKED, Nanos::from_micros(us), || true);
+        assert!((10_900..13_300).step_by(50).map(look).all(|verdict| verdict != Verdict::Deaf));
+    }
+
+    #[test]
+    fn an_answer_and_another_poll_begin_a_silence_anew() {
+        for asked in [Asked { answers: 4, ..ASKED }, Asked { poll: 8, ..ASKED }] {
+            let silence = Silence::new();
+            verdicts(&silence, |_| true, 10);
+            assert_eq!(silence.observe(asked, Nanos::from_millis(11), || true), Verdict::Wait);
+        }
+        let silence = Silence::new();
+        verdicts(&silence, |_| true, 10);
+        silence.end();
+        assert_eq!(silence.observe(ASKED, Nanos::from_millis(11), || true), Verdict::Wait);
+    }
 }

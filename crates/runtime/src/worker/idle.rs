@@ -115,6 +115,10 @@ impl Wait<'_> {
             slot.take_pending();
             return Some(Found::Asked);
         }
+        // A newcomer that arrives after this check calls the owner.
+        if self.scheduler.dispatch().has_newcomers(self.cpu) {
+            return self.wakes().or(Some(Found::Asked));
+        }
         let found = self.look(|| self.visit(driver, Until::Now));
         self.wakes().or(found)
     }

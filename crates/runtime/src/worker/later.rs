@@ -67,12 +67,14 @@ impl Poll {
 
     /// Returns whether the thread, which got a signal in the runtime's own code, has to check when that code ends. If
     /// not, the timer is set again.
-    pub(super) fn is_to_look(&self, thread: &Thread, machine: &Machine<Job>, now: Time) -> bool {
-        let cpu = thread.cpu();
+    pub(super) fn is_to_look(&self, thread: &Thread, scheduler: &Scheduler, now: Time) -> bool {
+        let (cpu, machine) = (thread.cpu(), scheduler.machine());
         let has_left_something = || self.later() != Later::Nothing;
         let is_to_look = self.is_called_now(thread, machine)
             || is_due(machine, cpu, now) && !self.tick_waits(machine, cpu, now)
-            || has_left_something() && now >= self.lasts_from();
+            || has_left_something() && now >= self.lasts_from()
+            // A visit to the driver may last, and the keeper takes only the slot of a worker that is called.
+            || self.is_overdue(thread, scheduler, now);
         if !is_to_look {
             self.look_later(thread, machine, now);
         }

@@ -167,7 +167,7 @@ impl Scheduler {
         {
             let idle = (waiting > 1).then(|| self.machine().sight().idle_cpu_beside(own));
             idle.flatten().into_iter().for_each(|idle| ring(self, idle));
-        } else if self.crew().slot(cpu).is_asleep() {
+        } else if self.crew().slot(cpu).is_away() {
             ring(self, cpu);
         }
         Ok(())

@@ -65,7 +65,7 @@ impl Worker {
             if !slot.belongs_to(thread.id()) || section.waits() {
                 // It goes on without a slot, or unrung: it is asked again when it has used some more CPU time.
                 section.stop_when_it_runs(thread, graces);
-            } else if !poll.is_to_look(thread, machine, now) {
+            } else if !poll.is_to_look(thread, scheduler, now) {
                 return;
             }
             return slot.remember(thread.id());
