@@ -69,8 +69,8 @@ struct Cpu {
 }
 
 /// Reads the switches and wake-ups of a recording, in the formats that [`import`](fn@super::import) reads. `is_own` tells from a
-/// name whether a task is the workload's. What is later than `span` after the first switch to such a task is left out.
-/// Invalid lines are skipped.
+/// name whether a task is the workload's. What is later than `span` after the first switch to such a task is left out. A
+/// task that runs when the recording ends counts until then. Invalid lines are skipped.
 ///
 /// ```
 /// use runyard_engine::time::Nanos;
@@ -97,9 +97,7 @@ pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
     };
     let mut cpus: BTreeMap<u32, Cpu> = BTreeMap::new();
     for record in parse::recording(text).records {
-        let end = count.begun.map(|begun| begun + span.0).filter(|&end| record.at > end);
-        if let Some(end) = end {
-            cpus.values_mut().for_each(|cpu| count.stop(cpu, end));
+        if count.begun.is_some_and(|begun| record.at > begun + span.0) {
             break;
         }
         match record.what {
@@ -116,6 +114,9 @@ pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
             }
             _ => {}
         }
+    }
+    if let Some(begun) = count.begun {
+        cpus.values_mut().for_each(|cpu| count.stop(cpu, begun + span.0));
     }
     count.tally.tasks.values_mut().for_each(|ran| ran.latencies.sort_unstable());
     count.tally
@@ -216,6 +217,15 @@ mod tests {
         assert_eq!((tally.switches, tally.preemptions), (1, 1));
         assert_eq!(tally.tasks["own"].runtime, Nanos(10_000));
         assert_eq!(tally.tasks["own-b"].runtime, Nanos(20_000));
+    }
+
+    /// Seen failing: a hog that nobody stops had nothing.
+    #[test]
+    fn what_runs_when_the_recording_ends_goes_on_until_the_span_is_over() {
+        let text = switch(5, "swapper/0-0", "R", "own-1") + &switch(15, "own-1", "R", "own-b-2");
+        let tally = tally(&text, SPAN, own);
+        assert_eq!(tally.tasks["own"].runtime, Nanos(10_000));
+        assert_eq!(tally.tasks["own-b"].runtime, Nanos(990_000));
     }
 
     fn own(name: &str) -> bool {

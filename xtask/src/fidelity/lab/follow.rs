@@ -340,16 +340,20 @@ impl Follower {
         }
     }
 
-    /// The attributes by the thread's name, else by its priority in the kernel.
+    /// The attributes by the thread's name and its priority in the kernel. A fair task of the scenario keeps its own once it
+    /// has them: a priority that it inherits does not change its weight (`rt_mutex_setprio`), and the trace does not tell
+    /// the two apart.
     fn attr_of(&self, task: Named<'_>) -> Attr {
         let normal = Attr::normal(CpuSet::only(CPU));
         let attr = self.own.get(task.comm).unwrap_or(&normal);
         let nice = || Nice::new(i64::from(task.prio - NICE_0)).unwrap_or(Nice::ZERO);
+        let has_its_own = self.threads.get(&task.tid).is_some_and(|it| it.attr == *attr);
         let policy = match (task.prio, attr.policy) {
             (..100, own @ (Policy::Fifo(_) | Policy::RoundRobin(_))) => own,
             (prio @ ..100, _) => {
                 Policy::Fifo(RtPrio::new(i64::from(99 - prio)).unwrap_or(RtPrio::MAX))
             }
+            (_, own @ (Policy::Normal(_) | Policy::Batch(_))) if has_its_own => own,
             (_, Policy::Idle) => Policy::Idle,
             (_, Policy::Batch(_)) => Policy::Batch(nice()),
             _ => Policy::Normal(nice()),

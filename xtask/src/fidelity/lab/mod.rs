@@ -42,6 +42,10 @@ const GUEST: u32 = 2;
 /// The longest name of a thread, in bytes.
 const COMM: usize = 15;
 
+/// The task of `runyard calibrate` whose wake-ups tell their cost, and more time than a calibration takes, in seconds.
+const PROBE: &str = "probe";
+const CALIBRATES: u64 = 1_000;
+
 /// The part of a run that other threads may have, of the scenario's time.
 const FOREIGN: f64 = 0.01;
 
@@ -254,20 +258,22 @@ impl Lab<'_> {
     }
 
     fn runs(&self, image: &Image) -> Outcome<Vec<Runs>> {
-        self.scenarios.iter().map(|scenario| self.runs_of(image, scenario)).collect()
+        let machine = |boot| guest_machine(image, &self.place(image, boot));
+        let machines = (1..=self.options.boots).map(machine).collect::<Outcome<Vec<_>>>()?;
+        self.scenarios.iter().map(|scenario| self.runs_of(image, scenario, &machines)).collect()
     }
 
-    fn runs_of(&self, image: &Image, scenario: &Scenario) -> Outcome<Runs> {
+    fn runs_of(&self, image: &Image, scenario: &Scenario, machines: &[Value]) -> Outcome<Runs> {
         let (mut kernel, mut simulated) = (Vec::new(), Vec::new());
         let (seconds, span) = (self.options.seconds as f64, Nanos::from_secs(self.options.seconds));
-        for boot in 1..=self.options.boots {
+        for (boot, machine) in (1..).zip(machines) {
             let place = self.place(image, boot);
             let report = json_of(&place.join(format!("{}.report", scenario.name)))?;
             let tasks = report["tasks"].as_array().ok_or("a report has tasks")?;
             let names: Vec<_> =
                 tasks.iter().filter_map(|it| it["name"].as_str()).map(comm).collect();
             let is_own = |name: &str| names.iter().any(|own| *own == name);
-            let ours = tally(&trace_of(&place, scenario)?, span, is_own);
+            let ours = tally(&trace_of(&place, &scenario.name)?, span, is_own);
             let foreign = ours.foreign.0 as f64 / (seconds * 1e9);
             if foreign > FOREIGN {
                 eprintln!(
@@ -277,8 +283,8 @@ impl Lab<'_> {
                 );
             }
             kernel.push(ours);
-            let machine = json_of(&place.join("calibrate.report"))?;
-            simulated.push(tally(&self.simulate(image, scenario, &place, &machine)?, span, is_own));
+            let trace = self.simulate(scenario, &place, machine)?;
+            simulated.push(tally(&trace, span, is_own));
         }
         Ok(Runs { name: scenario.name.clone(), seconds, kernel, simulated })
     }
@@ -286,9 +292,7 @@ impl Lab<'_> {
     /// Follows the kernel's traces of the first boot.
     fn followed(&self, image: &Image) -> Outcome<Followed> {
         let place = self.place(image, 1);
-        let facts = fs::read_to_string(place.join("-.facts"))?;
-        let calibrated = json_of(&place.join("calibrate.report"))?;
-        let mut machine = guest_machine(&calibrated, image, &facts);
+        let mut machine = guest_machine(image, &place)?;
         self.options.kernel.iter().for_each(|name| machine["kernel"] = name.clone().into());
         let features = self.options.feature.iter().map(|name| name.parse());
         let features = features.collect::<Result<Vec<_>, _>>()?;
@@ -299,23 +303,16 @@ impl Lab<'_> {
             let overrides = Overrides { features: features.clone(), ..Overrides::default() };
             let parsed = runyard_workload::parse(&scenario.name, &text, &overrides);
             let parsed = parsed.map_err(|error| format!("{error:?}"))?;
-            let followed = follow::follow(&parsed.scenario, &trace_of(&place, scenario)?, span);
+            let followed =
+                follow::follow(&parsed.scenario, &trace_of(&place, &scenario.name)?, span);
             all.add(&scenario.name, followed);
         }
         Ok(all)
     }
 
     /// Simulates a scenario on this machine, and returns the trace.
-    fn simulate(
-        &self,
-        image: &Image,
-        scenario: &Scenario,
-        place: &Path,
-        machine: &Value,
-    ) -> Outcome<String> {
-        let facts = fs::read_to_string(place.join("-.facts")).unwrap_or_default();
-        let machine = guest_machine(machine, image, &facts);
-        let text = on_machine(&scenario.text, &machine);
+    fn simulate(&self, scenario: &Scenario, place: &Path, machine: &Value) -> Outcome<String> {
+        let text = on_machine(&scenario.text, machine);
         let (input, trace) = (place.join("simulated.json"), place.join("simulated.txt"));
         fs::write(&input, text)?;
         let mut sim = program(&self.runyard);
@@ -336,11 +333,10 @@ impl Lab<'_> {
     fn about(&self, image: &Image) -> Outcome<Value> {
         let place = self.place(image, 1);
         let facts = fs::read_to_string(place.join("-.facts"))?;
-        let machine = json_of(&place.join("calibrate.report"))?;
         Ok(json!({
             "image": image.about(),
             "facts": facts.lines().collect::<Vec<_>>(),
-            "machine": guest_machine(&machine, image, &facts),
+            "machine": guest_machine(image, &place)?,
             "shift": self.options.shift,
         }))
     }
@@ -358,9 +354,16 @@ fn keep(place: &Path) -> Outcome {
     Ok(())
 }
 
-/// The machine of a guest's calibration, with what the configuration and the guest itself say for certain.
-fn guest_machine(machine: &Value, image: &Image, facts: &str) -> Value {
-    let mut machine = machine.clone();
+/// The machine of a guest's calibration, with what the configuration and the guest itself say for certain. A wake-up costs
+/// what the trace of the same calibration says: from `sched_waking` to the switch, as the figures count it. A program cannot
+/// tell that from its own way into the kernel and out of it, which is in the costs of its system calls as well.
+fn guest_machine(image: &Image, place: &Path) -> Outcome<Value> {
+    let facts = fs::read_to_string(place.join("-.facts"))?;
+    let mut machine = json_of(&place.join("calibrate.report"))?;
+    let is_probe = |name: &str| name == PROBE;
+    let probes = tally(&trace_of(place, "calibrate")?, Nanos::from_secs(CALIBRATES), is_probe);
+    let wakeup = probes.tasks.get(PROBE).and_then(|probe| probe.percentile(50));
+    machine["costs"]["wakeup_ns"] = wakeup.ok_or("a calibration wakes its probe")?.0.into();
     if let Ok(hertz) = image.option("HZ").parse::<u64>() {
         machine["tick_hz"] = hertz.into();
     }
@@ -369,7 +372,7 @@ fn guest_machine(machine: &Value, image: &Image, facts: &str) -> Value {
     if let Some(model) = preemption.or_else(|| built_in(|option| image.option(option) == "y")) {
         machine["preemption"] = model.name().into();
     }
-    machine
+    Ok(machine)
 }
 
 /// The preemption model of a kernel that cannot change it (without `CONFIG_PREEMPT_DYNAMIC`).
@@ -389,10 +392,10 @@ fn on_machine(text: &str, machine: &Value) -> String {
     text.replacen('{', &format!("{{\"machine\": {machine},"), 1)
 }
 
-/// The kernel's trace of a scenario.
-fn trace_of(place: &Path, scenario: &Scenario) -> Outcome<String> {
+/// The kernel's trace of a scenario, or of the calibration.
+fn trace_of(place: &Path, name: &str) -> Outcome<String> {
     let mut text = String::new();
-    let packed = File::open(place.join(format!("{}.trace", scenario.name)))?;
+    let packed = File::open(place.join(format!("{name}.trace")))?;
     GzDecoder::new(packed).read_to_string(&mut text)?;
     is_whole(&text)?;
     Ok(text)
