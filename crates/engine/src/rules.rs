@@ -238,8 +238,7 @@ impl FairRules {
         ..FairRules::V6_6
     };
 
-    /// The rules of 6.18. It has the buddies of [`FairRules::V6_18_15`], which are left out here for
-    /// now: the default model has these rules, and all shown figures are made with them.
+    /// The rules of 6.18, which are those of the default model.
     pub const V6_18: FairRules = FairRules {
         protects: Protects::ToShortestSlice,
         short: Short::Shrinks,
@@ -247,18 +246,14 @@ impl FairRules {
         wakeup_drops: true,
         off_tick: Some(Ends::Unprotected),
         bound: LagBound::LongestQueued,
-        buddies: Buddies::Ignored,
+        buddies: Buddies::EligibleAtWakeups,
         pulls_eligible: true,
         ..FairRules::V6_12
     };
 
     /// The rules of 6.18.15. The bound of a lag is that of 6.12: measured, as with the later bound
     /// five times as many decisions of this kernel differ (`docs/design/laboratory.md`).
-    pub const V6_18_15: FairRules = FairRules {
-        bound: LagBound::TwoOwnSlices,
-        buddies: Buddies::EligibleAtWakeups,
-        ..FairRules::V6_18
-    };
+    pub const V6_18_15: FairRules = FairRules { bound: LagBound::TwoOwnSlices, ..FairRules::V6_18 };
 
     /// Returns whether the shortest and the longest slice in a queue must be known.
     pub(crate) fn needs_extremes(&self) -> bool {

@@ -114,6 +114,8 @@ fn since_6_12_another_task_of_the_group_follows_if_the_group_is_eligible() {
         ("6.12", 1_000, 2),
         ("6.18.15", 10_000, 1),
         ("6.18.15", 1_000, 2),
+        ("6.18", 10_000, 1),
+        ("6.18", 1_000, 2),
         ("6.6", 10_000, 2),
     ] {
         let followers = [Prev::Blocked, |_| Prev::Exited].map(|how| {
@@ -127,7 +129,7 @@ fn since_6_12_another_task_of_the_group_follows_if_the_group_is_eligible() {
 /// A task that sleeps in its place has not left its group, and gives it no preference.
 #[test]
 fn a_ghost_leaves_its_group_no_preference() {
-    for kernel in ["6.12", "6.18.15"] {
+    for kernel in ["6.12", "6.18.15", "6.18"] {
         let mut cpu = beside_a_first_deadline(kernel, 10_000);
         cpu.pass(1_500);
         let (next, sleeper) = cpu.switch(Prev::Blocked);
@@ -200,7 +202,9 @@ fn in_6_1_a_preempted_task_goes_on_if_eight_are_queued() {
 /// that is preferred. In 6.12 only the pick says so, in 6.18 the wake-up, too.
 #[test]
 fn a_preferred_group_keeps_the_cpu_beside_a_woken_task() {
-    for (kernel, resched) in [("6.12", Resched::Lazy), ("6.18.15", Resched::No)] {
+    for (kernel, resched) in
+        [("6.12", Resched::Lazy), ("6.18.15", Resched::No), ("6.18", Resched::No)]
+    {
         let mut cpu = Cpu::new(kernel, &[1, 1, 0, 0]);
         for (id, micros) in [(3, 4_000), (1, 1_500), (2, 1_500), (1, 300), (0, 100)] {
             cpu.run(id, micros);
