@@ -197,7 +197,10 @@ impl Sim<'_> {
         });
         assert_eq!(cpu.task(), curr, "CPU {on} runs the task of its queue");
         let late = self.costs.longest_timer_latency();
-        let overdue = |&expiry: &Time| expiry + late < self.now;
+        // An expiry may lie in the past when it is set: that of the fair server, when a forced idle CPU that was about to
+        // switch is forced idle again. The hardware is then set to the present.
+        let set = Some(cpu.programmed).filter(|&set| set <= self.now).unwrap_or(Time::ZERO);
+        let overdue = |&expiry: &Time| expiry.max(set) + late < self.now;
         let overdue = self.machine.sight().next_expiry(on).filter(overdue);
         assert_eq!(overdue, None, "CPU {on} takes its interrupts in time at {}", self.now);
         assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");

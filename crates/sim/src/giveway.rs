@@ -82,6 +82,7 @@ impl Sim<'_> {
         let task = &self.tasks[curr.task.index()];
         matches!(curr.todo, Todo::Kernel(_))
             || task.entered.is_some()
+            || task.returns > Nanos::ZERO
             || !task.wakes.is_empty()
             || task.donors_left
             || task.waiting != Waiting::Nothing

@@ -60,6 +60,8 @@ pub(crate) struct Program<'s> {
     pub(crate) log: Option<Box<Log>>,
     /// The step whose system call it has entered, and which has no effect yet.
     pub(crate) entered: Option<Step>,
+    /// The time of its system call after the effect, until it returns.
+    pub(crate) returns: Nanos,
     /// The mutex that it was woken to take.
     pub(crate) retry: Option<ObjectId>,
     /// The tasks that it still has to wake.
@@ -152,6 +154,7 @@ impl<'s> Program<'s> {
             todo: Todo::Nothing,
             waiting: Waiting::Nothing,
             entered: None,
+            returns: Nanos::ZERO,
             retry: None,
             owed: false,
             wakes: VecDeque::new(),

@@ -77,6 +77,9 @@ impl Sim<'_> {
                 return self.leave(cpu, Prev::Blocked);
             }
             self.tasks[task.index()].owed = false;
+            if self.returns_from_call(cpu, task) {
+                continue;
+            }
             if let Some(mutex) = self.tasks[task.index()].retry.take() {
                 self.watch.note_objects();
                 if let Some(awaited) = self.try_again(task, mutex) {
@@ -94,7 +97,7 @@ impl Sim<'_> {
                     self.tasks[task.index()].waiting = waiting;
                     if matches!(waiting, Waiting::Other(awaited) if !awaited.is_pipe()) {
                         let span = self.costs.wait(cpu);
-                        self.work_in_kernel(cpu, span);
+                        self.enter_kernel(cpu, task, span);
                     }
                 }
                 Then::Yield => return self.leave(cpu, Prev::Yielded),
@@ -125,7 +128,7 @@ impl Sim<'_> {
                 self.tell(cpu, What::Step { task, phase, step: nth });
                 let calls = &mut self.tasks[task.index()].calls;
                 let span = self.costs.system_call(calls, &step);
-                if self.work_in_kernel(cpu, span) {
+                if self.enter_kernel(cpu, task, span) {
                     self.tasks[task.index()].entered = Some(step);
                     return Then::GoOn;
                 }
@@ -136,6 +139,24 @@ impl Sim<'_> {
             }
             Next::End => Then::Exit,
         }
+    }
+
+    /// Makes the task on `cpu` enter the kernel for a system call of this length: half of it comes before the effect, and
+    /// half after it, when the task has its CPU again. Returns whether the first half takes time.
+    fn enter_kernel(&mut self, cpu: CpuId, task: TaskId, span: Nanos) -> bool {
+        let enters = Nanos(span.0 / 2);
+        self.tasks[task.index()].returns = span - enters;
+        self.work_in_kernel(cpu, enters)
+    }
+
+    /// Makes the task on `cpu` return from a system call that has had its effect. Returns whether that takes time.
+    fn returns_from_call(&mut self, cpu: CpuId, task: TaskId) -> bool {
+        let program = &mut self.tasks[task.index()];
+        if program.entered.is_some() {
+            return false;
+        }
+        let span = std::mem::take(&mut program.returns);
+        self.work_in_kernel(cpu, span)
     }
 
     /// Makes the task on `cpu` work in the kernel for itself. Returns whether that takes time.

@@ -32,10 +32,8 @@ use std::time::Duration;
 /// The largest number of tasks, including forked ones; the same as in a scenario.
 const MAX_TASKS: usize = 1_000_000;
 
-/// The period at which a run checks whether it is stopped.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// The longest single sleep of a task that may be stopped meanwhile.
+/// The longest time in which a run, or a task that sleeps, does not check whether the run is stopped. A check takes CPU time
+/// from the tasks.
 const NAP: Nanos = Nanos::from_millis(250);
 
 /// A section in which a host keeps a task from being stopped for long, since the task has the world's lock.
@@ -539,7 +537,7 @@ impl World {
         let mut shared = lock(&self.shared);
         while !self.is_over(now()) && (shared.alive > 0 || self.end() < Time::MAX) {
             let left = Duration::from_nanos(self.end().since(now().min(self.end())).0);
-            let look = self.stop.as_ref().map_or(Duration::MAX, |_| LOOK);
+            let look = self.stop.as_ref().map_or(Duration::MAX, |_| Duration::from_nanos(NAP.0));
             shared = match left.min(look) {
                 _ if self.stop.is_none() && self.end() == Time::MAX => self.ended.wait(shared),
                 left => self.ended.wait_for(shared, left),

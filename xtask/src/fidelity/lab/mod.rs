@@ -22,7 +22,7 @@ use clap::Args;
 use flate2::read::GzDecoder;
 use runyard_engine::time::Nanos;
 use runyard_workload::Overrides;
-use runyard_workload::import::tally;
+use runyard_workload::import::{Tally, tally};
 use runyard_workload::scenario::Preemption;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ use crate::workspace::{self, Outcome, cargo, program};
 const LEFT_OUT: [&str; 2] = ["group with a limit", "slice"];
 
 /// The version of what a guest does and records. Results of another version are not used.
-const GUEST: u32 = 2;
+const GUEST: u32 = 3;
 
 /// The longest name of a thread, in bytes.
 const COMM: usize = 15;
@@ -284,7 +284,7 @@ impl Lab<'_> {
             }
             kernel.push(ours);
             let trace = self.simulate(scenario, &place, machine)?;
-            simulated.push(tally(&trace, span, is_own));
+            simulated.push(switched(tally(&trace, span, is_own), machine));
         }
         Ok(Runs { name: scenario.name.clone(), seconds, kernel, simulated })
     }
@@ -354,16 +354,20 @@ fn keep(place: &Path) -> Outcome {
     Ok(())
 }
 
-/// The machine of a guest's calibration, with what the configuration and the guest itself say for certain. A wake-up costs
-/// what the trace of the same calibration says: from `sched_waking` to the switch, as the figures count it. A program cannot
-/// tell that from its own way into the kernel and out of it, which is in the costs of its system calls as well.
+/// The key of the cost of a switch in a machine's costs.
+const SWITCH: &str = "context_switch_ns";
+
+/// The machine of a guest's calibration, with what the configuration and the guest itself say for certain. A wake-up and the
+/// switch that follows take what the trace of the same calibration says, from `sched_waking` to `sched_switch`. A program
+/// cannot tell that from its own way into the kernel and out of it, which is in the costs of its system calls as well.
 fn guest_machine(image: &Image, place: &Path) -> Outcome<Value> {
     let facts = fs::read_to_string(place.join("-.facts"))?;
     let mut machine = json_of(&place.join("calibrate.report"))?;
     let is_probe = |name: &str| name == PROBE;
     let probes = tally(&trace_of(place, "calibrate")?, Nanos::from_secs(CALIBRATES), is_probe);
     let wakeup = probes.tasks.get(PROBE).and_then(|probe| probe.percentile(50));
-    machine["costs"]["wakeup_ns"] = wakeup.ok_or("a calibration wakes its probe")?.0.into();
+    let wakeup = wakeup.ok_or("a calibration wakes its probe")?;
+    machine["costs"]["wakeup_ns"] = wakeup.0.saturating_sub(switch_cost(&machine).0).into();
     if let Ok(hertz) = image.option("HZ").parse::<u64>() {
         machine["tick_hz"] = hertz.into();
     }
@@ -373,6 +377,19 @@ fn guest_machine(image: &Image, place: &Path) -> Outcome<Value> {
         machine["preemption"] = model.name().into();
     }
     Ok(machine)
+}
+
+fn switch_cost(machine: &Value) -> Nanos {
+    Nanos(machine["costs"][SWITCH].as_u64().unwrap_or(0))
+}
+
+/// The figures of a simulated run with its latencies as the kernel counts them. The kernel records a switch after it has
+/// chosen the next task, near the switch's end; the simulator records it at the begin.
+fn switched(mut tally: Tally, machine: &Value) -> Tally {
+    let cost = switch_cost(machine);
+    let latencies = tally.tasks.values_mut().flat_map(|ran| &mut ran.latencies);
+    latencies.for_each(|latency| *latency += cost);
+    tally
 }
 
 /// The preemption model of a kernel that cannot change it (without `CONFIG_PREEMPT_DYNAMIC`).
