@@ -102,15 +102,16 @@ impl CostModel {
     }
 
     /// Returns the time of the system call of `step`, drawn from the generator of its task, or zero if it has none.
-    pub(crate) fn system_call(&self, draws: &mut Pcg64Mcg, step: &Step) -> Nanos {
+    pub(crate) fn system_call(&self, draws: &mut Pcg64Mcg, step: &Step) -> Call {
         let cost = self.costs.system_calls.of(step);
-        cost.map_or(Nanos::ZERO, |cost| with_jitter(draws, cost, self.costs.jitter))
+        cost.map_or(Call::NONE, |cost| Call::of(cost, with_jitter(draws, cost, self.costs.jitter)))
     }
 
     /// Returns the time of a system call that waits for another task. Whether a task waits is a matter of policy, so
     /// the draw is the CPU's.
-    pub(crate) fn wait(&mut self, cpu: CpuId) -> Nanos {
-        self.draw_if_any(cpu, Kind::Wait, self.costs.system_calls.lock)
+    pub(crate) fn wait(&mut self, cpu: CpuId) -> Call {
+        let cost = self.costs.system_calls.lock;
+        Call::of(cost, self.draw_if_any(cpu, Kind::Wait, cost))
     }
 
     /// Returns how long a CPU's published state is held back: a random part of `span`.
@@ -129,6 +130,23 @@ impl CostModel {
 
     fn draws_of(&mut self, cpu: CpuId, kind: Kind) -> &mut Pcg64Mcg {
         &mut self.draws[cpu.index()][kind as usize]
+    }
+}
+
+/// The time that a system call takes before its effect and after it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) enters: Nanos,
+    pub(crate) returns: Nanos,
+}
+
+impl Call {
+    const NONE: Call = Call { enters: Nanos::ZERO, returns: Nanos::ZERO };
+
+    /// Splits the time that was drawn for a call of this cost: half of the cost comes after the effect, the rest before.
+    fn of(cost: Nanos, drawn: Nanos) -> Call {
+        let returns = Nanos(cost.0 / 2);
+        Call { enters: drawn - returns, returns }
     }
 }
 

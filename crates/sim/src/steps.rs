@@ -4,6 +4,7 @@
 //! CPU does for one task after another. Between two of them, the waker can lose its CPU.
 
 use crate::calendar::Due;
+use crate::cost::Call;
 use crate::cpu::Current;
 use crate::giveway::At;
 use crate::program::{NewProgram, StepsAtOnce, Todo, Waiting, Wakeup};
@@ -96,8 +97,8 @@ impl Sim<'_> {
                 Then::Block(waiting) => {
                     self.tasks[task.index()].waiting = waiting;
                     if matches!(waiting, Waiting::Other(awaited) if !awaited.is_pipe()) {
-                        let span = self.costs.wait(cpu);
-                        self.enter_kernel(cpu, task, span);
+                        let call = self.costs.wait(cpu);
+                        self.enter_kernel(cpu, task, call);
                     }
                 }
                 Then::Yield => return self.leave(cpu, Prev::Yielded),
@@ -127,8 +128,8 @@ impl Sim<'_> {
                 let (phase, nth) = (place.phase as u32, place.step as u32 - 1);
                 self.tell(cpu, What::Step { task, phase, step: nth });
                 let calls = &mut self.tasks[task.index()].calls;
-                let span = self.costs.system_call(calls, &step);
-                if self.enter_kernel(cpu, task, span) {
+                let call = self.costs.system_call(calls, &step);
+                if self.enter_kernel(cpu, task, call) {
                     self.tasks[task.index()].entered = Some(step);
                     return Then::GoOn;
                 }
@@ -141,12 +142,11 @@ impl Sim<'_> {
         }
     }
 
-    /// Makes the task on `cpu` enter the kernel for a system call of this length: half of it comes before the effect, and
-    /// half after it, when the task has its CPU again. Returns whether the first half takes time.
-    fn enter_kernel(&mut self, cpu: CpuId, task: TaskId, span: Nanos) -> bool {
-        let enters = Nanos(span.0 / 2);
-        self.tasks[task.index()].returns = span - enters;
-        self.work_in_kernel(cpu, enters)
+    /// Makes the task on `cpu` enter the kernel for a system call. It returns when it has its CPU after the call's effect.
+    /// Returns whether the way in takes time.
+    fn enter_kernel(&mut self, cpu: CpuId, task: TaskId, call: Call) -> bool {
+        self.tasks[task.index()].returns = call.returns;
+        self.work_in_kernel(cpu, call.enters)
     }
 
     /// Makes the task on `cpu` return from a system call that has had its effect. Returns whether that takes time.

@@ -184,8 +184,8 @@ impl<'s> Oracle<'s> {
         let for_a_time = matches!(begun.step, Step::Sleep(_) | Step::Timer { .. });
         if let Step::Sleep(Draw::Fixed(span)) = begun.step {
             let Costs { system_calls, jitter, .. } = self.scenario.machine.costs;
-            // Half of the call comes before the timer is armed.
-            let soft = begun.at + Nanos(system_calls.sleep.0 / 2) + span;
+            // Half of the call comes after the timer is armed.
+            let soft = begun.at + (system_calls.sleep - Nanos(system_calls.sleep.0 / 2)) + span;
             // A task may lose its CPU in the call, before its timer is armed.
             let at_once = system_calls.sleep + jitter == Nanos::ZERO;
             let holds = if at_once { since == soft } else { since >= soft };
