@@ -6,6 +6,7 @@ use crate::fair::order::QueueOrder;
 use crate::fair::tree::Counts;
 use crate::fair::{Company, Fair, Order, by_order};
 use crate::store::heap::Index;
+use crate::time::VTime;
 use std::fmt::{self, Display};
 
 impl Fair {
@@ -22,14 +23,29 @@ impl Fair {
         Ok(())
     }
 
-    /// Returns how far an entity's vruntime, deadline and turn are ahead of its queue's clock, in
-    /// EEVDF.
+    /// Returns how far an entity's vruntime, deadline and turn are ahead of its queue's virtual clock,
+    /// in EEVDF.
     pub(crate) fn place(&self, at: Index) -> Option<(i64, i64, i64)> {
         let Order::Eevdf(order) = &self.order else { return None };
         let entity = self.tree.entity(at);
-        let clock = self.tree.queue(entity.parent).clock;
+        let clock = self.virtual_clock(entity.parent);
         let (deadline, ends) = order.turn_of(at);
         Some((entity.vruntime.diff(clock), deadline.diff(clock), ends.diff(clock)))
+    }
+
+    /// Returns the virtual clock of a queue as of the last charge: in EEVDF the average of the
+    /// vruntimes of its members, which decides who is eligible. A queue keeps an older value.
+    pub(crate) fn virtual_clock(&self, id: QueueId) -> VTime {
+        let queue = self.tree.queue(id);
+        if queue.load == 0 || !matches!(self.order, Order::Eevdf(_)) {
+            return queue.clock;
+        }
+        let members = queue.curr.into_iter().chain(self.tree.heaps.iter(id));
+        let ahead = members.map(|at| self.tree.entity(at)).map(|entity| {
+            i128::from(entity.weight) * i128::from(entity.vruntime.diff(queue.clock))
+        });
+        let ahead = ahead.sum::<i128>().div_euclid(i128::from(queue.load)) as i64;
+        queue.clock.after(ahead.cast_unsigned())
     }
 
     /// Writes the places of the groups, for a picture.
@@ -40,7 +56,7 @@ impl Fair {
             if self.tree.is_attached(at) {
                 write!(f, "  group {}", group.0)?;
                 self.show(f, at)?;
-                writeln!(f, ", virtual clock {}", queue.clock.0)?;
+                writeln!(f, ", virtual clock {}", self.virtual_clock(id).0)?;
             }
         }
         Ok(())

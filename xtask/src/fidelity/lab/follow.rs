@@ -484,7 +484,10 @@ impl Follower {
             true => (ours.keeps - ours.ahead).min(-ours.ahead),
             false => 0,
         };
-        Some(theirs.ahead.max(sooner).max(keeps))
+        let chosen = theirs.ahead.max(sooner).max(keeps);
+        // A task in its turn goes on if it is eligible, whoever else is.
+        let goes_on = kernel == self.curr && theirs.ahead < theirs.keeps;
+        Some(if goes_on { theirs.ahead.min(chosen) } else { chosen })
     }
 
     fn name(&self, tid: u32) -> String {

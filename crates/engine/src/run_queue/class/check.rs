@@ -3,6 +3,7 @@
 
 use crate::class::Class;
 use crate::ensure::ensure;
+use crate::fair::entity::QueueId;
 use crate::limits::Pools;
 use crate::run_queue::class::{Classes, Queues};
 use crate::run_queue::tasks::Place;
@@ -119,7 +120,7 @@ impl<P, G: Pools> fmt::Display for Classes<P, G> {
         let throttled = if rt.is_throttled() { " rt-throttled" } else { "" };
         let serving = if self.is_serving() { " fair-first" } else { "" };
         let (cpu, clock, due) = (site.cpu(), site.clock(), self.next.is_due());
-        let virtual_clock = fair.root().clock.0;
+        let virtual_clock = fair.virtual_clock(QueueId::ROOT).0;
         writeln!(
             f,
             "CPU {cpu}{off}{throttled}{serving} at {clock}, resched: {due}, virtual clock {virtual_clock}",
