@@ -94,7 +94,7 @@ mod tests {
     use crate::topology::Topology;
     use std::sync::Arc;
 
-    /// Seen failing: the place counted from a clock that the queue had kept from before the charge.
+    /// Seen failing: the place counted from a clock that the queue had kept from before the wake-up.
     #[test]
     fn the_places_of_all_tasks_balance_at_the_virtual_clock() {
         let config = Model::named(Kernel::V6_12).config(Topology::flat(1).unwrap());

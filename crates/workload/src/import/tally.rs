@@ -70,7 +70,7 @@ struct Cpu {
 
 /// Reads the switches and wake-ups of a recording, in the formats that [`import`](fn@super::import) reads. `is_own` tells from a
 /// name whether a task is the workload's. What is later than `span` after the first switch to such a task is left out. A
-/// task that runs when the recording ends counts until then. Invalid lines are skipped.
+/// task that runs when the recording ends has its CPU until `span` is over. Invalid lines are skipped.
 ///
 /// ```
 /// use runyard_engine::time::Nanos;
