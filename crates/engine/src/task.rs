@@ -205,6 +205,12 @@ impl<P> Task<P> {
         self.cpu = cpu;
     }
 
+    /// Notes, before the first wake-up, that the task existed before the run and slept: it starts as a woken task, not as a
+    /// forked one.
+    pub fn set_slept(&mut self) {
+        self.standing = Standing::slept();
+    }
+
     /// Returns the CPU time that it was charged in its life, including the cost of its switches.
     #[must_use]
     pub fn runtime(&self) -> Nanos {

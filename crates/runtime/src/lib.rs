@@ -197,5 +197,5 @@ pub mod sync {
 #[doc(hidden)]
 pub mod kernel {
     pub use crate::os::mounts::Mount;
-    pub use crate::os::thread::{set_deadline, set_slice};
+    pub use crate::os::thread::{ahead_of_fair, set_deadline, set_slice};
 }

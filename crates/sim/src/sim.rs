@@ -477,7 +477,10 @@ impl<'s> Sim<'s> {
     pub(crate) fn begin(&mut self, on: Option<CpuId>, task: TaskId, since: Time) {
         let program = &mut self.tasks[task.index()];
         program.started = true;
-        let parked = program.parked.take().expect("a task that has not begun is parked");
+        let mut parked = program.parked.take().expect("a task that has not begun is parked");
+        if on.is_none() {
+            parked.set_slept();
+        }
         self.blocked -= 1;
         let cpu = self.machine.spawn(self.now, parked, on, &mut self.fx);
         let by = on.and_then(|on| self.cpus[on.index()].task());

@@ -208,6 +208,13 @@ impl Standing {
         Standing { lag: Lag::New { lead }, turn: 0 }
     }
 
+    /// Returns the standing of a task that has slept for long, in no queue of this machine.
+    pub(crate) const fn slept() -> Standing {
+        let queue = QueueName { cpu: CpuId(0), epoch: u32::MAX };
+        let lag = Lag::Asleep { vruntime: VTime(0), queue, lead: 0, since: Time::ZERO };
+        Standing { lag, turn: 0 }
+    }
+
     /// Returns the standing of a task that is meanwhile sent to a queue of another group.
     pub(crate) fn in_another_queue(self) -> Standing {
         let lag = match self.lag {

@@ -1,7 +1,7 @@
 //! The differences between kernels, by name.
 
 use crate::rig::{Run, ms, world};
-use runyard_engine::time::Nanos;
+use runyard_engine::time::{Nanos, Time};
 
 /// Runs the tasks on one CPU of a kernel with a tick of one millisecond.
 fn on_kernel(kernel: &str, millis: u64, tasks: &str) -> Run {
@@ -76,11 +76,28 @@ fn who_owes_something_wakes_up_where_it_is() {
              'hog': {{'cpus': [0], 'run': 1000000}},
              'napper': {{'loop': 1, 'phases': {{
                 'there': {{'loop': 1, 'cpus': [0], 'run': 100}},
-                'naps': {{'loop': 1, 'cpus': [0, 1], 'run': 4600, 'sleep': 100, 'run': 5000}}}}}}}}}}"
+                'naps': {{'loop': 1, 'cpus': [0, 1], 'run': 3600, 'sleep': 100, 'run': 5000}}}}}}}}}}"
         );
         let run = world().millis(100).run_text(&text);
         run.is(feature, run.account("napper").migrations, migrations);
     }
+}
+
+/// A task of the scenario has slept before it begins, so it preempts as any sleeper does. A forked task owes a slice
+/// (`START_DEBIT`).
+#[test]
+fn a_task_that_begins_is_woken_and_a_forked_one_is_new() {
+    let run = on_kernel(
+        "6.1",
+        200,
+        "'hog': {'run': 1000},
+         'woken': {'delay': 30500, 'loop': 1, 'run': 100},
+         'forks': {'policy': 'SCHED_FIFO', 'delay': 60500, 'loop': 1, 'fork': 'new'},
+         'new': {'instance': 0, 'loop': 1, 'run': 100}",
+    );
+    let waited = |name: &str, since: u64| run.start(name).since(Time(since * 1_000)).0 / 1_000;
+    let (woken, new) = (waited("woken", 30_500), waited("new-0000", 60_500));
+    run.holds(woken < 100 && new > 1_000, &format!("{woken} us, forked {new} us"));
 }
 
 /// Short sleeps gain nothing, for any treatment of the negative lag.

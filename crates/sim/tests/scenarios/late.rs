@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The record may have dropped a part of a wait with more events.
 const REMEMBERED: usize = 1_000;
+/// The number of events that the report walks for all waits together before it walks a part of a wait only.
+const WALKED: usize = 1 << 17;
 /// The number of events that the naive walk examines for one run: all events of a short run.
 const PATIENCE: usize = 100_000;
 
@@ -24,7 +26,8 @@ const PATIENCE: usize = 100_000;
 pub fn hold(run: &Run) {
     let report = report(run);
     let mut waits = waits(run);
-    let mut patience = PATIENCE;
+    let walked: usize = waits.values().map(|waits| walked(waits)).sum();
+    let mut patience = if walked < WALKED { PATIENCE } else { 0 };
     for (at, task) in report.tasks.iter().enumerate() {
         let waits = waits.remove(&TaskId(at as u64)).unwrap_or_default();
         let longest = waits.iter().map(Wait::latency).max();
@@ -41,6 +44,21 @@ pub fn hold(run: &Run) {
             }
         }
     }
+}
+
+/// Returns the number of events in those waits of a task that were among its ten longest when they ended.
+fn walked(waits: &[Wait]) -> usize {
+    let mut longest = Vec::new();
+    let mut events = 0;
+    for wait in waits {
+        let place = longest.partition_point(|&latency| latency >= wait.latency());
+        if place < 10 {
+            longest.insert(place, wait.latency());
+            longest.truncate(10);
+            events += wait.last - wait.first;
+        }
+    }
+    events
 }
 
 /// Returns the report of a run.

@@ -283,10 +283,11 @@ fn a_sensitive_newcomer_does_not_wait_for_its_debit() {
     for (latency_nice, nice, at_once) in [(0, 0, false), (-20, 0, true), (-20, 19, false)] {
         let run = world().millis(200).run(&format!(
             "'hog': {{'run': 1000}},
-             'new': {{'delay': 30500, 'loop': 1, 'latency_nice': {latency_nice},
+             'forks': {{'policy': 'SCHED_FIFO', 'delay': 30500, 'loop': 1, 'fork': 'new'}},
+             'new': {{'instance': 0, 'loop': 1, 'latency_nice': {latency_nice},
                       'priority': {nice}, 'run': 100}}"
         ));
-        let waited = run.start("new").since(us(30_500));
+        let waited = run.start("new-0000").since(us(30_500));
         run.holds((waited < Nanos::from_micros(100)) == at_once, &format!("{waited:?}"));
     }
 }

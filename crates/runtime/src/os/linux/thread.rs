@@ -180,8 +180,7 @@ pub fn set_slice(slice: Option<Nanos>) -> bool {
     let Some(old) = scheduling() else { return false };
     let wanted = slice.map_or(0, |slice| slice.0);
     let new = libc::sched_attr { sched_runtime: wanted, ..old };
-    // SAFETY: the kernel reads as many bytes as the structure says that it has.
-    let taken = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const new, 0) == 0 };
+    let taken = set_scheduling(&new);
     // A kernel without slices accepts the call and ignores the slice.
     taken && slice.is_none_or(|_| scheduling().is_some_and(|now| now.sched_runtime == wanted))
 }
@@ -203,11 +202,36 @@ pub fn set_deadline(runtime: Nanos, deadline: Nanos, period: Nanos) -> std::io::
         sched_deadline: deadline.0,
         sched_period: period.0,
     };
-    // SAFETY: the kernel reads as many bytes as the structure says that it has.
-    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const new, 0) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
+    match set_scheduling(&new) {
+        true => Ok(()),
+        false => Err(std::io::Error::last_os_error()),
     }
+}
+
+/// Runs `does` ahead of all fair threads: meanwhile the calling thread, if it is fair, is SCHED_FIFO of the lowest
+/// priority. Without the permission for that, it stays as it is.
+pub fn ahead_of_fair<T>(does: impl FnOnce() -> T) -> T {
+    struct Back(libc::sched_attr);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            set_scheduling(&self.0);
+        }
+    }
+    const FAIR: [i32; 3] = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+    let old = scheduling().filter(|old| FAIR.contains(&old.sched_policy.cast_signed()));
+    let fifo = |old| libc::sched_attr {
+        sched_policy: libc::SCHED_FIFO.cast_unsigned(),
+        sched_priority: 1,
+        ..old
+    };
+    let _back = old.filter(|&old| set_scheduling(&fifo(old))).map(Back);
+    does()
+}
+
+/// Gives the calling thread these scheduling attributes. Returns `false` if the kernel refuses.
+fn set_scheduling(attr: &libc::sched_attr) -> bool {
+    // SAFETY: the kernel reads as many bytes as the structure says that it has.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attr, 0) == 0 }
 }
 
 /// Returns the calling thread's scheduling attributes.
