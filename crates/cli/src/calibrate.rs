@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
 }
 
 /// The measured costs: the key, the figure, and the method.
-fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 12] {
+fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 14] {
     let costs = &found.costs;
     let calls = &costs.system_calls;
     [
@@ -66,9 +66,15 @@ fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 12] {
         (
             "jitter_ns",
             costs.jitter,
-            "how much more each of them may be: p90 less p50 of a timer's wake-up",
+            "how much more each of them may be; at most a switch or a wake-up",
         ),
-        ("timer_spread_ns", costs.timer_spread, "in the jitter already"),
+        (
+            "timer_spread_ns",
+            costs.timer_spread,
+            "p90 less p50 of a timer's wake-up, beyond the jitter",
+        ),
+        ("ipi_spread_ns", costs.ipi_spread, "the same of a wake-up from another CPU"),
+        ("idle_exit_spread_ns", costs.idle_exit_spread, "the same of a timer on an idle CPU"),
     ]
 }
 
@@ -96,7 +102,7 @@ fn table(found: &Calibration) -> String {
     let Calibration { kernel, topology, tick_hz, .. } = found;
     let mut text = format!("Linux {kernel}\nCPUs {topology}, {tick_hz} ticks a second\n\n");
     for (key, cost, how) in costs(found) {
-        writeln!(text, "{key:18} {:>6}  {how}", cost.0).expect("a String takes all");
+        writeln!(text, "{key:19} {:>6}  {how}", cost.0).expect("a String takes all");
     }
     writeln!(text, "\n\"machine\": {:#}", machine(found)).expect("a String takes all");
     text

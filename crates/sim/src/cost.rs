@@ -24,10 +24,11 @@ enum Kind {
     Latency,
     IdleExit,
     Wait,
+    WakeCall,
 }
 
 /// The number of kinds.
-const KINDS: usize = Kind::Wait as usize + 1;
+const KINDS: usize = Kind::WakeCall as usize + 1;
 
 #[derive(Debug)]
 pub(crate) struct CostModel {
@@ -50,29 +51,23 @@ impl CostModel {
     }
 
     pub(crate) fn ipi(&mut self, cpu: CpuId) -> Nanos {
-        self.draw(cpu, Kind::Ipi, self.costs.ipi)
+        let cost = self.draw(cpu, Kind::Ipi, self.costs.ipi);
+        cost + self.spread(cpu, Kind::Ipi, self.costs.ipi_spread)
     }
 
     /// Returns the longest duration of a kick.
     pub(crate) fn longest_kick(&self) -> Nanos {
-        self.costs.ipi + self.costs.jitter
+        self.costs.ipi + self.costs.jitter + Costs::longest_spread(self.costs.ipi_spread)
     }
 
     pub(crate) fn wakeup(&mut self, cpu: CpuId) -> Nanos {
         self.draw(cpu, Kind::Wakeup, self.costs.wakeup)
     }
 
-    /// Returns the cost of a timer interrupt: its cost with jitter, and a part that is exponential, since an interrupt
-    /// meets cold caches or the machine's host now and then.
+    /// Returns the cost of a timer interrupt.
     pub(crate) fn timer_interrupt(&mut self, cpu: CpuId) -> Nanos {
         let cost = self.draw(cpu, Kind::Interrupt, self.costs.timer_interrupt);
-        match self.costs.timer_spread {
-            Nanos::ZERO => cost,
-            mean => {
-                let drawn = Draw::Exponential(mean).sample(self.draws_of(cpu, Kind::Interrupt));
-                cost + drawn.min(Nanos(mean.0 * Costs::LONGEST_SPREAD))
-            }
-        }
+        cost + self.spread(cpu, Kind::Interrupt, self.costs.timer_spread)
     }
 
     /// Returns the delay from the time for which a timer was set to its interrupt.
@@ -91,14 +86,17 @@ impl CostModel {
     /// Returns a bound on the time from a request to another CPU to its completion, if that CPU has some other work to
     /// do first.
     pub(crate) fn longest_errand(&self) -> Nanos {
-        let Costs { context_switch, ipi, wakeup, idle_exit, jitter, .. } = self.costs;
-        let all = [context_switch, ipi, wakeup, idle_exit];
-        let sum = all.into_iter().map(|cost| cost.0 + jitter.0).sum::<u64>();
-        Nanos(4 * (sum + self.costs.longest_interrupt().0))
+        let Costs { context_switch, wakeup, idle_exit, idle_exit_spread, jitter, .. } = self.costs;
+        let work = context_switch + wakeup + idle_exit + Nanos(3 * jitter.0);
+        let interrupts = self.longest_kick()
+            + self.costs.longest_interrupt()
+            + Costs::longest_spread(idle_exit_spread);
+        Nanos(4 * (work + interrupts).0)
     }
 
     pub(crate) fn idle_exit(&mut self, cpu: CpuId) -> Nanos {
-        self.draw_if_any(cpu, Kind::IdleExit, self.costs.idle_exit)
+        let cost = self.draw_if_any(cpu, Kind::IdleExit, self.costs.idle_exit);
+        cost + self.spread(cpu, Kind::IdleExit, self.costs.idle_exit_spread)
     }
 
     /// Returns the time of the system call of `step`, drawn from the generator of its task, or zero if it has none.
@@ -114,9 +112,23 @@ impl CostModel {
         Call::of(cost, self.draw_if_any(cpu, Kind::Wait, cost))
     }
 
+    /// Returns the time of a system call before the wake-up that it makes.
+    pub(crate) fn wake_call(&mut self, cpu: CpuId) -> Nanos {
+        self.draw_if_any(cpu, Kind::WakeCall, self.costs.system_calls.wake)
+    }
+
     /// Returns how long a CPU's published state is held back: a random part of `span`.
     pub(crate) fn hint_delay(&mut self, cpu: CpuId, span: Nanos) -> Nanos {
         Nanos(below(self.draws_of(cpu, Kind::Hint), span.0 + 1))
+    }
+
+    /// Returns a part that is exponential, since an interrupt meets cold caches or the machine's host now and then.
+    fn spread(&mut self, cpu: CpuId, kind: Kind, mean: Nanos) -> Nanos {
+        if mean == Nanos::ZERO {
+            return mean;
+        }
+        let drawn = Draw::Exponential(mean).sample(self.draws_of(cpu, kind));
+        drawn.min(Costs::longest_spread(mean))
     }
 
     fn draw_if_any(&mut self, cpu: CpuId, kind: Kind, cost: Nanos) -> Nanos {

@@ -66,6 +66,8 @@ pub(crate) struct Program<'s> {
     pub(crate) retry: Option<ObjectId>,
     /// The tasks that it still has to wake.
     pub(crate) wakes: VecDeque<Wakeup>,
+    /// It has entered the kernel for the next of those wake-ups.
+    pub(crate) called: bool,
     /// The times at which its own periodic timers are due next.
     pub(crate) timers: Vec<Option<Time>>,
     /// Another task has chosen to wake it and has not done so yet.
@@ -158,6 +160,7 @@ impl<'s> Program<'s> {
             retry: None,
             owed: false,
             wakes: VecDeque::new(),
+            called: false,
             holds: Vec::new(),
             timers: Vec::new(),
             started: false,

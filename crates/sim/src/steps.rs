@@ -62,7 +62,11 @@ impl Sim<'_> {
             if !matches!(self.current(cpu).todo, Todo::Nothing) {
                 return self.continue_task(cpu);
             }
+            if self.calls_to_wake(cpu, task) {
+                return self.continue_task(cpu);
+            }
             if let Some(wakeup) = self.tasks[task.index()].wakes.pop_front() {
+                self.tasks[task.index()].called = false;
                 self.wake_or_begin(cpu, wakeup);
                 let cost = self.costs.wakeup(cpu);
                 return self.spend(cpu, cost);
@@ -96,7 +100,7 @@ impl Sim<'_> {
                 Then::GoOn => {}
                 Then::Block(waiting) => {
                     self.tasks[task.index()].waiting = waiting;
-                    if matches!(waiting, Waiting::Other(awaited) if !awaited.is_pipe()) {
+                    if matches!(waiting, Waiting::Other(_)) {
                         let call = self.costs.wait(cpu);
                         self.enter_kernel(cpu, task, call);
                     }
@@ -145,8 +149,21 @@ impl Sim<'_> {
     /// Makes the task on `cpu` enter the kernel for a system call. It returns when it has its CPU after the call's effect.
     /// Returns whether the way in takes time.
     fn enter_kernel(&mut self, cpu: CpuId, task: TaskId, call: Call) -> bool {
-        self.tasks[task.index()].returns = call.returns;
+        self.tasks[task.index()].returns += call.returns;
         self.work_in_kernel(cpu, call.enters)
+    }
+
+    /// Makes the task on `cpu` enter the kernel for the system call that wakes the next task that it owes a wake-up. Returns
+    /// whether that takes time.
+    fn calls_to_wake(&mut self, cpu: CpuId, task: TaskId) -> bool {
+        let program = &self.tasks[task.index()];
+        let wakes = program.wakes.front().is_some_and(|it| self.tasks[it.task.index()].started);
+        if !wakes || program.called {
+            return false;
+        }
+        self.tasks[task.index()].called = true;
+        let span = self.costs.wake_call(cpu);
+        self.work_in_kernel(cpu, span)
     }
 
     /// Makes the task on `cpu` return from a system call that has had its effect. Returns whether that takes time.

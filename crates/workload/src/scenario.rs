@@ -179,6 +179,10 @@ pub struct Costs {
     /// The mean of the exponential time that a timer interrupt takes beyond its cost. A draw is at most
     /// [`Costs::LONGEST_SPREAD`] times the mean.
     pub timer_spread: Nanos,
+    /// The same of the interrupt that a request to another CPU makes there.
+    pub ipi_spread: Nanos,
+    /// The same of leaving an idle state.
+    pub idle_exit_spread: Nanos,
 }
 
 /// The CPU time that a task spends in the kernel for itself, beside the wake-ups and switches that follow.
@@ -190,9 +194,11 @@ pub struct SystemCalls {
     pub send: Nanos,
     /// The time of taking bytes out of a pipe.
     pub receive: Nanos,
-    /// The time of a wait for a mutex, a condition, a barrier, a semaphore or a resumption. A lock that is free does
-    /// not enter the kernel.
+    /// The time of a wait for a mutex, a condition, a barrier, a semaphore, a resumption, or the other end of a pipe. A
+    /// lock that is free does not enter the kernel.
     pub lock: Nanos,
+    /// The time of a call that wakes a task, before the wake-up.
+    pub wake: Nanos,
     /// The time of a fork.
     pub fork: Nanos,
 }
@@ -226,6 +232,8 @@ impl Default for Costs {
             system_calls: SystemCalls::default(),
             jitter: Costs::JITTER,
             timer_spread: Costs::TIMER_SPREAD,
+            ipi_spread: Nanos::ZERO,
+            idle_exit_spread: Nanos::ZERO,
         }
     }
 }
@@ -234,7 +242,13 @@ impl Costs {
     /// Returns the longest time of a timer interrupt.
     #[must_use]
     pub fn longest_interrupt(&self) -> Nanos {
-        self.timer_interrupt + self.jitter + Nanos(self.timer_spread.0 * Costs::LONGEST_SPREAD)
+        self.timer_interrupt + self.jitter + Costs::longest_spread(self.timer_spread)
+    }
+
+    /// Returns the longest of the exponential times with this mean.
+    #[must_use]
+    pub fn longest_spread(mean: Nanos) -> Nanos {
+        Nanos(mean.0 * Costs::LONGEST_SPREAD)
     }
 
     /// The costs of a machine on which nothing takes time.
@@ -251,10 +265,13 @@ impl Costs {
             send: Nanos::ZERO,
             receive: Nanos::ZERO,
             lock: Nanos::ZERO,
+            wake: Nanos::ZERO,
             fork: Nanos::ZERO,
         },
         jitter: Nanos::ZERO,
         timer_spread: Nanos::ZERO,
+        ipi_spread: Nanos::ZERO,
+        idle_exit_spread: Nanos::ZERO,
     };
     /// The width of short paths in the kernel. A pipe's write and read take 480 to 560 ns in 98 of 100 rounds beside
     /// other work, and a switch by yields 665 to 850 ns: measured on a 2-CPU KVM guest.

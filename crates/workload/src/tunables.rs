@@ -399,9 +399,15 @@ pub const ALL: &[Tunable] = &[
     ),
     cost(
         "machine.costs.lock_ns",
-        "The same for a wait that is no sleep and no receipt: for a mutex, a condition, a barrier, a semaphore.",
+        "The same for a wait that is no sleep: for a mutex, a condition, a barrier, a semaphore, a pipe.",
         CALIBRATE,
         |costs| &mut costs.system_calls.lock,
+    ),
+    cost(
+        "machine.costs.wake_call_ns",
+        "The same for a call that wakes a task, before the wake-up.",
+        "docs/design/simulator.md#costs",
+        |costs| &mut costs.system_calls.wake,
     ),
     cost(
         "machine.costs.fork_ns",
@@ -421,6 +427,12 @@ pub const ALL: &[Tunable] = &[
         "docs/design/simulator.md#costs",
         |costs| &mut costs.timer_spread,
     ),
+    cost("machine.costs.ipi_spread_ns", "The same of `ipi_ns`.", CALIBRATE, |costs| {
+        &mut costs.ipi_spread
+    }),
+    cost("machine.costs.idle_exit_spread_ns", "The same of `idle_exit_ns`.", CALIBRATE, |costs| {
+        &mut costs.idle_exit_spread
+    }),
 ];
 
 /// The source of costs, which the command measures itself.

@@ -544,7 +544,7 @@ fn the_machine_is_as_described() {
     let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'machine': {'topology': '2x2x2', \
          'cpus': 8, 'tick_hz': 250, 'skew_tick': true, 'rt_group_sched': true, 'packs_below': 68, 'costs': {'context_switch_ns': 1, 'migration_ns': 2, \
          'ipi_ns': 3, 'wakeup_ns': 4, 'timer_interrupt_ns': 5, 'jitter_ns': 6, \
-         'timer_latency_ns': 7, 'idle_exit_ns': 8, 'timer_spread_ns': 9}}}";
+         'timer_latency_ns': 7, 'idle_exit_ns': 8, 'timer_spread_ns': 9, 'ipi_spread_ns': 10, 'idle_exit_spread_ns': 11}}}";
     let machine = parsed(text).scenario.machine;
     assert_eq!((machine.topology.to_string(), machine.tick_hz), ("2x2x2".into(), 250));
     assert!(machine.rt_group_sched && machine.skew_tick);
@@ -559,6 +559,8 @@ fn the_machine_is_as_described() {
         idle_exit: Nanos(8),
         jitter: Nanos(6),
         timer_spread: Nanos(9),
+        ipi_spread: Nanos(10),
+        idle_exit_spread: Nanos(11),
         ..Costs::FREE
     };
     assert_eq!(machine.costs, expected);

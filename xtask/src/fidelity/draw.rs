@@ -4,7 +4,19 @@
 //! too much of the CPUs, or if no task wakes up. Nothing is drawn that the hosts treat differently by design: no yield
 //! (the kernel counts it among preemptions), no latency nice.
 
+use clap::ValueEnum;
+
 use crate::dice::{Dice, Object};
+
+/// What the scenarios have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Taste {
+    /// All kinds, with random times.
+    #[default]
+    Mixed,
+    /// Tasks with nice values that compute and sleep for constant times, sleeps from 50 us on, at timers, pipes and locks.
+    Constant,
+}
 
 /// The length of each run, in seconds.
 pub(super) const SECONDS: u64 = 6;
@@ -51,11 +63,12 @@ pub(super) struct Task {
     body: Object,
 }
 
-/// The scenario `number` of those for `seed`, for a machine of so many CPUs.
-pub(super) fn scenario(seed: u64, number: u64, cpus: u64) -> Drawn {
+/// The scenario `number` of those of a taste for `seed`, for a machine of so many CPUs.
+pub(super) fn scenario(taste: Taste, seed: u64, number: u64, cpus: u64) -> Drawn {
     let mut dice = Dice::new(seed, number);
     loop {
-        let mut author = Author { dice, cpus, groups: vec![], tasks: vec![], real_time: false };
+        let mut author =
+            Author { taste, dice, cpus, groups: vec![], tasks: vec![], real_time: false };
         author.draw();
         if author.is_wanted() {
             return author.drawn();
@@ -102,6 +115,7 @@ struct Group {
 }
 
 struct Author {
+    taste: Taste,
     dice: Dice,
     cpus: u64,
     groups: Vec<Group>,
@@ -112,7 +126,7 @@ struct Author {
 
 impl Author {
     fn draw(&mut self) {
-        if self.dice.between(1, 3) == 1 {
+        if self.is_mixed() && self.dice.between(1, 3) == 1 {
             self.draw_groups();
         }
         let wanted = self.dice.log_uniform(TASKS.0, TASKS.1);
@@ -121,12 +135,32 @@ impl Author {
             if left == 0 {
                 return;
             }
-            let possible: Vec<_> = BUNDLES.iter().filter(|bundle| bundle.1 <= left).collect();
+            let fits = |bundle: &&(_, u64, _)| bundle.1 <= left;
+            let possible: Vec<_> = self.bundles().iter().filter(fits).collect();
             let &&(kind, least, most) =
                 &possible[self.dice.between(0, possible.len() as u64 - 1) as usize];
             let size = self.dice.between(least, most.min(left));
             self.draw_bundle(kind, number, size);
         }
+    }
+
+    fn is_mixed(&self) -> bool {
+        self.taste == Taste::Mixed
+    }
+
+    fn bundles(&self) -> &'static [(&'static str, u64, u64)] {
+        if self.is_mixed() { &BUNDLES } else { &BUNDLES[..BUNDLES.len() - 1] }
+    }
+
+    /// A time of `mean` microseconds, random or constant.
+    fn span(&self, mean: u64) -> String {
+        if self.is_mixed() { exponential(mean) } else { mean.to_string() }
+    }
+
+    /// The length of a pause: from `least` on, or from 50 us.
+    fn pause(&mut self, least: u64, most: u64) -> u64 {
+        let least = if self.is_mixed() { least } else { 50 };
+        self.dice.log_uniform(least, most)
     }
 
     fn is_wanted(&self) -> bool {
@@ -184,7 +218,8 @@ impl Author {
             _ => self.crowd(number, size),
         };
         let demand: f64 = programs.iter().map(Program::demand).sum();
-        let real_time = !self.real_time
+        let real_time = self.is_mixed()
+            && !self.real_time
             && demand < REAL_TIME_DEMAND
             && self.dice.between(1, REAL_TIME_ONE_IN) == 1;
         self.real_time |= real_time;
@@ -204,7 +239,7 @@ impl Author {
                 self.fair(&mut task);
                 self.enter(&mut task, group);
             }
-            if self.dice.percent(5) {
+            if self.is_mixed() && self.dice.percent(5) {
                 task.body.set("cpus", format!("[{}]", self.dice.between(0, self.cpus - 1)));
                 task.kinds.push("pinned");
             }
@@ -223,6 +258,7 @@ impl Author {
     fn fair(&mut self, task: &mut Task) {
         let nice = if self.dice.percent(50) { 0 } else { self.dice.nice() };
         match self.dice.between(1, 100) {
+            _ if !self.is_mixed() => {}
             1..=5 => {
                 task.body.set("policy", r#""SCHED_IDLE""#);
                 task.kinds.push("SCHED_IDLE");
@@ -238,7 +274,7 @@ impl Author {
             task.body.set("priority", nice);
             task.kinds.push("nice");
         }
-        if self.dice.percent(10) {
+        if self.is_mixed() && self.dice.percent(10) {
             task.body.set("slice", self.dice.log_uniform(100, 20_000));
             task.kinds.push("slice");
         }
@@ -255,17 +291,17 @@ impl Author {
         let period = self.dice.log_uniform(1_000, 50_000);
         let run = (period * self.dice.between(2, 60) / 100).max(1);
         let mut program = Program::new(period);
-        program.runs(run, self.dice.percent(30));
+        program.runs(run, self.is_mixed() && self.dice.percent(30));
         let timer = format!(r#"{{"ref": "unique", "period": {period}, "mode": "absolute"}}"#);
         program.event("timer", timer);
         program
     }
 
     fn bursty(&mut self) -> Program {
-        let (run, sleep) = (self.dice.log_uniform(100, 5_000), self.dice.log_uniform(500, 20_000));
+        let (run, sleep) = (self.dice.log_uniform(100, 5_000), self.pause(500, 20_000));
         let mut program = Program::new(run + sleep);
-        program.runs_for(run, exponential(run));
-        program.event("sleep", exponential(sleep));
+        program.runs_for(run, self.span(run));
+        program.event("sleep", self.span(sleep));
         program
     }
 
@@ -273,7 +309,7 @@ impl Author {
     /// the first task never sleeps, so the slowest task sets the pace.
     fn pipe(&mut self, number: usize, size: u64) -> Vec<Program> {
         let runs: Vec<_> = (0..size).map(|_| self.dice.log_uniform(20, 1_000)).collect();
-        let pause = (self.dice.between(1, 3) > 1).then(|| self.dice.log_uniform(500, 10_000));
+        let pause = (self.dice.between(1, 3) > 1).then(|| self.pause(500, 10_000));
         let slowest = runs.iter().copied().max().unwrap_or(1);
         let round = slowest.max(pause.map_or(0, |pause| pause + runs[0]));
         let capacity = MESSAGE * [1, 8, 1_024][self.dice.between(0, 2) as usize];
@@ -284,7 +320,7 @@ impl Author {
                 let from = pipe(nth - 1);
                 program.event("recv", format!(r#"{{"ref": {from}, "bytes": {MESSAGE}}}"#));
             } else if let Some(pause) = pause {
-                program.event("sleep", exponential(pause));
+                program.event("sleep", self.span(pause));
             }
             program.runs_for(run, run.to_string());
             if nth + 1 < runs.len() {
@@ -301,19 +337,19 @@ impl Author {
 
     fn lockers(&mut self, number: usize, size: u64) -> Vec<Program> {
         let mutex = format!(r#""mutex{number}""#);
-        let locker = |dice: &mut Dice| {
-            let round = dice.log_uniform(1_000, 20_000);
-            let hold = round * dice.between(5, 40) / 100;
-            let outside = round * dice.between(10, 40) / 100;
+        let locker = |_| {
+            let round = self.dice.log_uniform(1_000, 20_000);
+            let hold = round * self.dice.between(5, 40) / 100;
+            let outside = round * self.dice.between(10, 40) / 100;
             let mut program = Program::new(round);
             program.runs_for(outside, outside.to_string());
             program.event("lock", mutex.clone());
             program.runs_for(hold, hold.to_string());
             program.event("unlock", mutex.clone());
-            program.event("sleep", exponential(round - hold - outside));
+            program.event("sleep", self.span(round - hold - outside));
             program
         };
-        (0..size).map(|_| locker(&mut self.dice)).collect()
+        (0..size).map(locker).collect()
     }
 
     fn crowd(&mut self, number: usize, size: u64) -> Vec<Program> {
@@ -394,12 +430,14 @@ mod tests {
     const CPUS: u64 = 2;
 
     fn many() -> impl Iterator<Item = Drawn> {
-        (0..400).map(|number| scenario(1, number, CPUS))
+        [Taste::Mixed, Taste::Constant]
+            .into_iter()
+            .flat_map(|taste| (0..400).map(move |number| scenario(taste, 1, number, CPUS)))
     }
 
     #[test]
     fn a_scenario_follows_from_its_seed_and_number() {
-        let text = |seed, number| scenario(seed, number, CPUS).text;
+        let text = |seed, number| scenario(Taste::Mixed, seed, number, CPUS).text;
         assert_eq!(text(1, 2), text(1, 2));
         assert_ne!(text(1, 2), text(1, 3));
         assert_ne!(text(1, 2), text(2, 2));
@@ -438,6 +476,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn nothing_is_random_in_constant_scenarios() {
+        for drawn in many().skip(400) {
+            for word in ["exponential", "uniform", "group", "cpus", "slice", "policy", "barrier"] {
+                assert!(!drawn.text.contains(word), "{word}: {}", drawn.text);
+            }
+        }
+    }
+
     /// A task's demand agrees with its program: the `run` of a round, and the length of the round.
     #[test]
     fn demand_is_what_a_program_computes_of_its_rounds() {
@@ -453,7 +500,7 @@ mod tests {
     fn all_kinds_are_drawn_about_as_often_as_they_should() {
         let (mut tasks, mut grouped) = (BTreeMap::new(), 0);
         let mut all = 0_usize;
-        for drawn in many() {
+        for drawn in many().take(400) {
             grouped += usize::from(drawn.text.contains("\"groups\""));
             all += drawn.tasks.len();
             for kind in drawn.tasks.iter().flat_map(|task| &task.kinds) {

@@ -49,6 +49,9 @@ pub struct Random {
     /// The seeds of the draws; the scenarios of several seeds are judged together
     #[arg(long, value_name = "S", value_delimiter = ',', default_value = "1", requires = "random")]
     pub seed: Vec<u64>,
+    /// What the scenarios have
+    #[arg(long, value_enum, default_value_t, requires = "random")]
+    pub taste: draw::Taste,
     /// Only scenarios with a task of this kind, as named in the figures; the number counts these
     #[arg(long, value_name = "KIND", value_parser = draw::KINDS, requires = "random")]
     pub kind: Option<String>,

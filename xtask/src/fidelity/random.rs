@@ -50,7 +50,8 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
     let cpus = std::thread::available_parallelism()?.get() as u64;
     let (mut judged, mut unusable) = (Vec::new(), 0_u64);
     for &seed in &options.random.seed {
-        let drawn = (0..).map(|number| (number, draw::scenario(seed, number, cpus)));
+        let drawn =
+            (0..).map(|number| (number, draw::scenario(options.random.taste, seed, number, cpus)));
         let wanted = drawn.filter(|(_, drawn)| is_wanted(drawn, options.random.kind.as_deref()));
         for (number, drawn) in wanted.take(scenarios as usize) {
             match session.try_scenario((seed, number), &drawn)? {
@@ -62,6 +63,7 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
     let about = json!({
         "unusable": unusable,
         "seed": options.random.seed,
+        "taste": format!("{:?}", options.random.taste).to_lowercase(),
         "kind": options.random.kind,
         "features": options.feature,
         "simulated_kernel": options.kernel,

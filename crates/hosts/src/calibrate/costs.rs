@@ -5,6 +5,7 @@ use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
 use runyard_report::Report;
 use runyard_workload::scenario::{Costs, SystemCalls};
+use std::f64::consts::LN_2;
 
 /// Two tasks of one priority yield by turns: a round is a yield and a switch, and the microsecond without which a
 /// scenario would take no time.
@@ -81,6 +82,9 @@ const KICKED: Probe = Probe {
     figure: median,
 };
 
+/// The spread of the same figure.
+const KICKED_SPREAD: Probe = Probe { name: "kicked, spread", text: KICKED.text, figure: spread };
+
 /// A timer wakes a task while its CPU computes.
 const ON_TIME: Probe = Probe {
     name: "on time",
@@ -90,14 +94,7 @@ const ON_TIME: Probe = Probe {
 };
 
 /// The spread of the same figure.
-const SPREAD: Probe = Probe {
-    name: "spread",
-    text: ON_TIME.text,
-    figure: |report| {
-        let latency = &task(report, "probe")?.wakeup_latency;
-        Some((latency.p90_ns? - latency.p50_ns?) as f64)
-    },
-};
+const ON_TIME_SPREAD: Probe = Probe { name: "on time, spread", text: ON_TIME.text, figure: spread };
 
 /// A timer wakes a task while its CPU idles. The periods are longer, since idle states are.
 const FROM_IDLE: Probe = Probe {
@@ -107,6 +104,10 @@ const FROM_IDLE: Probe = Probe {
     figure: median,
 };
 
+/// The spread of the same figure.
+const FROM_IDLE_SPREAD: Probe =
+    Probe { name: "from idle, spread", text: FROM_IDLE.text, figure: spread };
+
 /// The CPU time of a round of the only task.
 fn each_of_the_rounds(report: &Report) -> Option<f64> {
     Some(task(report, "a")?.runtime_ns? as f64 / ROUNDS)
@@ -115,6 +116,12 @@ fn each_of_the_rounds(report: &Report) -> Option<f64> {
 /// The median of the probe's wake-up latencies.
 fn median(report: &Report) -> Option<f64> {
     Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64)
+}
+
+/// The distance from the median of the probe's wake-up latencies to their ninetieth percentile.
+fn spread(report: &Report) -> Option<f64> {
+    let latency = &task(report, "probe")?.wakeup_latency;
+    Some((latency.p90_ns? - latency.p50_ns?) as f64)
 }
 
 /// The waker's CPU time for each of its own wake-ups.
@@ -140,10 +147,13 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
         &PIPE,
         &AFTER_WORK,
         &ON_TIME,
-        &SPREAD,
+        &ON_TIME_SPREAD,
         &FROM_IDLE,
+        &FROM_IDLE_SPREAD,
     ];
-    probes.extend(several.then_some(&KICKED));
+    if several {
+        probes.extend([&KICKED, &KICKED_SPREAD]);
+    }
     let (here, tick) = bench.here(&probes)?;
     let lacks = |probe: &Probe, costs| Ok(here.of(probe) - bench.simulated(probe, costs)?);
     let mut costs = Costs { migration: Costs::MIGRATION, ..Costs::FREE };
@@ -156,19 +166,27 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
         lock: cost("lock_ns", here.of(&WAITER) - switch, notes),
         send: cost("send_ns", here.of(&PIPE), notes),
         receive: cost("receive_ns", here.of(&PIPE), notes),
+        // A program cannot tell it from the wake-up.
+        wake: Nanos::ZERO,
         fork: Nanos::ZERO,
     };
     // Both were measured back to back. After a computation their data comes from memory.
     costs.wakeup += cost("wakeup_ns", lacks(&AFTER_WORK, costs)?, notes);
+    let timer = here.of(&ON_TIME_SPREAD);
+    let by_jitter = vary(&mut costs, timer);
+    costs.timer_spread = exponential(timer, by_jitter);
+    let tick = tick - costs.timer_spread.0 as f64 * LN_2;
     (costs.timer_interrupt, costs.timer_latency) = interrupt(lacks(&ON_TIME, costs)?, tick, notes);
     if several {
+        costs.ipi_spread = exponential(here.of(&KICKED_SPREAD), by_jitter);
         costs.ipi = cost("ipi_ns", lacks(&KICKED, costs)?, notes);
     } else {
         costs.ipi = Costs::IPI;
         notes.push("ipi_ns: the default, since there is one CPU".to_owned());
     }
+    costs.idle_exit_spread = exponential(here.of(&FROM_IDLE_SPREAD), timer);
     costs.idle_exit = cost("idle_exit_ns", lacks(&FROM_IDLE, costs)?, notes);
-    Ok(with_jitter(costs, here.of(&SPREAD)))
+    Ok(costs)
 }
 
 /// Splits the extra cost of a timer's wake-up, beyond a wake-up and a switch, into an interrupt and the latency before
@@ -188,31 +206,27 @@ fn cost(what: &str, ns: f64, notes: &mut Vec<String>) -> Nanos {
     Nanos(ns.max(0.0).round() as u64)
 }
 
-/// The distance from the median of a normal distribution to its ninetieth percentile, in standard deviations.
-const P90: f64 = 1.2816;
+/// The distance from the median to the ninetieth percentile of the sum of three costs with jitter, in jitters. Each is
+/// drawn evenly from `cost..cost + jitter`, so the standard deviation of the sum is a half, and the sum is nearly normal.
+const BY_JITTER: f64 = 1.2816 * 0.5;
 
-/// Adds jitter to the costs, so that a wake-up by a timer has the given `spread` from p50 to p90. The means stay the
-/// same. The wake-up is a sum of a few costs, each drawn evenly from `cost..cost + jitter`. The sum of n such costs has
-/// the standard deviation jitter x sqrt(n / 12), and its distribution is nearly normal. No cost varies by more than
-/// half of itself either way.
-fn with_jitter(mut costs: Costs, spread: f64) -> Costs {
-    let Costs { timer_latency, timer_interrupt, wakeup, context_switch, .. } = costs;
-    let parts = [timer_latency, timer_interrupt, wakeup, context_switch];
-    let parts = parts.iter().filter(|&&part| part > Nanos::ZERO).count().max(1) as f64;
-    let wanted = Nanos((spread.max(0.0) / (P90 * (parts / 12.0).sqrt())) as u64);
-    let mut all = [
-        &mut costs.context_switch,
-        &mut costs.ipi,
-        &mut costs.wakeup,
-        &mut costs.timer_interrupt,
-        &mut costs.timer_latency,
-        &mut costs.idle_exit,
-    ];
-    let some = all.iter().map(|cost| cost.0).filter(|&cost| cost > 0);
-    let jitter = wanted.min(Nanos(some.min().unwrap_or(0)));
-    all.iter_mut().for_each(|cost| cost.0 -= (jitter.0 / 2).min(cost.0));
-    costs.jitter = jitter;
-    costs
+/// Gives the costs the jitter with which an interrupt, a wake-up and a switch spread by `spread`, but no more than a
+/// switch or a wake-up takes. The means stay the same. Returns how much they spread.
+fn vary(costs: &mut Costs, spread: f64) -> f64 {
+    let least = costs.context_switch.min(costs.wakeup).0 as f64;
+    let by_jitter = spread.clamp(0.0, least * BY_JITTER);
+    costs.jitter = Nanos((by_jitter / BY_JITTER).round() as u64);
+    let half = Nanos(costs.jitter.0 / 2);
+    costs.context_switch = costs.context_switch - half;
+    costs.wakeup = costs.wakeup - half;
+    by_jitter
+}
+
+/// The mean of the exponential time that spreads so far from the median to the ninetieth percentile (the logarithm of 5
+/// means), beside something else that spreads by `known`.
+fn exponential(spread: f64, known: f64) -> Nanos {
+    let rest = (spread * spread - known * known).max(0.0).sqrt();
+    Nanos((rest / 5_f64.ln()).round() as u64)
 }
 
 #[cfg(test)]
@@ -220,42 +234,29 @@ mod tests {
     use super::*;
     use runyard_workload::{Overrides, parse};
 
-    /// The parts of a wake-up by a timer, and three other costs.
-    const SEEN: Costs = Costs {
-        context_switch: Nanos(2_400),
-        ipi: Nanos(10_000),
-        wakeup: Nanos(1_600),
-        timer_interrupt: Nanos(3_000),
-        timer_latency: Nanos(8_000),
-        idle_exit: Nanos(12_000),
-        migration: Nanos(1_000),
-        ..Costs::FREE
-    };
-
-    #[test]
-    fn jitter_makes_the_spread_and_leaves_the_averages() {
-        // 1.2816 x sqrt(4 / 12) = 0.7399, and 740 / 0.7399 = 1,000.1
-        let costs = with_jitter(SEEN, 740.0);
-        let expected = Costs {
-            context_switch: Nanos(1_900),
-            ipi: Nanos(9_500),
-            wakeup: Nanos(1_100),
-            timer_interrupt: Nanos(2_500),
-            timer_latency: Nanos(7_500),
-            idle_exit: Nanos(11_500),
-            jitter: Nanos(1_000),
-            ..SEEN
-        };
-        assert_eq!(costs, expected);
+    fn short(context_switch: u64, wakeup: u64) -> Costs {
+        let [context_switch, wakeup] = [context_switch, wakeup].map(Nanos);
+        Costs { context_switch, wakeup, ..Costs::FREE }
     }
 
     #[test]
-    fn jitter_is_at_most_the_least_cost_and_costs_that_are_none_stay_so() {
-        let costs = with_jitter(Costs { idle_exit: Nanos::ZERO, ..SEEN }, 100_000.0);
-        assert_eq!((costs.jitter, costs.wakeup), (Nanos(1_600), Nanos(800)));
-        assert_eq!((costs.idle_exit, costs.ipi), (Nanos::ZERO, Nanos(9_200)));
-        let free = with_jitter(Costs::FREE, 100.0);
-        assert_eq!(free, Costs::FREE);
+    fn jitter_makes_a_small_spread_and_leaves_the_averages() {
+        let mut costs = short(2_400, 1_600);
+        assert_eq!(vary(&mut costs, 640.8), 640.8);
+        assert_eq!(costs, Costs { jitter: Nanos(1_000), ..short(1_900, 1_100) });
+        assert_eq!(exponential(640.8, 640.8), Nanos::ZERO);
+    }
+
+    #[test]
+    fn what_the_jitter_cannot_spread_is_exponential() {
+        let mut costs = short(2_400, 300);
+        let by_jitter = vary(&mut costs, 16_000.0);
+        assert_eq!(costs, Costs { jitter: Nanos(300), ..short(2_250, 150) });
+        // sqrt(16,000^2 - 192^2) / ln 5
+        assert_eq!(exponential(16_000.0, by_jitter), Nanos(9_941));
+        assert_eq!(exponential(5.0, 9.0), Nanos::ZERO);
+        let mut free = Costs::FREE;
+        assert_eq!((vary(&mut free, 100.0), free), (0.0, Costs::FREE));
     }
 
     #[test]

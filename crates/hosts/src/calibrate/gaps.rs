@@ -5,7 +5,7 @@ use runyard_outcome::Failure;
 use std::time::{Duration, Instant};
 
 /// The time for which the clock is read.
-const SPAN: Duration = Duration::from_millis(400);
+const SPAN: Duration = Duration::from_millis(200);
 
 /// The median, over all tick periods, of the longest gap in each, on one CPU. Each period has one tick. Other
 /// interrupts of the thread are rarer.

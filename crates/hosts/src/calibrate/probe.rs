@@ -15,15 +15,17 @@ use std::collections::BTreeMap;
 /// A function that simulates a scenario. This crate has no simulator.
 pub type Simulate<'a> = &'a dyn Fn(&Scenario) -> Result<Report, Failure>;
 
-/// The number of runs of each probe on this machine; the probes take turns, and the median counts. The cost of a
-/// wake-up on a virtual machine doubles and halves within seconds, and a simulated scenario should have all of that.
-const TURNS: usize = 5;
+/// The number of runs of each probe on this machine; the probes take turns, and the mean of the middle half counts. The
+/// cost of a wake-up on a virtual machine doubles and halves within seconds, and a simulated scenario should have all of
+/// that. A median would be one or the other.
+const TURNS: usize = 11;
 
 /// The number of times that a disturbed run is repeated before it counts anyway.
 const REPEATS: usize = 5;
 
-/// The length of a probe. It wakes up every 500 us, so its median is of more than a thousand wake-ups.
-const SPAN: Nanos = Nanos::from_millis(600);
+/// The length of a probe on this machine, and simulated. It wakes up every 500 us.
+const SPAN: Nanos = Nanos::from_millis(300);
+const SIMULATED: Nanos = Nanos::from_secs(2);
 
 /// A scenario in which one cost matters, and the figure that shows it.
 pub(super) struct Probe {
@@ -94,21 +96,21 @@ impl<'a> Bench<'a> {
 
     /// Runs the scenario of some probes, and returns the figure of each.
     fn run(&self, probes: &[&Probe]) -> Result<Vec<f64>, Failure> {
-        let plan = Plan::new(self.scenario(probes[0])?, 1);
+        let plan = Plan::new(self.scenario(probes[0], SPAN)?, 1);
         let report = linux::run(plan, Ground::new(self.cpus.clone()))?.report();
         probes.iter().map(|probe| figure(probe, &report)).collect()
     }
 
     /// The figure on a machine with such `costs`.
     pub(super) fn simulated(&self, probe: &Probe, costs: Costs) -> Result<f64, Failure> {
-        let mut scenario = self.scenario(probe)?;
+        let mut scenario = self.scenario(probe, SIMULATED)?;
         (scenario.machine.costs, scenario.machine.tick_hz) = (costs, self.tick_hz);
         figure(probe, &(self.simulate)(&scenario)?)
     }
 
-    fn scenario(&self, probe: &Probe) -> Result<Scenario, Failure> {
+    fn scenario(&self, probe: &Probe, span: Nanos) -> Result<Scenario, Failure> {
         let cpus = Some(self.cpus.len());
-        let over = Overrides { cpus, duration: Some(SPAN), ..Overrides::default() };
+        let over = Overrides { cpus, duration: Some(span), ..Overrides::default() };
         let parsed = runyard_workload::parse("calibrate", probe.text, &over);
         Ok(parsed.map_err(Failure::input)?.scenario)
     }
@@ -128,10 +130,12 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The median of an odd number of figures.
+/// The mean of the middle half of some figures.
 fn middle(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+    let outside = figures.len() / 4;
+    let inside = &figures[outside..figures.len() - outside];
+    inside.iter().sum::<f64>() / inside.len() as f64
 }
 
 fn figure(probe: &Probe, report: &Report) -> Result<f64, Failure> {
@@ -142,4 +146,16 @@ fn figure(probe: &Probe, report: &Report) -> Result<f64, Failure> {
 /// The task of this name in a probe's report.
 pub(super) fn task<'r>(report: &'r Report, name: &str) -> Option<&'r TaskReport> {
     report.tasks.iter().find(|task| task.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_half_counts() {
+        assert_eq!(middle(vec![900.0, 1.0, 3.0, 2.0]), 2.5);
+        assert_eq!(middle(vec![5.0]), 5.0);
+        assert_eq!(middle((1..=11).map(f64::from).collect()), 6.0);
+    }
 }

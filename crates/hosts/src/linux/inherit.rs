@@ -7,12 +7,14 @@
 //! word is the kernel's: 0, or the owner's thread number, with a flag while others wait
 //! ([futex(2)](https://man7.org/linux/man-pages/man2/futex.2.html)).
 
+use super::park::wake_together;
 use crate::play::Section;
 use crate::sync::{AtomicU32, Ordering};
 use runyard::kernel::ahead_of_fair;
 use rustix::io::Errno;
 use rustix::thread::futex::{Flags, lock_pi, unlock_pi};
 use rustix::thread::gettid;
+use std::task::Waker;
 
 /// The number of looks at a taken lock before a wait in the kernel: on another CPU, its owner needs about a microsecond.
 const LOOKS: u32 = 100;
@@ -40,6 +42,10 @@ impl Section for Lock {
                 self.unlock(own);
             }
         });
+    }
+
+    fn wake(&self, woken: Vec<Waker>) {
+        wake_together(woken);
     }
 }
 

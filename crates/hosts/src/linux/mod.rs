@@ -11,6 +11,7 @@ mod ground;
 mod inherit;
 mod kernel;
 mod mutexes;
+mod park;
 mod report;
 mod run;
 mod thread;

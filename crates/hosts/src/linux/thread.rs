@@ -7,18 +7,17 @@ use super::call;
 use super::cgroup::Tree;
 use super::ground::Ground;
 use super::kernel::{Counts, Figures, Outcome, apply};
+use super::park::block_on;
 use crate::clock::nanos;
 use crate::play::{Asked, NewTask, Stage, World, play};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
+use crate::sync::{Arc, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use rustix::io::Errno;
 use rustix::thread::{clock_nanosleep_absolute, gettid, sched_yield};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::future::{Future, ready};
-use std::pin::pin;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, JoinHandle};
 
 /// The time from the opening of the gate to the beginning of the run: a part for the machine, and a part for each
 /// thread that passes. A thread reads its counters then, which takes 0.5 ms on an emulated CPU.
@@ -231,34 +230,4 @@ fn thread_name(name: &str) -> String {
     let name: String = name.chars().filter(|&c| c != '\0').collect();
     let end = (0..=NAME_BYTES.min(name.len())).rfind(|&at| name.is_char_boundary(at));
     name[..end.unwrap_or(0)].to_owned()
-}
-
-/// Runs a future on the calling thread, which blocks while it waits.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let unpark = Arc::new(Unpark { thread: thread::current(), is_woken: AtomicBool::new(false) });
-    let waker = Waker::from(unpark.clone());
-    let mut cx = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
-            return value;
-        }
-        while !unpark.is_woken.swap(false, Ordering::SeqCst) {
-            thread::park();
-        }
-    }
-}
-
-struct Unpark {
-    thread: Thread,
-    /// Whether it was woken since the last poll. The thread's token alone does not say so: all code that parks the
-    /// thread in a poll consumes that.
-    is_woken: AtomicBool,
-}
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.is_woken.store(true, Ordering::SeqCst);
-        self.thread.unpark();
-    }
 }

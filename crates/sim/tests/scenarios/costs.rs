@@ -299,3 +299,31 @@ fn a_task_is_preempted_in_a_system_call_as_elsewhere() {
     let ran: u64 = spans(&run, "a").iter().map(|span| span.2 - span.1).sum();
     run.is("its sleep", ran, MS);
 }
+
+/// A receipt that finds nothing takes its own time and that of a wait.
+#[test]
+fn who_waits_at_a_pipe_pays_for_the_wait_as_well() {
+    let (lock, receive) = (Nanos(MS / 10), Nanos(MS / 4));
+    let run = calls(SystemCalls { lock, receive, ..SystemCalls::default() }).run(
+        "'receiver': {'loop': 1, 'recv': {'ref': 'p', 'bytes': 1}},
+         'sender': {'delay': 10000, 'loop': 1, 'send': {'ref': 'p', 'bytes': 1}}",
+    );
+    let ran: u64 = spans(&run, "receiver").iter().map(|span| span.2 - span.1).sum();
+    run.is("the receiver", ran, (lock + receive).0);
+}
+
+/// A call that wakes tasks takes time before each wake-up, also if the waker is preempted in it.
+#[test]
+fn a_call_that_wakes_takes_time_before_the_wake_up() {
+    let wake = Nanos(MS / 2);
+    let run = calls(SystemCalls { wake, ..SystemCalls::default() }).run(
+        "'a': {'loop': 1, 'barrier': 'b', 'run': 100},
+         'b': {'delay': 100, 'loop': 1, 'barrier': 'b', 'run': 100},
+         'last': {'policy': 'SCHED_FIFO', 'priority': 2, 'delay': 1000, 'loop': 1, 'barrier': 'b', 'sem_post': 's'},
+         'rt': {'policy': 'SCHED_FIFO', 'priority': 3, 'delay': 1200, 'loop': 1, 'run': 1000}",
+    );
+    let ends = 1_000_000 + MS / 2 + MS + MS / 2;
+    run.is("last", spans(&run, "last"), [(0, MS, 1_200_000), (0, 2_200_000, ends)]);
+    let woken = [run.at_step("b", 1)[0].0, run.at_step("a", 1)[0].0];
+    run.is("both begin when it leaves", woken, [ends, ends + 100_000]);
+}

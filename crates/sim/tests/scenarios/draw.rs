@@ -29,7 +29,7 @@ const FAIR: [&str; 3] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE"];
 const REAL_TIME: [&str; 2] = ["SCHED_FIFO", "SCHED_RR"];
 
 /// The costs of a machine, each with its largest value.
-const COSTS: [&str; 9] = [
+const COSTS: [&str; 11] = [
     "context_switch_ns",
     "migration_ns",
     "ipi_ns",
@@ -39,6 +39,8 @@ const COSTS: [&str; 9] = [
     "timer_spread_ns",
     "timer_latency_ns",
     "idle_exit_ns",
+    "ipi_spread_ns",
+    "idle_exit_spread_ns",
 ];
 
 /// The wishes of a program for its scenarios.

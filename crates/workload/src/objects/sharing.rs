@@ -24,14 +24,6 @@ pub enum Awaited {
     Room(ObjectId),
 }
 
-impl Awaited {
-    /// Whether this is about bytes, for which a task is in the kernel anyway.
-    #[must_use]
-    pub fn is_pipe(self) -> bool {
-        matches!(self, Awaited::Bytes(_) | Awaited::Room(_))
-    }
-}
-
 /// A host with tasks that share objects. The host gives the priorities of its tasks and wakes them. The provided
 /// methods perform the steps.
 pub trait Sharing {

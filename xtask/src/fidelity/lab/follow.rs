@@ -97,6 +97,12 @@ impl Followed {
         }
     }
 
+    /// The part of the decisions that differ, in per cent; `None` without decisions.
+    pub(super) fn otherwise(&self) -> Option<f64> {
+        let parted: usize = self.parted.values().map(Vec::len).sum();
+        (self.decisions > 0).then(|| parted as f64 * 100.0 / self.decisions as f64)
+    }
+
     /// The counts, and the first `most` partings of each way with the queues of that moment.
     pub(super) fn tell(&self, most: usize) -> String {
         let of = |way: Way| self.parted.get(&way).map_or(&[][..], Vec::as_slice);

@@ -47,7 +47,7 @@ traced() { # COMMAND...: its output is in /tmp/out and /tmp/err, its exit status
 
 echo 0 > $trace/tracing_on
 echo mono > $trace/trace_clock
-echo 65536 > $trace/buffer_size_kb
+echo 131072 > $trace/buffer_size_kb
 for event in switch waking wakeup_new migrate_task stat_runtime; do echo 1 > $trace/events/sched/sched_$event/enable; done
 {
     uname -r

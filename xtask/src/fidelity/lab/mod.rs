@@ -20,6 +20,7 @@ use std::thread;
 
 use clap::Args;
 use flate2::read::GzDecoder;
+use runyard_engine::kernel::Kernel;
 use runyard_engine::time::Nanos;
 use runyard_workload::Overrides;
 use runyard_workload::import::{Tally, tally};
@@ -37,7 +38,7 @@ use crate::workspace::{self, Outcome, cargo, program};
 const LEFT_OUT: [&str; 2] = ["group with a limit", "slice"];
 
 /// The version of what a guest does and records. Results of another version are not used.
-const GUEST: u32 = 4;
+const GUEST: u32 = 5;
 
 /// The longest name of a thread, in bytes.
 const COMM: usize = 15;
@@ -85,6 +86,16 @@ pub struct Options {
     /// Follow the kernel's trace, and print the first N decisions of each kind at which the simulator parts
     #[arg(long, value_name = "N")]
     pub decisions: Option<usize>,
+    /// Only fetch the emulator and the kernels
+    #[arg(long)]
+    pub fetch: bool,
+    /// Only follow the trace of one boot each, which needs no calibration, and fail if more than PERCENT of the decisions
+    /// differ
+    #[arg(long, value_name = "PERCENT")]
+    pub check: Option<f64>,
+    /// The program that runs in the guest, in place of one built for it
+    #[arg(long, value_name = "PATH")]
+    pub command: Option<PathBuf>,
 }
 
 /// A scenario of the laboratory.
@@ -109,26 +120,26 @@ impl Scenario {
 
 /// Boots each kernel, runs the scenarios there and simulated, and prints how near they are.
 pub fn run(options: &Options) -> Outcome {
-    workspace::run(cargo().args(["build", "--release", "--quiet", "--package", "runyard-cli"]))?;
     let folder = workspace::target("kernel-lab")?;
     let archive = Archive::open(&folder)?;
     let tools = archive.tools()?;
     let images = options.kernels.iter().map(|series| archive.image(series));
     let images = images.collect::<Outcome<Vec<_>>>()?;
+    if options.fetch {
+        return Ok(());
+    }
     let seed = options.seed.map_or_else(seed_of_commit, Ok)?;
     let scenarios = scenarios(options, seed)?;
-    let lab = Lab {
-        options,
-        folder,
-        tools,
-        runyard: workspace::target("release")?.join("runyard"),
-        scenarios,
-    };
+    let lab = Lab { options, folder, tools, runyard: command(options)?, scenarios };
     lab.boot_all(&images)?;
+    if let Some(most) = options.check {
+        return images.iter().try_for_each(|image| lab.check(image, most));
+    }
     let mut all = Vec::new();
     for image in &images {
         let runs = lab.runs(image)?;
         println!("{}", lab.about(image)?);
+        println!("reports and traces: {}", lab.place(image, 1).display());
         print!("\n{}", table(&runs));
         if let Some(most) = options.decisions {
             println!("\n{}", lab.followed(image)?.tell(most));
@@ -152,6 +163,15 @@ pub fn run(options: &Options) -> Outcome {
     Ok(())
 }
 
+/// The program that runs in the guest.
+fn command(options: &Options) -> Outcome<PathBuf> {
+    if let Some(command) = &options.command {
+        return Ok(command.clone());
+    }
+    workspace::run(cargo().args(["build", "--release", "--quiet", "--package", "runyard-cli"]))?;
+    Ok(workspace::target("release")?.join("runyard"))
+}
+
 /// The first 64 bits of the last commit's hash.
 fn seed_of_commit() -> Outcome<u64> {
     let said = workspace::output(program("git").args(["rev-parse", "HEAD"]))?.stdout;
@@ -161,7 +181,8 @@ fn seed_of_commit() -> Outcome<u64> {
 
 fn scenarios(options: &Options, seed: u64) -> Outcome<Vec<Scenario>> {
     if options.scenario.is_empty() {
-        let drawn = (0..).map(|number| (number, draw::scenario(seed, number, 1)));
+        let drawn =
+            (0..).map(|number| (number, draw::scenario(draw::Taste::Mixed, seed, number, 1)));
         let wanted = drawn.filter(|(_, drawn)| {
             drawn.tasks.iter().all(|task| !task.kinds.iter().any(|kind| LEFT_OUT.contains(kind)))
         });
@@ -199,10 +220,9 @@ impl Lab<'_> {
 
     /// Runs what is missing, with as many emulators at once as there are CPUs.
     fn boot_all(&self, images: &[Image]) -> Outcome {
-        let boots: Vec<_> = images
-            .iter()
-            .flat_map(|image| (1..=self.options.boots).map(move |boot| (image, boot)))
-            .collect();
+        let last = if self.options.check.is_some() { 1 } else { self.options.boots };
+        let boots: Vec<_> =
+            images.iter().flat_map(|image| (1..=last).map(move |boot| (image, boot))).collect();
         let (next, failed) = (Mutex::new(boots.into_iter()), Mutex::new(None));
         let work = || {
             while let Some((image, boot)) = { next.lock().expect("no panic holds it").next() } {
@@ -226,16 +246,17 @@ impl Lab<'_> {
         // A guest that was stopped has sent some of its results.
         keep(&place)?;
         let missing: Vec<_> = self.scenarios.iter().filter(|it| !it.is_done(&place)).collect();
-        if missing.is_empty() && place.join("calibrate.report").exists() {
+        let calibrates = self.options.check.is_none() && !place.join("calibrate.report").exists();
+        if missing.is_empty() && !calibrates {
             return Ok(());
         }
         let mut list = String::new();
-        if !place.join("calibrate.report").exists() {
+        if calibrates {
             list.push_str("calibrate\n");
         }
         for Scenario { name, text, seed } in &missing {
             fs::write(place.join(format!("{name}.json")), text)?;
-            writeln!(list, "{name} --duration {}s --seed {seed}", self.options.seconds)?;
+            writeln!(list, "{name} --cpus 1 --duration {}s --seed {seed}", self.options.seconds)?;
         }
         let files: Vec<_> = missing.iter().map(|it| (it.name.clone(), it.text.clone())).collect();
         let parts = Parts {
@@ -289,19 +310,31 @@ impl Lab<'_> {
         Ok(Runs { name: scenario.name.clone(), seconds, kernel, simulated })
     }
 
+    /// Whether at most this part of the decisions differs, in per cent.
+    fn check(&self, image: &Image, most: f64) -> Outcome {
+        let followed = self.followed(image)?;
+        let otherwise = followed.otherwise().ok_or("the kernel's trace has no decision")?;
+        println!("{}: {}", image.release, followed.tell(0));
+        if otherwise > most {
+            return Err(format!("{otherwise:.1} % of the decisions differ, not {most} %").into());
+        }
+        Ok(())
+    }
+
     /// Follows the kernel's traces of the first boot.
     fn followed(&self, image: &Image) -> Outcome<Followed> {
         let place = self.place(image, 1);
-        let mut machine = guest_machine(image, &place)?;
+        let mut machine = json!({});
+        describe(image, &place, &mut machine)?;
         self.options.kernel.iter().for_each(|name| machine["kernel"] = name.clone().into());
         let features = self.options.feature.iter().map(|name| name.parse());
         let features = features.collect::<Result<Vec<_>, _>>()?;
         let mut all = Followed::default();
         let span = Nanos::from_secs(self.options.seconds);
         for scenario in &self.scenarios {
-            let text = on_machine(&scenario.text, &machine);
-            let overrides = Overrides { features: features.clone(), ..Overrides::default() };
-            let parsed = runyard_workload::parse(&scenario.name, &text, &overrides);
+            let (features, settings) = (features.clone(), vec![on(&machine).parse()?]);
+            let overrides = Overrides { features, settings, ..Overrides::default() };
+            let parsed = runyard_workload::parse(&scenario.name, &scenario.text, &overrides);
             let parsed = parsed.map_err(|error| format!("{error:?}"))?;
             let followed =
                 follow::follow(&parsed.scenario, &trace_of(&place, &scenario.name)?, span);
@@ -312,12 +345,12 @@ impl Lab<'_> {
 
     /// Simulates a scenario on this machine, and returns the trace.
     fn simulate(&self, scenario: &Scenario, place: &Path, machine: &Value) -> Outcome<String> {
-        let text = on_machine(&scenario.text, machine);
         let (input, trace) = (place.join("simulated.json"), place.join("simulated.txt"));
-        fs::write(&input, text)?;
+        fs::write(&input, &scenario.text)?;
         let mut sim = program(&self.runyard);
         sim.args(["sim", "--json", &format!("--duration={}s", self.options.seconds)]);
         sim.arg(format!("--seed={}", scenario.seed)).arg("--trace").arg(&trace);
+        sim.arg("--set").arg(on(machine));
         sim.args(self.options.kernel.iter().map(|name| format!("--kernel={name}")));
         sim.args(self.options.feature.iter().map(|name| format!("--feature={name}")));
         let output = sim.arg(&input).output()?;
@@ -357,17 +390,32 @@ fn keep(place: &Path) -> Outcome {
 /// The key of the cost of a switch in a machine's costs.
 const SWITCH: &str = "context_switch_ns";
 
-/// The machine of a guest's calibration, with what the configuration and the guest itself say for certain. A wake-up and the
-/// switch that follows take what the trace of the same calibration says, from `sched_waking` to `sched_switch`. A program
-/// cannot tell that from its own way into the kernel and out of it, which is in the costs of its system calls as well.
+/// The same of a wake-up.
+const WAKEUP: &str = "wakeup_ns";
+
+/// The machine of a guest's calibration, as [`describe`] corrects it. A wake-up and the switch that follows take what the
+/// trace of the same calibration says, from `sched_waking` to `sched_switch`. What a wake-up takes of the waker beyond that is
+/// its way into the kernel, before the wake-up. A program cannot tell the two apart.
 fn guest_machine(image: &Image, place: &Path) -> Outcome<Value> {
-    let facts = fs::read_to_string(place.join("-.facts"))?;
     let mut machine = json_of(&place.join("calibrate.report"))?;
     let is_probe = |name: &str| name == PROBE;
     let probes = tally(&trace_of(place, "calibrate")?, Nanos::from_secs(CALIBRATES), is_probe);
     let wakeup = probes.tasks.get(PROBE).and_then(|probe| probe.percentile(50));
     let wakeup = wakeup.ok_or("a calibration wakes its probe")?;
-    machine["costs"]["wakeup_ns"] = wakeup.0.saturating_sub(switch_cost(&machine).0).into();
+    let wakeup = wakeup.0.saturating_sub(switch_cost(&machine).0);
+    let whole = machine["costs"][WAKEUP].as_u64().unwrap_or(0);
+    machine["costs"][WAKEUP] = wakeup.into();
+    machine["costs"]["wake_call_ns"] = whole.saturating_sub(wakeup).into();
+    describe(image, place, &mut machine)?;
+    Ok(machine)
+}
+
+/// Adds to a machine what the configuration and the guest itself say for certain.
+fn describe(image: &Image, place: &Path, machine: &mut Value) -> Outcome {
+    let facts = fs::read_to_string(place.join("-.facts"))?;
+    machine["cpus"] = 1.into();
+    let kernel = Kernel::nearest(&image.release).ok_or("no rules of such a kernel are known")?;
+    machine["kernel"] = kernel.name().into();
     if let Ok(hertz) = image.option("HZ").parse::<u64>() {
         machine["tick_hz"] = hertz.into();
     }
@@ -376,7 +424,7 @@ fn guest_machine(image: &Image, place: &Path) -> Outcome<Value> {
     if let Some(model) = preemption.or_else(|| built_in(|option| image.option(option) == "y")) {
         machine["preemption"] = model.name().into();
     }
-    Ok(machine)
+    Ok(())
 }
 
 fn switch_cost(machine: &Value) -> Nanos {
@@ -404,9 +452,9 @@ fn built_in(has: impl Fn(&str) -> bool) -> Option<Preemption> {
     .find_map(|(option, model)| has(option).then_some(model))
 }
 
-/// A scenario with this machine.
-fn on_machine(text: &str, machine: &Value) -> String {
-    text.replacen('{', &format!("{{\"machine\": {machine},"), 1)
+/// The setting of a scenario that gives it this machine.
+fn on(machine: &Value) -> String {
+    format!("machine={machine}")
 }
 
 /// The kernel's trace of a scenario, or of the calibration.
