@@ -217,8 +217,8 @@ fn vary(costs: &mut Costs, spread: f64) -> f64 {
     let by_jitter = spread.clamp(0.0, least * BY_JITTER);
     costs.jitter = Nanos((by_jitter / BY_JITTER).round() as u64);
     let half = Nanos(costs.jitter.0 / 2);
-    costs.context_switch = costs.context_switch - half;
-    costs.wakeup = costs.wakeup - half;
+    costs.context_switch -= half;
+    costs.wakeup -= half;
     by_jitter
 }
 
