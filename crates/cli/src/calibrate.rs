@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
-    say("this takes 40 s on a quiet machine");
+    say("this takes a minute on a quiet machine");
     let shown = progress::of("measuring");
     let found = calibrate(&simulate)?;
     drop(shown);

@@ -44,7 +44,7 @@ pub struct Calibration {
     pub notes: Vec<String>,
 }
 
-/// Measures this machine, for some forty seconds.
+/// Measures this machine, for about a minute.
 ///
 /// # Errors
 /// If the kernel refuses a probe, for example its real-time policy.
