@@ -187,7 +187,7 @@ pub(crate) enum Lag {
 
 impl Lag {
     /// Returns the lag of an entity that left this queue to sleep and owes nothing.
-    pub(crate) fn slept_off(queue: QueueName) -> Lag {
+    pub(crate) const fn slept_off(queue: QueueName) -> Lag {
         Lag::Asleep { vruntime: VTime(0), queue, lead: 0, since: Time::ZERO }
     }
 }
@@ -210,9 +210,8 @@ impl Standing {
 
     /// Returns the standing of a task that has slept for long, in no queue of this machine.
     pub(crate) const fn slept() -> Standing {
-        let queue = QueueName { cpu: CpuId(0), epoch: u32::MAX };
-        let lag = Lag::Asleep { vruntime: VTime(0), queue, lead: 0, since: Time::ZERO };
-        Standing { lag, turn: 0 }
+        let nowhere = QueueName { cpu: CpuId(0), epoch: u32::MAX };
+        Standing { lag: Lag::slept_off(nowhere), turn: 0 }
     }
 
     /// Returns the standing of a task that is meanwhile sent to a queue of another group.

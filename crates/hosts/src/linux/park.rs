@@ -1,4 +1,4 @@
-//! Threads that run a future each and sleep in the kernel meanwhile.
+//! Threads that run a future each, and sleep in the kernel while it waits.
 //!
 //! A thread sleeps on a word of its own ([futex(2)](https://man7.org/linux/man-pages/man2/futex.2.html)). Tasks that are woken
 //! together, as at a barrier, are woken by one call of the kernel, as the C library does it: the waking thread loses its

@@ -10,6 +10,7 @@ mod archive;
 mod follow;
 mod guest;
 mod judge;
+mod waker;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -390,22 +391,19 @@ fn keep(place: &Path) -> Outcome {
 /// The key of the cost of a switch in a machine's costs.
 const SWITCH: &str = "context_switch_ns";
 
-/// The same of a wake-up.
-const WAKEUP: &str = "wakeup_ns";
-
 /// The machine of a guest's calibration, as [`describe`] corrects it. A wake-up and the switch that follows take what the
 /// trace of the same calibration says, from `sched_waking` to `sched_switch`. What a wake-up takes of the waker beyond that is
 /// its way into the kernel, before the wake-up. A program cannot tell the two apart.
 fn guest_machine(image: &Image, place: &Path) -> Outcome<Value> {
     let mut machine = json_of(&place.join("calibrate.report"))?;
     let is_probe = |name: &str| name == PROBE;
-    let probes = tally(&trace_of(place, "calibrate")?, Nanos::from_secs(CALIBRATES), is_probe);
+    let trace = trace_of(place, "calibrate")?;
+    let probes = tally(&trace, Nanos::from_secs(CALIBRATES), is_probe);
     let wakeup = probes.tasks.get(PROBE).and_then(|probe| probe.percentile(50));
     let wakeup = wakeup.ok_or("a calibration wakes its probe")?;
     let wakeup = wakeup.0.saturating_sub(switch_cost(&machine).0);
-    let whole = machine["costs"][WAKEUP].as_u64().unwrap_or(0);
-    machine["costs"][WAKEUP] = wakeup.into();
-    machine["costs"]["wake_call_ns"] = whole.saturating_sub(wakeup).into();
+    machine["costs"]["wakeup_ns"] = wakeup.into();
+    machine["costs"]["wake_call_ns"] = waker::wakeup(&trace)?.0.saturating_sub(wakeup).into();
     describe(image, place, &mut machine)?;
     Ok(machine)
 }
