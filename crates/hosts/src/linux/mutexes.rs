@@ -10,6 +10,7 @@
 //! The end of a run is a flag in the words that barge. A task that waits in the kernel for a mutex that inherits gets
 //! it from the tasks that leave the run before it.
 
+use super::park::wake_all;
 use crate::play::mutexes::{Mutexes, Seat, Waited};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use runyard_engine::task::TaskId;
@@ -239,11 +240,6 @@ impl Word {
 
 fn number(task: TaskId) -> u32 {
     task.0 as u32 + 1
-}
-
-fn wake_all(word: &AtomicU32) {
-    wake(word, Flags::PRIVATE, i32::MAX.unsigned_abs())
-        .expect("a word of one's own process can be woken on");
 }
 
 #[cfg(test)]

@@ -55,8 +55,10 @@ pub(super) fn wake_together(wakers: Vec<Waker>) {
     wake_all(&all);
 }
 
-fn wake_all(word: &AtomicU32) {
-    wake(word, Flags::PRIVATE, i32::MAX.unsigned_abs()).expect("the word is this process's own");
+/// Wakes all threads that sleep on a word.
+pub(super) fn wake_all(word: &AtomicU32) {
+    wake(word, Flags::PRIVATE, i32::MAX.unsigned_abs())
+        .expect("a word of one's own process can be woken on");
 }
 
 impl Sleep {

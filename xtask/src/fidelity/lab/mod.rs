@@ -138,8 +138,9 @@ pub fn run(options: &Options) -> Outcome {
     }
     let mut all = Vec::new();
     for image in &images {
-        let runs = lab.runs(image)?;
-        println!("{}", lab.about(image)?);
+        let machines = lab.machines(image)?;
+        let runs = lab.runs(image, &machines)?;
+        println!("{}", lab.about(image, &machines[0])?);
         println!("reports and traces: {}", lab.place(image, 1).display());
         print!("\n{}", table(&runs));
         if let Some(most) = options.decisions {
@@ -279,10 +280,14 @@ impl Lab<'_> {
         }
     }
 
-    fn runs(&self, image: &Image) -> Outcome<Vec<Runs>> {
+    /// The machine of each boot.
+    fn machines(&self, image: &Image) -> Outcome<Vec<Value>> {
         let machine = |boot| guest_machine(image, &self.place(image, boot));
-        let machines = (1..=self.options.boots).map(machine).collect::<Outcome<Vec<_>>>()?;
-        self.scenarios.iter().map(|scenario| self.runs_of(image, scenario, &machines)).collect()
+        (1..=self.options.boots).map(machine).collect()
+    }
+
+    fn runs(&self, image: &Image, machines: &[Value]) -> Outcome<Vec<Runs>> {
+        self.scenarios.iter().map(|scenario| self.runs_of(image, scenario, machines)).collect()
     }
 
     fn runs_of(&self, image: &Image, scenario: &Scenario, machines: &[Value]) -> Outcome<Runs> {
@@ -346,8 +351,8 @@ impl Lab<'_> {
 
     /// Simulates a scenario on this machine, and returns the trace.
     fn simulate(&self, scenario: &Scenario, place: &Path, machine: &Value) -> Outcome<String> {
-        let (input, trace) = (place.join("simulated.json"), place.join("simulated.txt"));
-        fs::write(&input, &scenario.text)?;
+        let input = place.join(format!("{}.json", scenario.name));
+        let trace = place.join("simulated.txt");
         let mut sim = program(&self.runyard);
         sim.args(["sim", "--json", &format!("--duration={}s", self.options.seconds)]);
         sim.arg(format!("--seed={}", scenario.seed)).arg("--trace").arg(&trace);
@@ -364,13 +369,13 @@ impl Lab<'_> {
     }
 
     /// The kernel, as it is kept with each figure.
-    fn about(&self, image: &Image) -> Outcome<Value> {
+    fn about(&self, image: &Image, machine: &Value) -> Outcome<Value> {
         let place = self.place(image, 1);
         let facts = fs::read_to_string(place.join("-.facts"))?;
         Ok(json!({
             "image": image.about(),
             "facts": facts.lines().collect::<Vec<_>>(),
-            "machine": guest_machine(image, &place)?,
+            "machine": machine,
             "shift": self.options.shift,
         }))
     }
