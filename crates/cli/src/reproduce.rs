@@ -209,7 +209,7 @@ fn write(folder: &Path, claims: &Claims, texts: &[String]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runyard_labs::{Claim, ClaimVerdict, Disturbed, Experiment};
+    use runyard_labs::{Claim, ClaimVerdict, Experiment, Unjudged};
 
     /// The outcome of claims with these verdicts.
     fn outcome(strict: bool, verdicts: &[ClaimVerdict]) -> Done {
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn what_was_not_judged_is_a_failure_only_if_the_user_is_strict() {
         use ClaimVerdict::{Fails, Holds, NotJudged, Shown};
-        let not_judged = NotJudged(Disturbed::Others(40));
+        let not_judged = NotJudged(Unjudged::Others(40));
         for (verdicts, plain, strict) in [
             ([Holds, Shown], Done::Well, Done::Well),
             ([Holds, Fails], Done::Broken, Done::Broken),

@@ -44,27 +44,37 @@ pub struct Claim {
     pub verdict: ClaimVerdict,
 }
 
-/// The outcome of a claim. In JSON it is the fields `verdict`, `why` if it was not judged, and `holds`: true, false or,
-/// if nothing was judged, null.
+/// The outcome of a claim: one of six words. In JSON it is the fields `verdict` (the word), `why` (the reason of the last
+/// three), and `holds`: true or false for the first two, otherwise null.
+///
+/// A bound that is kept proves something only if it can be broken. So there are three words for a bound that is kept:
+/// it *holds*, or its scenario was *fitted* to the published figure, or both runs are the *same by construction*. Each of
+/// these claims *fails* if its bound is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimVerdict {
-    /// The claim holds.
+    /// The claim holds, and it could fail.
     Holds,
     /// The claim does not hold.
     Fails,
-    /// The figure is shown without a bound: a time on a machine that other programs use as well.
+    /// The figure is shown without a bound.
     Shown,
+    /// The bound is kept, with this parameter, which was chosen so that the figure comes out.
+    Fitted(&'static str),
+    /// The bound is kept, as it must be: the mechanism has nothing to do, for this reason.
+    SameByConstruction(&'static str),
     /// The claim has a bound, but its measurement says nothing about it, for this reason.
-    NotJudged(Disturbed),
+    NotJudged(Unjudged),
 }
 
 /// The reason why a claim was not judged. Its text is a part of a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Disturbed {
+pub enum Unjudged {
     /// Others had this share of the CPUs, in per cent.
     Others(u8),
     /// The kernel does not count who has the CPUs. Nobody knows then whether a failure is the fault of others.
     Uncounted,
+    /// The machine has fewer CPUs than the claim is about, which are so many.
+    FewerCpus(u8),
 }
 
 /// An experiment that was run on a host.
@@ -83,6 +93,18 @@ impl ClaimVerdict {
         if so { ClaimVerdict::Holds } else { ClaimVerdict::Fails }
     }
 
+    /// The outcome of a claim with a bound that this parameter was chosen for.
+    #[must_use]
+    pub fn fitted(so: bool, parameter: &'static str) -> ClaimVerdict {
+        if so { ClaimVerdict::Fitted(parameter) } else { ClaimVerdict::Fails }
+    }
+
+    /// The outcome of a claim whose mechanism has nothing to do, for this reason.
+    #[must_use]
+    pub fn same(so: bool, why: &'static str) -> ClaimVerdict {
+        if so { ClaimVerdict::SameByConstruction(why) } else { ClaimVerdict::Fails }
+    }
+
     /// Whether the claim was judged and does not hold.
     #[must_use]
     pub fn fails(self) -> bool {
@@ -94,41 +116,48 @@ impl ClaimVerdict {
         match self {
             ClaimVerdict::Holds => Some(true),
             ClaimVerdict::Fails => Some(false),
-            ClaimVerdict::Shown | ClaimVerdict::NotJudged(_) => None,
-        }
-    }
-
-    /// The reason why the claim was not judged.
-    fn why(self) -> Option<Disturbed> {
-        match self {
-            ClaimVerdict::NotJudged(why) => Some(why),
             _ => None,
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Whether the claim has a bound that was not judged.
+    fn is_open(self) -> bool {
+        matches!(self, ClaimVerdict::NotJudged(_))
+    }
+
+    /// The reason for a word that says less than "holds".
+    fn why(self) -> Option<String> {
+        match self {
+            ClaimVerdict::Fitted(why) | ClaimVerdict::SameByConstruction(why) => {
+                Some(why.to_owned())
+            }
+            ClaimVerdict::NotJudged(why) => Some(why.to_string()),
+            ClaimVerdict::Holds | ClaimVerdict::Fails | ClaimVerdict::Shown => None,
+        }
+    }
+
+    fn word(self) -> &'static str {
         match self {
             ClaimVerdict::Holds => "holds",
             ClaimVerdict::Fails => "fails",
             ClaimVerdict::Shown => "shown",
+            ClaimVerdict::Fitted(_) => "fitted",
+            ClaimVerdict::SameByConstruction(_) => "same by construction",
             ClaimVerdict::NotJudged(_) => "not judged",
         }
     }
 
     fn cell(self) -> &'static str {
-        match self {
-            ClaimVerdict::Fails => "FAILS",
-            ClaimVerdict::Shown => "-",
-            other => other.name(),
-        }
+        if self.fails() { "FAILS" } else { self.word() }
     }
 }
 
-impl fmt::Display for Disturbed {
+impl fmt::Display for Unjudged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Disturbed::Others(percent) => write!(f, "others had {percent} % of the CPUs"),
-            Disturbed::Uncounted => write!(f, "the kernel does not count who has the CPUs"),
+            Unjudged::Others(percent) => write!(f, "others had {percent} % of the CPUs"),
+            Unjudged::Uncounted => write!(f, "the kernel does not count who has the CPUs"),
+            Unjudged::FewerCpus(cpus) => write!(f, "fewer than {cpus} CPUs"),
         }
     }
 }
@@ -142,8 +171,7 @@ impl Serialize for ClaimVerdict {
             why: Option<String>,
             holds: Option<bool>,
         }
-        let why = self.why().map(|why| why.to_string());
-        Fields { verdict: self.name(), why, holds: self.holds() }.serialize(serializer)
+        Fields { verdict: self.word(), why: self.why(), holds: self.holds() }.serialize(serializer)
     }
 }
 
@@ -163,7 +191,7 @@ impl Claims {
     /// The number of claims that were not judged.
     #[must_use]
     pub fn not_judged(&self) -> usize {
-        self.all().filter(|claim| claim.verdict.why().is_some()).count()
+        self.all().filter(|claim| claim.verdict.is_open()).count()
     }
 
     fn all(&self) -> impl Iterator<Item = &Claim> {
@@ -172,15 +200,16 @@ impl Claims {
 }
 
 impl Experiment {
-    /// The claims as a table that ends with a line end. Below it stands why claims were not judged.
+    /// The claims as a table that ends with a line end. Below it stands why claims have a word that says less than
+    /// "holds".
     #[must_use]
     pub fn table(&self) -> String {
         let header = ["claim", "published: before", "after", "here: before", "after", "so"];
         let mut table = table(&header, 1);
         table.add_rows(self.claims.iter().map(Claim::row));
-        let reasons: BTreeSet<_> =
-            self.claims.iter().filter_map(|claim| claim.verdict.why()).collect();
-        let reasons = reasons.into_iter().map(|why| format!("not judged: {why}\n"));
+        let reason = |claim: &Claim| Some((claim.verdict.word(), claim.verdict.why()?));
+        let reasons: BTreeSet<_> = self.claims.iter().filter_map(reason).collect();
+        let reasons = reasons.into_iter().map(|(word, why)| format!("{word}: {why}\n"));
         table.trim_fmt() + "\n" + &reasons.collect::<String>()
     }
 }
@@ -236,7 +265,7 @@ mod tests {
     fn a_figure_without_a_bound_cannot_fail() {
         let claims = [ClaimVerdict::Holds, ClaimVerdict::Shown].map(claim).to_vec();
         let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
-        assert!(experiment.table().lines().last().unwrap().ends_with(" -"));
+        assert!(experiment.table().lines().last().unwrap().ends_with("  shown"));
         let claims = Claims::new(vec![experiment]);
         assert!(claims.hold() && claims.not_judged() == 0);
         let json = serde_json::to_string(&claims).unwrap();
@@ -244,8 +273,24 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_that_is_kept_by_choice_or_by_necessity_is_no_proof_and_can_be_broken() {
+        let (fitted, same) = (ClaimVerdict::fitted, ClaimVerdict::same);
+        for verdict in [fitted(false, "the period"), same(false, "nobody asks")] {
+            assert_eq!(verdict, ClaimVerdict::Fails);
+        }
+        let claims = [fitted(true, "the period"), same(true, "nobody asks")].map(claim).to_vec();
+        let experiment = Experiment { name: "a".to_owned(), host: "sim".to_owned(), claims };
+        let table = experiment.table();
+        assert!(table.contains("\nfitted: the period\nsame by construction: nobody asks\n"));
+        let claims = Claims::new(vec![experiment]);
+        assert!(claims.hold() && claims.not_judged() == 0);
+        let json = serde_json::to_string(&claims).unwrap();
+        assert!(json.contains(r#""verdict":"fitted","why":"the period","holds":null}"#), "{json}");
+    }
+
+    #[test]
     fn what_was_not_judged_has_its_reason_once_in_text_and_in_each_claim_of_json() {
-        let why = ClaimVerdict::NotJudged(Disturbed::Others(40));
+        let why = ClaimVerdict::NotJudged(Unjudged::Others(40));
         let claims = [ClaimVerdict::Holds, why, why].map(claim).to_vec();
         let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
         let table = experiment.table();

@@ -6,7 +6,7 @@
 //! [claims](Experiment) and a text for a person ([`Reproduced`]).
 //!
 //! Speed is no claim. A time on real CPUs is shown beside the figure that it is compared with. It has no bound and
-//! cannot fail. A claim on real CPUs is [not judged](Disturbed) while others use them.
+//! cannot fail. A claim on real CPUs is [not judged](Unjudged) while others use them.
 
 mod claims;
 mod figure;
@@ -19,7 +19,7 @@ mod progress;
 mod quiet;
 pub mod rt_migrate;
 
-pub use claims::{Claim, ClaimVerdict, Claims, Disturbed, Experiment, Reproduced};
+pub use claims::{Claim, ClaimVerdict, Claims, Experiment, Reproduced, Unjudged};
 pub use length::Length;
 pub use progress::Progress;
 

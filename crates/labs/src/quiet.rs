@@ -7,7 +7,7 @@
 //! A claim that no other program can break is judged on any machine, by [`ClaimVerdict::of`]: no load loses a message
 //! or lets a timer run early.
 
-use crate::claims::{ClaimVerdict, Disturbed};
+use crate::claims::{ClaimVerdict, Unjudged};
 use crate::length::Length;
 use crate::progress::Progress;
 use runyard_hosts::others::Span;
@@ -22,11 +22,11 @@ const DISTURBS: f64 = 0.1;
 const TRIES: u32 = 3;
 
 /// The effect of such a share of others on a measurement; `None` if there is none.
-fn disturbance(others: Option<f64>) -> Option<Disturbed> {
+fn disturbance(others: Option<f64>) -> Option<Unjudged> {
     match others {
         Some(share) if share < DISTURBS => None,
-        Some(share) => Some(Disturbed::Others((share * 100.0).round() as u8)),
-        None => Some(Disturbed::Uncounted),
+        Some(share) => Some(Unjudged::Others((share * 100.0).round() as u8)),
+        None => Some(Unjudged::Uncounted),
     }
 }
 
@@ -34,7 +34,7 @@ fn disturbance(others: Option<f64>) -> Option<Disturbed> {
 #[derive(Clone, Debug)]
 pub(crate) struct Tried<T> {
     pub(crate) result: T,
-    pub(crate) disturbed: Option<Disturbed>,
+    pub(crate) disturbed: Option<Unjudged>,
 }
 
 /// The results that decide about a claim: the undisturbed ones, or all if there is none.
@@ -116,7 +116,7 @@ impl Course<'_> {
     }
 }
 
-fn described(what: &str, attempt: u32, before: Option<Disturbed>) -> String {
+fn described(what: &str, attempt: u32, before: Option<Unjudged>) -> String {
     match before {
         None => what.to_owned(),
         Some(why) => format!("{what}, try {} of {TRIES}, since {why}", attempt + 1),
@@ -126,7 +126,7 @@ fn described(what: &str, attempt: u32, before: Option<Disturbed>) -> String {
 /// Measures until a share of others does not disturb, at most [`TRIES`] times and only while there is time for another
 /// try after so many.
 fn tries<T>(
-    mut measure: impl FnMut(u32, Option<Disturbed>) -> Result<(T, Option<f64>), Failure>,
+    mut measure: impl FnMut(u32, Option<Unjudged>) -> Result<(T, Option<f64>), Failure>,
     is_time: impl Fn(u32) -> bool,
 ) -> Result<Tried<T>, Failure> {
     let (mut attempt, mut before) = (0, None);
@@ -149,7 +149,7 @@ mod tests {
 
     /// The number of the try that counts, and why it is not judged, with these shares of others and time for so many
     /// tries.
-    fn tried(shares: [Option<f64>; 3], time: u32) -> (u32, Option<Disturbed>) {
+    fn tried(shares: [Option<f64>; 3], time: u32) -> (u32, Option<Unjudged>) {
         let measure = |attempt: u32, _| Ok((attempt, shares[attempt as usize]));
         let Tried { result, disturbed } = tries(measure, |tried| tried < time).unwrap();
         (result, disturbed)
@@ -161,19 +161,19 @@ mod tests {
         assert_eq!(tried([quiet, BUSY, BUSY], 3), (0, None));
         assert_eq!(tried([BUSY, quiet, BUSY], 3), (1, None));
         assert_eq!(tried([BUSY, BUSY, Some(0.0)], 3), (2, None));
-        assert_eq!(tried([BUSY, BUSY, Some(0.1)], 3), (2, Some(Disturbed::Others(10))));
-        assert_eq!(tried([BUSY; 3], 9), (2, Some(Disturbed::Others(40))));
+        assert_eq!(tried([BUSY, BUSY, Some(0.1)], 3), (2, Some(Unjudged::Others(10))));
+        assert_eq!(tried([BUSY; 3], 9), (2, Some(Unjudged::Others(40))));
     }
 
     #[test]
     fn tries_end_with_the_time() {
-        assert_eq!(tried([BUSY; 3], 1), (0, Some(Disturbed::Others(40))));
-        assert_eq!(tried([BUSY; 3], 2), (1, Some(Disturbed::Others(40))));
+        assert_eq!(tried([BUSY; 3], 1), (0, Some(Unjudged::Others(40))));
+        assert_eq!(tried([BUSY; 3], 2), (1, Some(Unjudged::Others(40))));
     }
 
     #[test]
     fn where_nobody_counts_nothing_is_judged() {
-        assert_eq!(tried([None; 3], 3), (2, Some(Disturbed::Uncounted)));
+        assert_eq!(tried([None; 3], 3), (2, Some(Unjudged::Uncounted)));
     }
 
     #[test]
@@ -190,13 +190,13 @@ mod tests {
 
     #[test]
     fn a_quiet_run_decides_and_a_disturbed_one_never_does() {
-        let (quiet, busy) = (None, Some(Disturbed::Others(40)));
-        let of = |runs: &[(bool, Option<Disturbed>)]| {
+        let (quiet, busy) = (None, Some(Unjudged::Others(40)));
+        let of = |runs: &[(bool, Option<Unjudged>)]| {
             let run = |&(result, disturbed)| Tried { result, disturbed };
             let runs: Vec<_> = runs.iter().map(run).collect();
             verdict(&runs, deciding(&runs).into_iter().all(|&holds| holds))
         };
-        let not = ClaimVerdict::NotJudged(Disturbed::Others(40));
+        let not = ClaimVerdict::NotJudged(Unjudged::Others(40));
         assert_eq!(of(&[(true, quiet), (true, quiet)]), ClaimVerdict::Holds);
         assert_eq!(of(&[(true, quiet), (false, quiet)]), ClaimVerdict::Fails);
         assert_eq!(of(&[(false, busy)]), not);

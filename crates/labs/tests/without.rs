@@ -1,11 +1,15 @@
-//! Each live claim about a mechanism fails without the mechanism, if others leave the CPUs alone. Otherwise it is not
-//! judged. It never holds.
+//! Claims about a mechanism fail without it.
 //!
-//! The tests measure real CPUs, so they run one after the other, and no other test of this crate beside them.
+//! In virtual time at least three claims of each experiment fail. Each live claim about a mechanism fails if others leave
+//! the CPUs alone; otherwise it is not judged, and it never holds. The live tests measure real CPUs, so they run one after
+//! the other, and no other test of this crate beside them.
 
 #![cfg(target_os = "linux")]
 
-use runyard_labs::{Claim, ClaimVerdict, Length, Progress, greedy_timers, hard_limits, rt_migrate};
+use runyard_labs::{
+    Claim, ClaimVerdict, Length, Progress, greedy_timers, hard_limits, idle_balance, latency_nice,
+    rt_migrate,
+};
 use runyard_outcome::Failure;
 use std::sync::{Mutex, PoisonError};
 
@@ -50,4 +54,36 @@ fn without_hard_limits_groups_take_what_they_want() {
 fn without_slack_no_wakeups_are_saved() {
     let about_slack = |claim: &Claim| claim.what.starts_with("no slack, then 10 ms");
     none_holds(greedy_timers::live_without, about_slack, 1);
+}
+
+/// Checks that at least three of an experiment's claims fail in virtual time. The CPUs are used by one test at a time.
+#[track_caller]
+fn three_fail(without: fn() -> Result<Vec<Claim>, Failure>) {
+    let _alone = CPUS.lock().unwrap_or_else(PoisonError::into_inner);
+    let claims = without().unwrap();
+    let failed: Vec<_> = claims.iter().filter(|claim| claim.verdict.fails()).collect();
+    for claim in &failed {
+        println!("{}: {:?} {}, {:?}", claim.what, claim.after, claim.unit, claim.verdict);
+    }
+    assert!(failed.len() >= 3, "{claims:#?}");
+}
+
+#[test]
+fn without_the_balancer_cpus_stay_idle_beside_waiting_tasks() {
+    three_fail(idle_balance::simulated_without);
+}
+
+#[test]
+fn without_latency_nice_who_is_sensitive_waits_as_others_do() {
+    three_fail(latency_nice::simulated_without);
+}
+
+#[test]
+fn without_hard_limits_simulated_groups_take_what_they_want() {
+    three_fail(hard_limits::simulated_without);
+}
+
+#[test]
+fn without_the_greedy_walk_timers_interrupt_busy_cpus() {
+    three_fail(greedy_timers::simulated_without);
 }

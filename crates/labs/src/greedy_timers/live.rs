@@ -341,7 +341,7 @@ fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::Disturbed;
+    use crate::claims::Unjudged;
 
     /// A good run with this number of wake-ups.
     fn run(switches: u64) -> SettingRun {
@@ -384,7 +384,7 @@ mod tests {
         let good = run(90_000);
         let of = |bad: SettingRun| {
             let result = [good, run(3_000), bad];
-            let claims = claims(&[Tried { result, disturbed: Some(Disturbed::Others(40)) }]);
+            let claims = claims(&[Tried { result, disturbed: Some(Unjudged::Others(40)) }]);
             claims.into_iter().filter(|claim| claim.verdict.fails()).count()
         };
         assert_eq!(of(SettingRun { tasks: Rounds { fewest: 0, ..good.tasks }, ..good }), 0);

@@ -19,4 +19,4 @@ mod simulated;
 mod spread;
 
 pub use live::{live, live_without};
-pub use simulated::simulated;
+pub use simulated::{simulated, simulated_without};

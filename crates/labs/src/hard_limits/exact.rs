@@ -166,6 +166,17 @@ impl Case {
         Ok(Pair { before: before?, after: after? })
     }
 
+    /// The run without its feature, as before and after.
+    pub(super) fn without(&self, seed: u64) -> Result<Pair, Failure> {
+        let before = self.run(Features::default().without(self.without), seed)?;
+        Ok(Pair { after: before.clone(), before })
+    }
+
+    /// Whether its machine is the document's, or smaller.
+    pub(super) fn is_small(&self) -> bool {
+        self.cpus <= super::setting::CPUS
+    }
+
     fn run(&self, features: Features, seed: u64) -> Result<Used, Failure> {
         let mut scenario = self.scenario()?;
         scenario.features = features;

@@ -15,4 +15,4 @@ mod simulated;
 mod tenants;
 
 pub use live::{live, live_without};
-pub use simulated::simulated;
+pub use simulated::{simulated, simulated_without};

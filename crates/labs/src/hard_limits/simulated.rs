@@ -55,6 +55,17 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
     Ok(Reproduced { experiment, text })
 }
 
+/// The claims about exact limits on machines of up to 24 CPUs, each without its feature: for tests that see them fail.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
+pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
+    let cases = CASES.par_iter().filter(|case| case.is_small());
+    let claims: Result<Vec<_>, Failure> =
+        cases.map(|case| Ok(case.claims(&case.without(1)?))).collect();
+    Ok(claims?.into_iter().flatten().collect())
+}
+
 /// The claim about the number of runs in which everything holds.
 fn soak_claim(measured: &[SeedResults]) -> Claim {
     let holds =

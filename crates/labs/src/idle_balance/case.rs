@@ -92,7 +92,7 @@ impl Case {
         Ok(Pair { before: before?, after: after? })
     }
 
-    fn run(&self, model: Model, seed: u64) -> Result<CaseShares, Failure> {
+    pub(super) fn run(&self, model: Model, seed: u64) -> Result<CaseShares, Failure> {
         let scenario = self.scenario(model)?;
         let window = self.window();
         let tasks = (self.cpus() + self.normal) as usize;

@@ -14,4 +14,4 @@ mod mpstat;
 mod simulated;
 
 pub use live::live;
-pub use simulated::simulated;
+pub use simulated::{simulated, simulated_without};

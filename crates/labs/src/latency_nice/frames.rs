@@ -16,6 +16,7 @@ use super::shipped::simulate;
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::Figure;
 use runyard_engine::attr::LatencyNice;
+use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
@@ -44,8 +45,9 @@ fn shipped() -> Scenario {
 }
 
 /// The frames of the run with this seed, with this latency nice of the app's group.
-pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failure> {
+pub(super) fn run(model: Model, latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failure> {
     let mut scenario = shipped();
+    scenario.use_model(model);
     scenario.groups[FRAMES].spec.latency_nice = latency_nice;
     let rounds = Rounds::new(PERIOD, WITHIN, Time::ZERO);
     let rounds = simulate(&scenario, seed, COMPOSER, vec![rounds], |_| ())?;
@@ -59,6 +61,9 @@ pub(super) fn claim(before: &Rounds, after: &Rounds) -> Claim {
     Figure { what, unit: "%", before: Some(5.0), after: Some(0.1) }.claim(
         Some(missed_before),
         Some(missed_after),
-        ClaimVerdict::of(holds),
+        ClaimVerdict::fitted(
+            holds,
+            "the frame's deadline of 5 ms, and the weight of the app's group",
+        ),
     )
 }

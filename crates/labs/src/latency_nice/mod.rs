@@ -18,4 +18,4 @@ mod tenants;
 mod throughput;
 
 pub use live::live;
-pub use simulated::simulated;
+pub use simulated::{simulated, simulated_without};

@@ -342,7 +342,7 @@ fn shown(what: &str, unit: &'static str, after: Option<f64>) -> Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::Disturbed;
+    use crate::claims::Unjudged;
     use crate::rt_migrate::rounds::Lap;
 
     /// A round of two threads. The more important one starts so many milliseconds late.
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn beside_others_the_ratio_has_no_goal_and_the_rule_judges_nothing() {
         let run = Run::of(vec![round(0), round(20)]);
-        let disturbed = Some(Disturbed::Others(40));
+        let disturbed = Some(Unjudged::Others(40));
         let mut hosts = Hosts {
             live: vec![Tried { result: run.clone(), disturbed }],
             kernel: Some(vec![run]),
