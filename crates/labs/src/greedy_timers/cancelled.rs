@@ -202,8 +202,8 @@ pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
             few(same.inside[half]),
         ),
         claim(
-            "slack 10 ms, half cancelled inside",
-            "needless timers",
+            "slack 10 ms, half cancelled inside, run needlessly",
+            "timers",
             needless,
             ClaimVerdict::Shown,
         ),
