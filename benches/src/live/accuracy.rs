@@ -93,7 +93,7 @@ fn lateness(around: Around, probe: Probe, periods: usize) -> Option<Vec<Duration
     match (probe, around) {
         (Probe::Cyclictest, Around::Idle) => cyclictest(periods, &[]),
         (Probe::Cyclictest, Around::IdleStates) => cyclictest(periods, &["--laptop"]),
-        (Probe::Cyclictest, Around::Hogs) => beside_threads(|| cyclictest(periods, &[])),
+        (Probe::Cyclictest, Around::Hogs) => beside_threads(0, || cyclictest(periods, &[])),
         (Probe::Fifo, _) => Some(on_runyard(around, Task::builder().fifo(PRIORITY), periods)),
         (Probe::Fair, _) => Some(on_runyard(around, Task::builder(), periods)),
     }

@@ -8,6 +8,7 @@
 use super::Effort;
 use super::host::{Host, Runyard, Tokio, builder};
 use runyard::{Task, TaskBuilder};
+use rustix::process::nice;
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::Serialize;
@@ -48,16 +49,22 @@ enum Probe {
     PinnedFifo,
     RunyardFair,
     Tokio,
+    /// A task of tokio beside hogs that its users move out of the way, by `spawn_blocking`.
+    TokioBlocking,
+    /// A task of tokio beside a pool of threads at nice 19, to which its users hand the hogs.
+    TokioPool,
     KernelFair,
     KernelFifo,
 }
 
 impl Probe {
-    const ALL: [Probe; 6] = [
+    const ALL: [Probe; 8] = [
         Probe::RunyardFifo,
         Probe::PinnedFifo,
         Probe::RunyardFair,
         Probe::Tokio,
+        Probe::TokioBlocking,
+        Probe::TokioPool,
         Probe::KernelFair,
         Probe::KernelFifo,
     ];
@@ -68,6 +75,8 @@ impl Probe {
             Probe::PinnedFifo => "runyard, FIFO, workers pinned",
             Probe::RunyardFair => "runyard, fair",
             Probe::Tokio => "tokio",
+            Probe::TokioBlocking => "tokio, hogs in spawn_blocking",
+            Probe::TokioPool => "tokio, hogs in a pool at nice 19",
             Probe::KernelFair => "kernel thread, SCHED_OTHER",
             Probe::KernelFifo => "kernel thread, SCHED_FIFO",
         }
@@ -80,6 +89,8 @@ impl Probe {
             Probe::PinnedFifo => Some(on_runyard(true, Task::builder().fifo(PRIORITY), periods)),
             Probe::RunyardFair => Some(on_runyard(false, Task::builder(), periods)),
             Probe::Tokio => Some(on_tokio(periods)),
+            Probe::TokioBlocking => Some(beside_blocking(periods)),
+            Probe::TokioPool => Some(beside_threads(NICEST, || alone_on_tokio(periods))),
             Probe::KernelFair => on_kernel_threads(|| true, periods),
             Probe::KernelFifo => on_kernel_threads(|| become_fifo(PRIORITY), periods),
         }
@@ -194,6 +205,29 @@ fn on_tokio(periods: usize) -> Vec<Duration> {
     beside_hogs(&Tokio::start(WORKERS), LONG_POLLS, probed)
 }
 
+/// Runs the probe alone on tokio's workers.
+fn alone_on_tokio(periods: usize) -> Vec<Duration> {
+    Tokio::start(WORKERS).block_on(async {
+        Tokio::spawn(tokio_probe(periods)).await.expect("the probe does not panic")
+    })
+}
+
+/// Runs the probe beside hogs that hand each piece of their work to tokio's pool of blocking threads.
+fn beside_blocking(periods: usize) -> Vec<Duration> {
+    Tokio::start(WORKERS).block_on(async {
+        let hog = || async {
+            loop {
+                let piece = tokio::task::spawn_blocking(|| compute_for(POLL));
+                piece.await.expect("a piece does not panic");
+            }
+        };
+        let hogs: Vec<_> = (0..HOGS).map(|_| tokio::spawn(hog())).collect();
+        let lateness = Tokio::spawn(tokio_probe(periods)).await.expect("the probe does not panic");
+        hogs.iter().for_each(tokio::task::JoinHandle::abort);
+        lateness
+    })
+}
+
 /// Returns the lateness of each period of the calling task, which is one of tokio's.
 pub(super) async fn tokio_probe(periods: usize) -> Vec<Duration> {
     let first = tokio::time::Instant::now() + PERIOD;
@@ -209,17 +243,21 @@ pub(super) async fn tokio_probe(periods: usize) -> Vec<Duration> {
 fn on_kernel_threads(become_it: fn() -> bool, periods: usize) -> Option<Vec<Duration>> {
     // The probe runs on a new thread, because its policy would stay with the calling one.
     let probe = || become_it().then(|| kernel_probe(periods));
-    beside_threads(|| {
+    beside_threads(0, || {
         thread::scope(|scope| scope.spawn(probe).join().expect("the probe does not panic"))
     })
 }
 
-/// Runs `probe` beside hogs that are kernel threads.
-pub(super) fn beside_threads<T>(probe: impl FnOnce() -> T) -> T {
+/// The nice value of a pool for work that can wait.
+const NICEST: i32 = 19;
+
+/// Runs `probe` beside hogs that are kernel threads, this much nicer than the calling one.
+pub(super) fn beside_threads<T>(nicer: i32, probe: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..HOGS {
             scope.spawn(|| {
+                nice(nicer).expect("any thread may be nicer");
                 while !stop.load(Ordering::Relaxed) {
                     compute_for(POLL);
                     thread::yield_now();

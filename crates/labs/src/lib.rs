@@ -10,6 +10,8 @@
 
 mod claims;
 mod figure;
+#[cfg(test)]
+mod founding;
 pub mod greedy_timers;
 pub mod hard_limits;
 pub mod idle_balance;

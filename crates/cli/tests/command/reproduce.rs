@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 const CLAIM: [&str; 8] =
     ["what", "unit", "published_before", "published_after", "before", "after", "verdict", "holds"];
 
-/// The keys of a claim that was not judged.
-const NOT_JUDGED: [&str; 9] = [
+/// The keys of a claim with a reason.
+const WITH_REASON: [&str; 9] = [
     "what",
     "unit",
     "published_before",
@@ -25,16 +25,18 @@ fn fails(claim: &Json) -> bool {
     let verdict = claim.text("verdict");
     match verdict {
         "not judged" => {
-            assert_eq!(claim.keys(), NOT_JUDGED);
+            assert_eq!(claim.keys(), WITH_REASON);
             let why = claim.text("why");
-            assert!(why.starts_with("others had ") && why.ends_with(" % of the CPUs"), "{why}");
+            let others = why.starts_with("others had ") && why.ends_with(" % of the CPUs");
+            assert!(others || why == "fewer than 4 CPUs", "{why}");
         }
+        "fitted" | "same by construction" => assert_eq!(claim.keys(), WITH_REASON),
         _ => assert_eq!(claim.keys(), CLAIM),
     }
     let holds = match verdict {
         "holds" => Json::Bool(true),
         "fails" => Json::Bool(false),
-        "shown" | "not judged" => Json::Null,
+        "shown" | "fitted" | "same by construction" | "not judged" => Json::Null,
         other => panic!("no verdict: {other}"),
     };
     assert_eq!(*claim.at("holds"), holds, "{claim:?}");
@@ -115,10 +117,8 @@ fn published(claims: &[Json], before: f64, after: f64) -> &Json {
 #[test]
 fn the_claims_have_the_contracts_form_and_hold() {
     let claims = claims_of("rt-migrate", &reproduced().0);
-    assert!(claims.len() >= 3);
-    for claim in claims {
-        assert_eq!(claim.text("verdict"), "holds", "{claim:?}");
-    }
+    let of = |word| claims.iter().filter(|claim| claim.text("verdict") == word).count();
+    assert!(of("holds") >= 3 && of("fails") == 0, "{claims:#?}");
 }
 
 #[test]
@@ -204,9 +204,10 @@ fn hard_limits_hold() {
 fn hard_limits_have_every_row_of_the_document() {
     let claims = claims_of("hard-limits", &hard_limits().out);
     // The document has tables of four, six and three rows. Each row compares off with unlimited, and off with 450 of
-    // 500 ms.
-    for (unit, rows) in [("s", 4 + 3), ("us", 6)] {
+    // 500 ms. kernbench has four figures more.
+    for (unit, rows) in [("s", 4 + 2 * 3), ("us", 6), ("times", 2 * 3)] {
         let of = claims.iter().filter(|claim| claim.text("unit") == unit);
+        let of = of.filter(|claim| *claim.at("published_before") != Json::Null);
         assert_eq!(of.count(), 2 * rows, "{unit}");
     }
     for (before, unlimited, limited) in
@@ -385,8 +386,10 @@ fn on_real_cpus_the_claims_have_the_same_form() {
     for claims in claims_of_all_live() {
         for claim in &claims {
             fails(claim);
-            assert_eq!(*claim.at("before"), Json::Null, "there is no before: {claim:?}");
         }
+        let one_cpu = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+        let is_before = |claim: &Json| *claim.at("before") != Json::Null;
+        assert!(one_cpu || claims.iter().any(is_before), "there is a before: {claims:?}");
         let mut names: Vec<_> = claims.iter().map(|claim| claim.text("what")).collect();
         names.sort_unstable();
         names.dedup();

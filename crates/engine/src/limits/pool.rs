@@ -52,7 +52,8 @@ pub struct Grant {
 }
 
 impl Grant {
-    pub(crate) fn charge(&mut self, span: Nanos) {
+    /// Notes that the CPU used so much of it, or beyond it.
+    pub fn charge(&mut self, span: Nanos) {
         self.left -= span.0.cast_signed();
     }
 

@@ -339,7 +339,7 @@ fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::claims::Unjudged;
 
@@ -355,6 +355,11 @@ mod tests {
 
     fn quiet(runs: &[Runs]) -> Vec<Tried<Runs>> {
         runs.iter().map(|&result| Tried { result, disturbed: None }).collect()
+    }
+
+    /// The claims of the experiment, for the page that names them.
+    pub(crate) fn named() -> Vec<Claim> {
+        claims(&quiet(&[[run(9), run(5), run(1)]]))
     }
 
     /// The claims that fail.

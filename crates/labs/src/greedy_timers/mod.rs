@@ -20,3 +20,9 @@ mod spread;
 
 pub use live::{live, live_without};
 pub use simulated::{simulated, simulated_without};
+
+/// The claims on this host, with any figures: for the page that names them.
+#[cfg(test)]
+pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
+    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+}

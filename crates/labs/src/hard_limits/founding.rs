@@ -125,7 +125,13 @@ impl Row {
     }
 
     /// The claims about runs in the order of [`Setting::ALL`].
-    pub(super) fn claims(&self, [off, unlimited, limited]: &[Took; 3]) -> [Claim; 2] {
+    pub(super) fn claims(&self, runs: &[Took; 3]) -> Vec<Claim> {
+        let times = self.times(runs);
+        times.into_iter().chain(self.accounts(runs)).collect()
+    }
+
+    /// The claims about the times.
+    fn times(&self, [off, unlimited, limited]: &[Took; 3]) -> [Claim; 2] {
         let as_long = apart(off, unlimited) <= MAX_DIFFERENCE;
         let within = if self.workload.needs_all_cpus() {
             let earliest = setting::earliest(limited.used.total());
@@ -144,9 +150,79 @@ impl Row {
         let free = ClaimVerdict::same(as_long, "a group without a limit is never throttled");
         [
             claim("unlimited", without, unlimited, free),
-            claim("450 of 500 ms on each CPU", with, limited, self.workload.limited(within)),
+            claim(LIMITED_TO, with, limited, self.workload.limited(within)),
         ]
     }
+}
+
+impl Row {
+    /// What `time` says of kernbench besides, shown without bounds.
+    fn accounts(&self, [off, unlimited, limited]: &[Took; 3]) -> Vec<Claim> {
+        let Workload::Kernbench { jobs } = self.workload else { return Vec::new() };
+        let name = self.workload.name();
+        let claims = ACCOUNTS.iter().filter(|account| account.jobs == jobs).flat_map(|account| {
+            let Account { what, unit, of, published: [before, without, with], .. } = *account;
+            [("unlimited", without, unlimited), (LIMITED_TO, with, limited)].map(
+                |(setting, published, took)| {
+                    let what = format!("{name}, {setting}: {what}");
+                    let (before, after) = (Some(before), Some(published));
+                    let figure = Figure { what: &what, unit, before, after };
+                    let rounded = |took| Some((of(took) * 1_000.0_f64).round() / 1_000.0);
+                    figure.claim(rounded(off), rounded(took), ClaimVerdict::Shown)
+                },
+            )
+        });
+        claims.collect()
+    }
+}
+
+/// The document's limit in names of claims.
+const LIMITED_TO: &str = "450 of 500 ms on each CPU";
+
+/// A line of the document about kernbench besides its time, in the order of [`Setting::ALL`].
+#[derive(Clone, Copy)]
+struct Account {
+    jobs: Jobs,
+    what: &'static str,
+    unit: &'static str,
+    of: fn(&Took) -> f64,
+    published: [f64; 3],
+}
+
+/// The lines: `%U` and `%S` together, since a simulated task does not tell them apart; `%P`; `%c` and `%w`.
+const ACCOUNTS: [Account; 12] = [
+    cpu_time(Jobs::Most(12), [35.284, 39.658, 32.0]),
+    percent_cpu(Jobs::Most(12), [615.2, 651.6, 588.4]),
+    switches(Jobs::Most(12), [2_727.8, 3_030.6, 2_536.0]),
+    sleeps(Jobs::Most(12), [4_981.4, 5_532.2, 4_554.6]),
+    cpu_time(Jobs::Most(96), [40.491, 41.934, 42.395]),
+    percent_cpu(Jobs::Most(96), [778.3, 786.1, 803.1]),
+    switches(Jobs::Most(96), [2_906.5, 3_052.1, 3_030.6]),
+    sleeps(Jobs::Most(96), [4_576.6, 4_796.0, 4_576.9]),
+    cpu_time(Jobs::Any, [44.695, 44.969, 44.579]),
+    percent_cpu(Jobs::Any, [860.0, 859.8, 864.467]),
+    switches(Jobs::Any, [3_154.27, 3_172.93, 3_127.2]),
+    sleeps(Jobs::Any, [4_602.6, 4_676.67, 4_489.2]),
+];
+
+const fn cpu_time(jobs: Jobs, published: [f64; 3]) -> Account {
+    let of: fn(&Took) -> f64 = |took| took.used.total().0 as f64 / 1e9;
+    Account { jobs, what: "user and system time", unit: "s", of, published }
+}
+
+const fn percent_cpu(jobs: Jobs, published: [f64; 3]) -> Account {
+    let of: fn(&Took) -> f64 = |took| took.used.total().0 as f64 / took.time.0 as f64 * 100.0;
+    Account { jobs, what: "CPU", unit: "%", of, published }
+}
+
+const fn switches(jobs: Jobs, published: [f64; 3]) -> Account {
+    let of: fn(&Took) -> f64 = |took| took.used.preempted as f64;
+    Account { jobs, what: "involuntary switches", unit: "times", of, published }
+}
+
+const fn sleeps(jobs: Jobs, published: [f64; 3]) -> Account {
+    let of: fn(&Took) -> f64 = |took| took.used.slept as f64;
+    Account { jobs, what: "sleeps", unit: "times", of, published }
 }
 
 /// The difference of two times, as a fraction of the first.
@@ -295,7 +371,7 @@ mod tests {
     /// Whether the row's claims hold for these times, in ms.
     fn hold(workload: Workload, times: [u64; 3]) -> [bool; 2] {
         let row = Row { workload, published: [1.0; 3] };
-        row.claims(&times.map(took)).map(|claim| !claim.verdict.fails())
+        row.times(&times.map(took)).map(|claim| !claim.verdict.fails())
     }
 
     const CPU_BOUND: Workload = Workload::Hackbench { groups: 10 };
@@ -337,7 +413,7 @@ mod tests {
         let row = Row { workload: CPU_BOUND, published: [1.0; 3] };
         let claims = |ms| {
             let runs = [took(1_000), took(1_000), Took { used: used.clone(), ..took(ms) }];
-            row.claims(&runs).map(|claim| !claim.verdict.fails())
+            row.times(&runs).map(|claim| !claim.verdict.fails())
         };
         assert_eq!([claims(1_099), claims(1_100)], [[true, false], [true, true]]);
     }

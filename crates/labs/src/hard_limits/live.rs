@@ -8,7 +8,7 @@
 //! since it comes whenever a worker changes its task. The claims are judged while
 //! [others leave the CPUs alone](crate::quiet).
 //!
-//! There is no "before": the runtime runs with its default features.
+//! Before, the runtime has no `HARD_LIMITS`. Those figures are measured once, for a shorter time and whatever others do.
 
 use super::exact::{HELD, Held, WINDOW, scenario_of};
 use super::meter::{Meter, Used, Window};
@@ -55,7 +55,8 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);
     let takes = Duration::from_nanos(WINDOW.end.0);
-    let mut course = Course::new(length, takes * runs as u32, progress);
+    let mut course = Course::new(length, takes * runs as u32 + SHORT, progress);
+    let before = course.once("hogs without limits", SHORT, without)?;
     let run = |seed: u64| {
         course.quiet("limited hogs beside others", takes, |attempt| {
             let seed = seed + (u64::from(attempt) << u32::BITS);
@@ -64,7 +65,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     };
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let (name, host) = ("hard-limits".to_owned(), "live".to_owned());
-    let experiment = Experiment { name, host, claims: claims(&runs) };
+    let experiment = Experiment { name, host, claims: claims(&before, &runs) };
     let text = format!(
         "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that are\n\n{}\n",
         experiment.table()
@@ -77,14 +78,19 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 /// # Errors
 /// If the machine refuses something.
 pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
+    let tried = Course::of_one_try(progress).quiet("hogs without limits", SHORT, |_| without())?;
+    Ok(claims(&tried.result, &[tried.clone()]))
+}
+
+/// The length of the run without limits.
+const SHORT: Duration = Duration::from_secs(3);
+
+/// The run without limits.
+fn without() -> Result<Run, Failure> {
     let mut scenario = scenario_of(machine::cpus()?.len() as u32)?;
     scenario.use_model(kernel::Experiment::HardLimits.before());
     let second = |at| Time::ZERO + Nanos::from_secs(at);
-    let window = Window { from: second(1), end: second(3) };
-    let takes = Duration::from_nanos(window.end.0);
-    let run = |_| Run::of(scenario.clone(), window, 1);
-    let tried = Course::of_one_try(progress).quiet("hogs without limits", takes, run)?;
-    Ok(claims(&[tried]))
+    Run::of(scenario, Window { from: second(1), end: second(SHORT.as_secs()) }, 1)
 }
 
 /// A run on so many CPUs.
@@ -153,9 +159,11 @@ impl EventSink for MeterSink {
     }
 }
 
-/// The claims about these runs. A figure is that of the first run in which it is out of bounds, or of the last run.
-fn claims(runs: &[Tried<Run>]) -> Vec<Claim> {
+/// The claims about these runs, with the figures of a run before. A figure after is that of the first run in which it is
+/// out of bounds, or of the last run.
+fn claims(before: &Run, runs: &[Tried<Run>]) -> Vec<Claim> {
     let mut claims: Vec<Claim> = Vec::new();
+    let before = before.figures();
     let mut figures: Vec<_> = deciding(runs).into_iter().map(Run::figures).collect();
     let Some(mut kept) = figures.pop() else { return claims };
     for (at, kept) in kept.iter_mut().enumerate() {
@@ -163,13 +171,14 @@ fn claims(runs: &[Tried<Run>]) -> Vec<Claim> {
             *kept = broken.clone();
         }
         let figure = Figure { what: &kept.what, unit: "%", before: None, after: None };
-        claims.push(figure.claim(None, Some(kept.percent), verdict(runs, kept.holds)));
+        let before = Some(before[at].percent);
+        claims.push(figure.claim(before, Some(kept.percent), verdict(runs, kept.holds)));
     }
     claims
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::claims::ClaimVerdict;
     use runyard_engine::attr::Policy;
@@ -195,10 +204,16 @@ mod tests {
         Run { cpus: 2, window: WINDOW, had: meter.finish(WINDOW.end), used }
     }
 
+    /// The claims of the experiment, for the page that names them.
+    pub(crate) fn named() -> Vec<Claim> {
+        claims(&run(GOOD), &[Tried { result: run(GOOD), disturbed: None }])
+    }
+
     fn failed(runs: &[[f64; 6]]) -> Vec<String> {
         let quiet = |&parts: &[f64; 6]| Tried { result: run(parts), disturbed: None };
         let runs: Vec<_> = runs.iter().map(quiet).collect();
-        let failed = claims(&runs).into_iter().filter(|claim| claim.verdict.fails());
+        let failed =
+            claims(&runs[0].result, &runs).into_iter().filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what).collect()
     }
 
@@ -222,7 +237,7 @@ mod tests {
     fn a_group_has_what_the_runtime_gives_it_whatever_the_machine_takes() {
         let mut lent = run(GOOD);
         lent.used.iter_mut().for_each(|used| *used = Nanos(used.0 / 10 * 8));
-        let claims = claims(&[Tried { result: lent, disturbed: None }]);
+        let claims = claims(&run(GOOD), &[Tried { result: lent, disturbed: None }]);
         assert_eq!((claims[0].after, claims[0].verdict), (Some(80.0), ClaimVerdict::Holds));
     }
 

@@ -1,7 +1,7 @@
 //! A meter of CPU time: the use by tasks over a stretch of the run and in each period of a limit, and the number of
 //! throttlings of a task group. It reads only the stream of events.
 
-use runyard_engine::event::{Event, What};
+use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_sim::Observer;
@@ -32,11 +32,18 @@ pub(super) struct Used {
     periods: Vec<Nanos>,
     /// The number of times that a task group was throttled on a CPU.
     pub(super) throttled: u64,
+    /// The number of times that a task lost its CPU to another one, and that a task blocked.
+    pub(super) preempted: u64,
+    pub(super) slept: u64,
 }
 
 impl Window {
     /// The whole run, of any length.
     pub(super) const ALL: Window = Window { from: Time::ZERO, end: Time(u64::MAX) };
+
+    fn contains(self, at: Time) -> bool {
+        (self.from..self.end).contains(&at)
+    }
 }
 
 impl Meter {
@@ -104,7 +111,14 @@ impl Observer for &mut Meter {
         match what {
             What::Exec { task, .. } => self.turn(cpu.index(), Some(task), at),
             What::Overhead | What::Idle => self.turn(cpu.index(), None, at),
-            What::Throttled { .. } if self.window.from <= at && at < self.window.end => {
+            What::Switch { prev: Some((task, left)), next } if self.window.contains(at) => {
+                match left {
+                    Left::Preempted if next != Some(task) => self.used.preempted += 1,
+                    Left::Blocked => self.used.slept += 1,
+                    _ => {}
+                }
+            }
+            What::Throttled { .. } if self.window.contains(at) => {
                 self.used.throttled += 1;
             }
             _ => {}

@@ -6,8 +6,10 @@
 //! are simulated. Those that fit any machine also run on the runtime ([`live()`]). `docs/figures/fidelity.md` has the kernel's
 //! own limits on real CPUs beside the simulated ones.
 
+mod borrowing;
 mod exact;
 mod founding;
+mod inheritance;
 mod live;
 mod meter;
 mod setting;
@@ -16,3 +18,9 @@ mod tenants;
 
 pub use live::{live, live_without};
 pub use simulated::{simulated, simulated_without};
+
+/// The claims on this host, with any figures: for the page that names them.
+#[cfg(test)]
+pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
+    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+}

@@ -1,7 +1,9 @@
 //! The experiments in virtual time: with hard limits and without.
 
+use super::borrowing;
 use super::exact::{self, CASES, Pair};
 use super::founding::{self, ROWS, Took};
+use super::inheritance::{self, Waited};
 use super::meter::Used;
 use super::setting::Setting;
 use super::tenants;
@@ -10,6 +12,7 @@ use crate::figure::Figure;
 use crate::length::Length;
 use crate::progress::Progress;
 use rayon::prelude::*;
+use runyard_engine::kernel::{Experiment as Document, Model};
 use runyard_outcome::Failure;
 use runyard_report::Histogram;
 
@@ -24,6 +27,7 @@ struct SeedResults {
     /// The results of [`CASES`].
     exact: Vec<Pair>,
     below: Used,
+    inherited: [Waited; 2],
     /// The results of [`tenants::CASES`], in [`tenants::RUNS`].
     tenants: Vec<[Histogram; 3]>,
 }
@@ -63,7 +67,9 @@ pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
     let cases = CASES.par_iter().filter(|case| case.is_small());
     let claims: Result<Vec<_>, Failure> =
         cases.map(|case| Ok(case.claims(&case.without(1)?))).collect();
-    Ok(claims?.into_iter().flatten().collect())
+    let mut claims: Vec<_> = claims?.into_iter().flatten().collect();
+    claims.push(inheritance::claim(inheritance::pair(Document::HardLimits.before())?));
+    Ok(claims)
 }
 
 /// The claim about the number of runs in which everything holds.
@@ -90,6 +96,7 @@ impl SeedResults {
         let founding: Result<Vec<_>, _> = ROWS.par_iter().with_max_len(1).map(columns).collect();
         let exact: Result<Vec<_>, _> =
             CASES.par_iter().with_max_len(1).map(|case| case.pair(seed, &done)).collect();
+        let inherited = inheritance::pair(Model::default())?;
         let below = exact::below(seed).inspect(|_| done())?;
         let runs = |case: &tenants::Case| -> Result<[Histogram; 3], Failure> {
             let run = |run: &tenants::Run| case.run(*run, seed).inspect(|_| done());
@@ -98,7 +105,7 @@ impl SeedResults {
         };
         let tenants: Result<Vec<_>, _> =
             tenants::CASES.par_iter().with_max_len(1).map(runs).collect();
-        Ok(SeedResults { founding: founding?, exact: exact?, below, tenants: tenants? })
+        Ok(SeedResults { founding: founding?, exact: exact?, below, inherited, tenants: tenants? })
     }
 
     fn claims(&self) -> Vec<Claim> {
@@ -106,28 +113,31 @@ impl SeedResults {
         let cases = CASES.iter().zip(&self.exact).flat_map(|(case, pair)| case.claims(pair));
         let tenants = tenants::CASES.into_iter().zip(&self.tenants);
         let tenants = tenants.map(|(case, runs)| case.claim(runs));
-        rows.chain(cases).chain(exact::below_claims(&self.below)).chain(tenants).collect()
+        let borrowed = [borrowing::claim(), inheritance::claim(self.inherited)];
+        rows.chain(cases)
+            .chain(exact::below_claims(&self.below))
+            .chain(borrowed)
+            .chain(tenants)
+            .collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-
-    #[test]
-    fn every_claim_has_a_name_of_its_own() {
-        let mut names: Vec<_> = measured().claims().into_iter().map(|claim| claim.what).collect();
-        let all = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all);
-    }
 
     #[test]
     fn one_bad_run_of_several_fails() {
         // No task uses any CPU time here.
         let claim = soak_claim(&[measured(), measured()]);
         assert_eq!((claim.after, claim.verdict), (Some(0.0), ClaimVerdict::Fails));
+    }
+
+    /// The claims of the experiment, for the page that names them.
+    pub(crate) fn named() -> Vec<Claim> {
+        let mut claims = measured().claims();
+        claims.push(soak_claim(&[measured()]));
+        claims
     }
 
     /// Runs in which nothing happens.
@@ -137,6 +147,7 @@ mod tests {
             founding: vec![[took.clone(), took.clone(), took]; ROWS.len()],
             exact: vec![Pair::default(); CASES.len()],
             below: Used::default(),
+            inherited: [Waited::default(); 2],
             tenants: vec![Default::default(); tenants::CASES.len()],
         }
     }

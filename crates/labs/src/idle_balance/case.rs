@@ -9,7 +9,8 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_outcome::Failure;
 use runyard_sim::{Options, Sim};
-use runyard_workload::scenario::TaskGroup;
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::{Preemption, Step, TaskGroup};
 use runyard_workload::{Overrides, Scenario};
 
 /// The scenario: the soakers, one for each CPU, and the normal task.
@@ -28,6 +29,9 @@ const SETTLE: Nanos = Nanos::from_secs(10);
 /// The weight of the soakers' group, over all CPUs: the least possible, as in the document.
 const SOAKERS_WEIGHT: i64 = 2;
 
+/// The length of a system call, and of the work before it, where half of the work is in the kernel.
+const IN_KERNEL: Nanos = Nanos::from_millis(2);
+
 /// A machine, and the number of normal tasks beside its soakers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
@@ -35,6 +39,8 @@ pub(super) struct Case {
     pub(super) cores: u32,
     pub(super) normal: u32,
     pub(super) light: Light,
+    /// Half of all work is in the kernel, of this preemption model; otherwise none is.
+    pub(super) kernel: Option<Preemption>,
     /// The number of counted seconds.
     pub(super) seconds: u32,
 }
@@ -78,6 +84,10 @@ impl Case {
                     Weight::NICE_0.get()
                 )
             }
+            (Light::Policy, 1) if self.kernel.is_some() => {
+                let model = self.kernel.map(|it| it.to_string()).unwrap_or_default();
+                format!("{cpus} CPUs, 1 normal task, half in a kernel of preemption {model}")
+            }
             (Light::Policy, 0) => format!("{cpus} CPUs, no normal task"),
             (Light::Policy, 1) => format!("{cpus} CPUs, 1 normal task"),
             (Light::Policy, normal) => format!("{cpus} CPUs, {normal} normal tasks"),
@@ -106,7 +116,7 @@ impl Case {
         Ok(CaseShares { rows, shares: runtimes[normal..].iter().map(share).collect() })
     }
 
-    fn window(&self) -> Window {
+    pub(super) fn window(&self) -> Window {
         Window { from: Time::ZERO + BEGUN + SETTLE, seconds: self.seconds }
     }
 
@@ -122,6 +132,13 @@ impl Case {
         scenario.tasks[NORMAL].instances = self.normal;
         if self.light == Light::Group {
             in_groups(&mut scenario);
+        }
+        if let Some(preemption) = self.kernel {
+            scenario.machine.preemption = preemption;
+            for task in &mut scenario.tasks {
+                let half = Draw::Fixed(IN_KERNEL);
+                task.phases[0].steps = [Step::Run(half), Step::Kernel(half)].into();
+            }
         }
         Ok(scenario)
     }
@@ -157,13 +174,12 @@ impl CaseShares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runyard_workload::draw::Draw;
 
     const DOCUMENTS: Case =
-        Case { nodes: 4, cores: 4, normal: 1, light: Light::Policy, seconds: 10 };
+        Case { nodes: 4, cores: 4, normal: 1, light: Light::Policy, kernel: None, seconds: 10 };
 
     fn small(light: Light) -> Case {
-        Case { nodes: 1, cores: 2, normal: 1, light, seconds: 1 }
+        Case { nodes: 1, cores: 2, normal: 1, light, kernel: None, seconds: 1 }
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! The evenness of the soakers is only shown. On the runtime a CPU with one task has no tick, so one soaker may have a
 //! CPU to itself while another waits on the normal task's CPU.
 //!
-//! There is no "before": the runtime runs with its default features.
+//! Before, the runtime has no `IDLE_LOAD_BALANCE`. Those figures are measured once, whatever others do, and are shown.
 
 use super::case::{Case, Light};
 use super::mpstat::{Mpstat, Rows, Window};
@@ -20,7 +20,7 @@ use crate::length::Length;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard_engine::event::{Event, What};
-use runyard_engine::kernel::Model;
+use runyard_engine::kernel::{self, Model};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::clock::process_cpu_time;
@@ -57,19 +57,31 @@ const SOAK_RUNS: u64 = 20;
 pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let cores = u32::try_from(cpus).map_err(Failure::input)?;
-    let case = Case { nodes: 1, cores, normal: 1, light: Light::Policy, seconds: WINDOW.seconds };
+    let case = Case {
+        nodes: 1,
+        cores,
+        normal: 1,
+        light: Light::Policy,
+        kernel: None,
+        seconds: WINDOW.seconds,
+    };
     let runs = length.pick(1, SOAK_RUNS);
     let takes = Duration::from_nanos(WINDOW.end().0);
-    let mut course = Course::new(length, takes * runs as u32, progress);
+    let mut course = Course::new(length, takes * (runs as u32 + 1), progress);
+    let what = "a soaker on each CPU and a normal task";
+    let before = course.once(&format!("{what}, without the balancer"), takes, || {
+        let without = kernel::Experiment::IdleBalance.before();
+        RunShares::of(case.scenario(without)?, WINDOW, 1)
+    })?;
     let run = |seed: u64| {
-        course.quiet("a soaker on each CPU and a normal task", takes, |attempt| {
+        course.quiet(what, takes, |attempt| {
             let scenario = case.scenario(Model::default())?;
             RunShares::of(scenario, WINDOW, seed + (u64::from(attempt) << u32::BITS))
         })
     };
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let (name, host) = ("idle-balance".to_owned(), "live".to_owned());
-    let experiment = Experiment { name, host, claims: claims(&case, &runs) };
+    let experiment = Experiment { name, host, claims: claims(&case, &before, &runs) };
     let text = format!(
         "idle-balance on live: a SCHED_IDLE task for each CPU, and a normal task that comes; none \
          ever blocks\n\n{}\n{}\n{}\n",
@@ -167,26 +179,26 @@ impl EventSink for CpuSink {
     }
 }
 
-/// The claims. Of each figure the worst run counts.
-fn claims(case: &Case, tried: &[Tried<RunShares>]) -> Vec<Claim> {
+/// The claims, with the figures of a run before. Of each figure after, the worst run counts.
+fn claims(case: &Case, before: &RunShares, tried: &[Tried<RunShares>]) -> Vec<Claim> {
     let runs = deciding(tried);
-    let claim = |what: &str, unit: &'static str, after: Option<f64>, verdict: ClaimVerdict| {
+    let claim = |what: &str, unit: &'static str, [before, after]: [Option<f64>; 2], verdict| {
         let what = format!("{}: {what}", case.name());
-        Figure { what: &what, unit, before: None, after: None }.claim(None, after, verdict)
+        Figure { what: &what, unit, before: None, after: None }.claim(before, after, verdict)
     };
     let least = |of: fn(&RunShares) -> Option<f64>| {
         let least = runs.iter().copied().filter_map(of).min_by(f64::total_cmp);
         least.map(percent)
     };
     let at_least = |what: &str, bound: f64, of: fn(&RunShares) -> Option<f64>| {
-        let least = least(of);
-        least.map(|least| claim(what, "%", Some(least), verdict(tried, least >= bound)))
+        let (least, before) = (least(of)?, of(before).map(percent));
+        Some(claim(what, "%", [before, Some(least)], verdict(tried, least >= bound)))
     };
     let shown = |what: &str, of: fn(&RunShares) -> Option<f64>| {
-        Some(claim(what, "%", least(of), ClaimVerdict::Shown))
+        Some(claim(what, "%", [of(before).map(percent), least(of)], ClaimVerdict::Shown))
     };
     let start = runs.iter().filter_map(|run| run.start).max();
-    let start = start.map(micros);
+    let start = [before.start, start].map(|start| start.map(micros));
     let claims = [
         at_least("busy", LEAST_BUSY, |run| Some(run.rows.sum().busy())),
         at_least("its share of a CPU", LEAST_SHARE, |run| Some(run.share())),
@@ -199,13 +211,14 @@ fn claims(case: &Case, tried: &[Tried<RunShares>]) -> Vec<Claim> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::mpstat::Row;
     use super::*;
     use runyard_engine::attr::{Nice, Policy};
     use runyard_engine::cpu::CpuId;
 
-    const CASE: Case = Case { nodes: 1, cores: 2, normal: 1, light: Light::Policy, seconds: 4 };
+    const CASE: Case =
+        Case { nodes: 1, cores: 2, normal: 1, light: Light::Policy, kernel: None, seconds: 4 };
 
     /// A run on two CPUs, in per cent of one: idle, the normal task, the soakers.
     fn run(idle: u64, normal: u64, soakers: [u64; 2]) -> RunShares {
@@ -229,9 +242,14 @@ mod tests {
         runs.iter().map(|run| Tried { result: run.clone(), disturbed: None }).collect()
     }
 
+    /// The claims of the experiment, for the page that names them.
+    pub(crate) fn named() -> Vec<Claim> {
+        claims(&CASE, &run(0, 99, [50, 50]), &quiet(&[run(0, 99, [50, 50])]))
+    }
+
     /// The claims that fail.
     fn failed(runs: &[RunShares]) -> Vec<String> {
-        let claims = claims(&CASE, &quiet(runs)).into_iter();
+        let claims = claims(&CASE, &runs[0], &quiet(runs)).into_iter();
         let failed = claims.filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
     }
@@ -287,7 +305,7 @@ mod tests {
 
     #[test]
     fn times_are_shown() {
-        let claims = claims(&CASE, &quiet(&[run(0, 99, [50, 50])]));
+        let claims = claims(&CASE, &run(1, 98, [50, 50]), &quiet(&[run(0, 99, [50, 50])]));
         let start = claims.iter().find(|claim| claim.unit == "us").unwrap();
         assert_eq!((start.after, start.verdict), (Some(12.3), ClaimVerdict::Shown));
     }

@@ -8,6 +8,7 @@
 //! Invariant: the parts of a row sum to a second of each CPU ([`Mpstat::finish`] asserts it).
 
 use runyard_engine::attr::Policy;
+use runyard_engine::balance::{Balanced, Found};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
@@ -57,6 +58,17 @@ pub(super) struct Row {
     pub(super) interrupts: u64,
     /// The number of times that a task first executed on another CPU than before.
     pub(super) migrations: u64,
+    /// The number of times that a CPU stopped being idle.
+    pub(super) idle_exits: u64,
+}
+
+/// The results of balancing, over the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Passes {
+    /// Passes that found an imbalance, and no task that fits it.
+    pub(super) failed: u64,
+    /// Running tasks that were moved after failed passes (active balance).
+    pub(super) taken: u64,
 }
 
 impl Row {
@@ -92,6 +104,7 @@ impl Row {
             idle: self.idle + other.idle,
             interrupts: self.interrupts + other.interrupts,
             migrations: self.migrations + other.migrations,
+            idle_exits: self.idle_exits + other.idle_exits,
         }
     }
 }
@@ -120,6 +133,7 @@ pub(super) struct Mpstat {
     cpus: Vec<(Doing, Time)>,
     /// The accounts, by [`TaskId`].
     tasks: Vec<Account>,
+    passes: Passes,
 }
 
 impl Mpstat {
@@ -130,6 +144,7 @@ impl Mpstat {
             rows: vec![Row::default(); window.seconds as usize],
             cpus: vec![(Doing::Idle, Time::ZERO); cpus],
             tasks: vec![Account::default(); tasks],
+            passes: Passes::default(),
         }
     }
 
@@ -145,7 +160,7 @@ impl Mpstat {
         let second = Nanos(SECOND.0 * self.cpus.len() as u64);
         assert!(self.rows.iter().all(|row| row.time() == second), "a row is a second of each CPU");
         let runtimes = self.tasks.iter().map(|task| task.runtime).collect();
-        (Rows::new(self.window, self.rows), runtimes)
+        (Rows { passes: self.passes, ..Rows::new(self.window, self.rows) }, runtimes)
     }
 
     /// Changes the state of a CPU.
@@ -162,6 +177,9 @@ impl Mpstat {
                 self.tasks[task.index()].runtime += span;
             }
             from = until;
+        }
+        if done == Doing::Idle && doing != Doing::Idle {
+            self.count(at, |row| row.idle_exits += 1);
         }
         if let Doing::Exec(task, _) = doing {
             let last = self.tasks[task.index()].last.replace(cpu);
@@ -185,6 +203,8 @@ impl EventSink for Mpstat {
             What::Overhead => self.turn(cpu, Doing::Overhead, at),
             What::Idle => self.turn(cpu, Doing::Idle, at),
             What::TimerInterrupt => self.count(at, |row| row.interrupts += 1),
+            What::Balanced(Balanced { found: Found::Nothing, .. }) => self.passes.failed += 1,
+            What::Balanced(Balanced { found: Found::Running, .. }) => self.passes.taken += 1,
             _ => {}
         }
     }
@@ -201,12 +221,19 @@ impl Observer for &mut Mpstat {
 pub(super) struct Rows {
     window: Window,
     rows: Vec<Row>,
+    pub(super) passes: Passes,
 }
 
 impl Rows {
     pub(super) fn new(window: Window, rows: Vec<Row>) -> Rows {
         assert_eq!(rows.len(), window.seconds as usize, "a row for each second");
-        Rows { window, rows }
+        Rows { window, rows, passes: Passes::default() }
+    }
+
+    /// The least and the largest busy fraction of a second.
+    pub(super) fn busy_seconds(&self) -> [f64; 2] {
+        let busy = || self.rows.iter().map(Row::busy);
+        [busy().fold(f64::INFINITY, f64::min), busy().fold(0.0, f64::max)]
     }
 
     /// All rows in one.

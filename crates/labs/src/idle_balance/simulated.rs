@@ -1,6 +1,7 @@
 //! The experiment in virtual time: with the balancer and without, on the document's machine and on others.
 
 use super::case::{Case, CaseShares, Light, Pair};
+use super::power;
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
 use crate::length::Length;
@@ -8,6 +9,7 @@ use crate::progress::Progress;
 use rayon::prelude::*;
 use runyard_engine::kernel;
 use runyard_outcome::Failure;
+use runyard_workload::scenario::Preemption;
 use std::fmt::Write as _;
 
 /// The least part of the CPU time that is not idle with the balancer, and without a normal task, in per cent. The
@@ -62,7 +64,7 @@ struct Published {
 
 /// The document's machine before its normal task came. Only the old kernel was measured in this state.
 const ALONE: Trial = Trial {
-    case: Case { nodes: 4, cores: 4, normal: 0, light: Light::Policy, seconds: 10 },
+    case: Case { nodes: 4, cores: 4, normal: 0, light: Light::Policy, kernel: None, seconds: 10 },
     without: Without::Busy,
     published: Some(Published { busy: (99.86, None), interrupts: (16_628.20, None) }),
 };
@@ -78,9 +80,11 @@ const DOCUMENTS: Trial = Trial {
 };
 
 /// All trials, from small to large.
-const TRIALS: [Trial; 13] = [
+const TRIALS: [Trial; 15] = [
     ALONE,
     DOCUMENTS,
+    in_kernel(Preemption::None),
+    in_kernel(Preemption::Full),
     also(16, 3, Light::Policy, Without::Worse),
     also(16, 5, Light::Policy, Without::Worse),
     also(16, 1, Light::Group, Without::Worse),
@@ -94,12 +98,18 @@ const TRIALS: [Trial; 13] = [
     also(256, 1, Light::Group, Without::NotAsGood),
 ];
 
+/// The document's case, where half of all work is in a kernel of this preemption model.
+const fn in_kernel(preemption: Preemption) -> Trial {
+    let case = Case { kernel: Some(preemption), ..DOCUMENTS.case };
+    Trial { case, without: Without::Worse, published: None }
+}
+
 /// A case that the document does not have. Each busy CPU has a simulated tick, so a second of a large machine takes
 /// long. A few seconds are enough, since all are alike once the balancer has settled.
 const fn also(cpus: u32, normal: u32, light: Light, without: Without) -> Trial {
     let cores = if cpus > 64 { 16 } else { 4 };
     let seconds = if cpus > 16 { 5 } else { 10 };
-    let case = Case { nodes: cpus / cores, cores, normal, light, seconds };
+    let case = Case { nodes: cpus / cores, cores, normal, light, kernel: None, seconds };
     Trial { case, without, published: None }
 }
 
@@ -122,6 +132,7 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
 
     let trials = || TRIALS.iter().zip(&pairs);
     let mut claims: Vec<_> = trials().flat_map(|(trial, pair)| trial.claims(pair)).collect();
+    claims.extend(power::claims(&power::pair()?));
     claims.extend(soak_claim(&soak));
     let (name, host) = ("idle-balance".to_owned(), "sim".to_owned());
     let experiment = Experiment { name, host, claims };
@@ -177,7 +188,36 @@ impl Trial {
             claims.push(self.interrupts(pair));
             claims.push(self.migrations(pair));
         }
+        if self.without == Without::Documents {
+            claims.extend(self.diagnosis(pair));
+        }
         claims
+    }
+
+    /// The document's explanation: passes fail, and active balance then takes what runs beside the normal task, so that
+    /// its node has three idle CPUs. Its seconds are more even here than there, since nothing else runs.
+    fn diagnosis(&self, Pair { before, after }: &Pair) -> [Claim; 4] {
+        let both = |of: fn(&CaseShares) -> f64| (Some(of(before)), Some(of(after)));
+        let claim = |figure, figures, verdict| self.claim(figure, None, figures, verdict);
+        let taken = before.rows.passes.taken;
+        let emptied = ClaimVerdict::of(taken >= u64::from(self.case.cores) - 1);
+        let seconds =
+            |at: usize| [before, after].map(|it| Some(percent(it.rows.busy_seconds()[at])));
+        let ([least, least_after], [most, most_after]) = (seconds(0), seconds(1));
+        [
+            claim(
+                ("passes that failed", "in the run"),
+                both(|it| it.rows.passes.failed as f64),
+                ClaimVerdict::Shown,
+            ),
+            claim(
+                ("running tasks taken, before at least 3", "in the run"),
+                both(|it| it.rows.passes.taken as f64),
+                emptied,
+            ),
+            claim(("busy, least second", "%"), (least, least_after), ClaimVerdict::Shown),
+            claim(("busy, most second", "%"), (most, most_after), ClaimVerdict::Shown),
+        ]
     }
 
     fn busy(&self, Pair { before, after }: &Pair) -> Claim {
@@ -238,7 +278,7 @@ impl Trial {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::idle_balance::mpstat::{Row, Rows, Window};
     use runyard_engine::time::{Nanos, Time};
@@ -259,6 +299,18 @@ mod tests {
 
     fn pair(before: f64, after: f64, shares: &[f64]) -> Pair {
         Pair { before: measured(before, shares), after: measured(after, shares) }
+    }
+
+    /// The claims of the experiment, for the page that names them.
+    pub(crate) fn named() -> Vec<Claim> {
+        let pairs = TRIALS
+            .iter()
+            .map(|trial| (trial, pair(80.0, 100.0, &vec![0.999; trial.case.normal as usize])));
+        let mut claims: Vec<_> = pairs.flat_map(|(trial, pair)| trial.claims(&pair)).collect();
+        let rows = [80.0, 100.0].map(|busy| measured(busy, &[]).rows);
+        claims.extend(power::claims(&rows));
+        claims.extend(soak_claim(&[pair(80.0, 100.0, &[0.999])]));
+        claims
     }
 
     /// The claims of the trial that fail.
@@ -300,18 +352,6 @@ mod tests {
         let large = trial("256 CPUs, 1 normal task");
         assert_eq!(failed(&large, &pair(99.94, 99.95, &[0.999])), [""; 0]);
         assert_eq!(failed(&large, &pair(99.95, 99.95, &[0.999])), ["busy"]);
-    }
-
-    #[test]
-    fn every_claim_has_a_name_of_its_own() {
-        let claims = TRIALS.iter().flat_map(|trial| {
-            trial.claims(&pair(80.0, 100.0, &vec![0.999; trial.case.normal as usize]))
-        });
-        let mut names: Vec<_> = claims.map(|claim| claim.what).collect();
-        let all = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all);
     }
 
     #[test]

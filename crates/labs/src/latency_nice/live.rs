@@ -308,7 +308,7 @@ impl Watch for Watched {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn quiet(beside: &Beside) -> Tried<Beside> {
@@ -325,6 +325,11 @@ mod tests {
             beside: [vec![quiet(&beside)], vec![quiet(&beside)], vec![quiet(&beside)], vec![]],
             alone: vec![alone; throughput::GROUPS.len()],
         }
+    }
+
+    /// The claims of the experiment, for the page that names them.
+    pub(crate) fn named() -> Vec<Claim> {
+        measured().claims()
     }
 
     fn failed(measured: &LiveFigures) -> Vec<String> {

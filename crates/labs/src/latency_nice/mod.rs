@@ -19,3 +19,9 @@ mod throughput;
 
 pub use live::live;
 pub use simulated::{simulated, simulated_without};
+
+/// The claims on this host, with any figures: for the page that names them.
+#[cfg(test)]
+pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
+    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+}

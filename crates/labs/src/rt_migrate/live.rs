@@ -15,11 +15,11 @@
 
 use super::original;
 use super::rounds::{
-    self, FAILED, LATEST_IMPORTANT, LATEST_LEAST, MOST_CPUS, ROUNDS, RUNS, Round, example,
-    important_starts, least_starts, passes, scenario,
+    self, FAILED, LATEST_IMPORTANT, LATEST_LEAST, MOST_CPUS, PUBLISHED_CPUS, ROUNDS, Round,
+    example, important_starts, least_starts, passes, scenario,
 };
 use super::watched::Watched;
-use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::claims::{Claim, ClaimVerdict, Reproduced, Unjudged};
 use crate::figure::{Figure, micros, percent};
 use crate::length::Length;
 use crate::progress::Progress;
@@ -51,6 +51,8 @@ const ROUND_OF_ORIGINAL: Duration = Duration::from_millis(200);
 /// then. So many rounds leave no chance that none does.
 const ROUNDS_WITHOUT: u32 = 200;
 const APART_WITHOUT: Nanos = Nanos::from_millis(50);
+const TAKES_WITHOUT: Duration = Duration::from_millis(50 * ROUNDS_WITHOUT as u64);
+const WITHOUT: &str = "rounds without push and pull";
 
 /// The goal: the median start, relative to the kernel's own.
 const GOAL: f64 = 1.5;
@@ -64,8 +66,14 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     cpus.truncate(MOST_CPUS);
     let runs = length.pick(1, SOAK_RUNS);
     let each = 2 * ROUNDS * ROUND + ROUNDS_OF_ORIGINAL * ROUND_OF_ORIGINAL;
-    let mut course = Course::new(length, each * runs as u32, progress);
-    let hosts = Hosts::run(&cpus, 1..=runs, ROUNDS, &mut course)?;
+    let before = if cpus.len() > 1 { TAKES_WITHOUT } else { Duration::ZERO };
+    let mut course = Course::new(length, each * runs as u32 + before, progress);
+    let before = match cpus.len() {
+        1 => None,
+        _ => Some(course.once(WITHOUT, TAKES_WITHOUT, || without(&cpus))?),
+    };
+    let mut hosts = Hosts::run(&cpus, 1..=runs, ROUNDS, &mut course)?;
+    hosts.before = before;
     hosts
         .missing
         .iter()
@@ -83,22 +91,26 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let mut cpus = machine::cpus()?;
     cpus.truncate(MOST_CPUS);
+    let tried = Course::of_one_try(progress).quiet(WITHOUT, TAKES_WITHOUT, |_| without(&cpus))?;
+    Ok(published(None, &[tried]))
+}
+
+/// The run without push and pull.
+fn without(cpus: &[usize]) -> Result<Run, Failure> {
     let mut scenario = scenario(cpus.len() + 1, ROUNDS_WITHOUT);
     scenario.tasks[0].phases[0].steps.change(|step| match step {
         Step::Sleep(_) => Step::Sleep(Draw::Fixed(APART_WITHOUT)),
         other => other,
     });
     scenario.use_model(kernel::Experiment::RtMigrate.before());
-    let run = |_| on_runtime(scenario.clone(), cpus.len(), 1);
-    let what = "rounds without push and pull";
-    let takes = ROUNDS_WITHOUT * Duration::from_nanos(APART_WITHOUT.0);
-    let tried = Course::of_one_try(progress).quiet(what, takes, run)?;
-    Ok(published(&[tried]))
+    on_runtime(scenario, cpus.len(), 1)
 }
 
 /// The results on each host; `None` where a host is missing or refuses.
 #[derive(Debug)]
 struct Hosts {
+    /// The run without push and pull, where there is a CPU to push to.
+    before: Option<Run>,
     live: Vec<Tried<Run>>,
     kernel: Option<Vec<Run>>,
     original: Option<Vec<Run>>,
@@ -115,8 +127,13 @@ impl Hosts {
         course: &mut Course<'_>,
     ) -> Result<Hosts, Failure> {
         let threads = cpus.len() + 1;
-        let mut hosts =
-            Hosts { live: vec![], kernel: Some(vec![]), original: Some(vec![]), missing: None };
+        let mut hosts = Hosts {
+            before: None,
+            live: vec![],
+            kernel: Some(vec![]),
+            original: Some(vec![]),
+            missing: None,
+        };
         let takes = ROUND * rounds;
         // The original goes on without priorities where they are refused. That would compare nothing.
         let of_original = rounds.min(ROUNDS_OF_ORIGINAL);
@@ -161,7 +178,7 @@ impl Hosts {
     }
 
     fn claims(&self) -> Vec<Claim> {
-        let mut claims = published(&self.live);
+        let mut claims = published(self.before.as_ref(), &self.live);
         claims.extend(Starts::of(self.on_runtime()).claims("live"));
         claims.extend(Starts::of(self.kernel.iter().flatten()).claims("linux"));
         claims.extend(Starts::of(self.original.iter().flatten()).claims("rt-migrate-test"));
@@ -184,7 +201,9 @@ impl Hosts {
 
     fn text(&self, threads: usize) -> String {
         let mut text = rounds::title("live", threads);
-        text.push_str(&rounds::experiment("live", published(&self.live)).table());
+        text.push_str(
+            &rounds::experiment("live", published(self.before.as_ref(), &self.live)).table(),
+        );
         text.push_str(&self.table());
         if let Some(ratio) = self.ratio() {
             let beside = match self.live.iter().filter_map(|run| run.disturbed).max() {
@@ -251,8 +270,8 @@ impl Run {
     }
 }
 
-/// The claims that have figures in the founding document.
-fn published(runs: &[Tried<Run>]) -> Vec<Claim> {
+/// The claims that have figures in the founding document, with those of a run without push and pull.
+fn published(before: Option<&Run>, runs: &[Tried<Run>]) -> Vec<Claim> {
     let all = || runs.iter().map(|run| &run.result);
     let latest = |start: Option<Nanos>| Some(micros(start.unwrap_or_default()));
     let important = all().flat_map(|run| important_starts(&run.rounds)).max();
@@ -261,12 +280,23 @@ fn published(runs: &[Tried<Run>]) -> Vec<Claim> {
     let sum = |of: fn(&Run) -> usize| judged.iter().map(|run| of(run)).sum::<usize>();
     let (failed, rounds) = (sum(|run| run.failed.len()), sum(|run| run.rounds.len()));
     let good = judged.iter().filter(|run| run.failed.is_empty()).count();
+    // The document's runs are those of its four CPUs.
+    let threads = judged.first().and_then(|run| run.rounds.first()).map_or(0, Vec::len);
+    let passed = match threads > usize::from(PUBLISHED_CPUS) {
+        true => verdict(runs, good == judged.len()),
+        false => ClaimVerdict::NotJudged(Unjudged::FewerCpus(PUBLISHED_CPUS)),
+    };
     let part = percent(failed as f64 / rounds.max(1) as f64);
+    let was = |latest: fn(&Run) -> Option<Nanos>| before.and_then(latest).map(micros);
+    let important_before = was(|run| important_starts(&run.rounds).max());
+    let least_before = was(|run| least_starts(&run.rounds).max());
+    let part_before =
+        before.map(|run| percent(run.failed.len() as f64 / run.rounds.len().max(1) as f64));
     vec![
-        LATEST_IMPORTANT.claim(None, latest(important), ClaimVerdict::Shown),
-        LATEST_LEAST.claim(None, latest(least), ClaimVerdict::Shown),
-        FAILED.claim(None, Some(part), verdict(runs, failed == 0)),
-        RUNS.claim(None, Some(good as f64), verdict(runs, good == judged.len())),
+        LATEST_IMPORTANT.claim(important_before, latest(important), ClaimVerdict::Shown),
+        LATEST_LEAST.claim(least_before, latest(least), ClaimVerdict::Shown),
+        FAILED.claim(part_before, Some(part), verdict(runs, failed == 0)),
+        rounds::runs(good as u64, judged.len() as u64, passed),
     ]
 }
 
@@ -340,9 +370,8 @@ fn shown(what: &str, unit: &'static str, after: Option<f64>) -> Claim {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::claims::Unjudged;
     use crate::rt_migrate::rounds::Lap;
 
     /// A round of two threads. The more important one starts so many milliseconds late.
@@ -354,13 +383,28 @@ mod tests {
         vec![lap(0), lap(late)]
     }
 
+    /// The claims of the experiment, for the page that names them.
+    pub(crate) fn named() -> Vec<Claim> {
+        let run = || Run::of(vec![round(0)]);
+        let hosts = Hosts {
+            before: Some(run()),
+            live: vec![Tried { result: run(), disturbed: None }],
+            kernel: Some(vec![run()]),
+            original: Some(vec![run()]),
+            missing: None,
+        };
+        hosts.claims()
+    }
+
     #[test]
     fn a_round_that_broke_the_rule_fails_on_a_quiet_machine() {
         let result = Run::of(vec![round(0), round(20), round(0)]);
         assert_eq!(result.failed, [1]);
-        let claims = published(&[Tried { result, disturbed: None }]);
+        let claims = published(None, &[Tried { result, disturbed: None }]);
         assert_eq!((claims[2].after, claims[3].after), (Some(33.33), Some(0.0)));
-        assert!(claims[2..].iter().all(|claim| claim.verdict.fails()));
+        assert!(claims[2].verdict.fails());
+        let fewer = ClaimVerdict::NotJudged(Unjudged::FewerCpus(4));
+        assert_eq!(claims[3].verdict, fewer, "the round has one CPU");
     }
 
     #[test]
@@ -368,6 +412,7 @@ mod tests {
         let run = Run::of(vec![round(0), round(20)]);
         let disturbed = Some(Unjudged::Others(40));
         let mut hosts = Hosts {
+            before: None,
             live: vec![Tried { result: run.clone(), disturbed }],
             kernel: Some(vec![run]),
             original: None,

@@ -16,3 +16,9 @@ mod watched;
 
 pub use live::{live, live_without};
 pub use simulated::simulated;
+
+/// The claims on this host, with any figures: for the page that names them.
+#[cfg(test)]
+pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
+    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+}

@@ -1,7 +1,7 @@
 //! The parts of the experiment that all hosts share: the scenario, the rule that judges a round, the text of rounds,
 //! and the figures of the founding document.
 
-use crate::claims::{Claim, Experiment};
+use crate::claims::{Claim, ClaimVerdict, Experiment};
 use crate::figure::Figure;
 use runyard_engine::attr::{Policy, RtPrio};
 use runyard_engine::task::TaskId;
@@ -27,6 +27,9 @@ pub(super) const PUBLISHED_RUNS: u64 = 6_500;
 
 /// The largest delay of a start or an end after that of a less important thread (`-m`).
 pub(super) const MAX_LATE: Nanos = Nanos::from_millis(1);
+
+/// The number of CPUs in the founding document.
+pub(super) const PUBLISHED_CPUS: u8 = 4;
 
 /// The largest number of CPUs. Priorities are needed for a thread on each CPU, one more thread, the parent, and less
 /// important tasks.
@@ -153,12 +156,13 @@ pub(super) const FAILED: Figure<'static> = Figure {
     after: Some(0.0),
 };
 
-pub(super) const RUNS: Figure<'static> = Figure {
-    what: "runs of 50 rounds without a failure",
-    unit: "runs",
-    before: None,
-    after: Some(PUBLISHED_RUNS as f64),
-};
+/// The claim that so many of all runs had no failure.
+pub(super) fn runs(good: u64, all: u64, verdict: ClaimVerdict) -> Claim {
+    let what = format!("runs of {ROUNDS} rounds without a failure, of {all}");
+    let after = Some(PUBLISHED_RUNS as f64);
+    let figure = Figure { what: &what, unit: "runs", before: None, after };
+    figure.claim(None, Some(good as f64), verdict)
+}
 
 /// The claims of the experiment on a host.
 pub(super) fn experiment(host: &str, claims: Vec<Claim>) -> Experiment {

@@ -2,7 +2,7 @@
 
 use super::rounds::{
     self, END, FAILED, LATEST_IMPORTANT, LATEST_LEAST, Lap, MAX_LATE, PARENT, PUBLISHED_RUNS,
-    RELEASE, RUNS, Round, START, example, important_starts, least_starts, passes,
+    RELEASE, Round, START, example, important_starts, least_starts, passes,
 };
 use crate::claims::{ClaimVerdict, Reproduced};
 use crate::figure::{micros, percent};
@@ -52,11 +52,7 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
             Some(after.failed_percent()),
             ClaimVerdict::of(before.failed > 0 && all_hold),
         ),
-        RUNS.claim(
-            None,
-            Some(after.runs as f64),
-            ClaimVerdict::of(all_hold && after.violations == 0),
-        ),
+        rounds::runs(after.good, after.runs, ClaimVerdict::of(all_hold && after.violations == 0)),
     ];
     let experiment = rounds::experiment("sim", claims);
     let text = text(&experiment.table(), &before, &after);
@@ -81,6 +77,8 @@ fn text(table: &str, before: &Tally, after: &Tally) -> String {
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
+    /// The runs without a failed round.
+    good: u64,
     rounds: usize,
     failed: usize,
     latest_important: Nanos,
@@ -99,6 +97,7 @@ impl Tally {
         let first_failed = failed.next();
         Ok(Tally {
             runs: 1,
+            good: u64::from(first_failed.is_none()),
             rounds: run.rounds.len(),
             failed: usize::from(first_failed.is_some()) + failed.count(),
             latest_important: important_starts(&run.rounds).max().unwrap_or_default(),
@@ -113,6 +112,7 @@ impl Tally {
     fn merge(self, later: Tally) -> Tally {
         Tally {
             runs: self.runs + later.runs,
+            good: self.good + later.good,
             rounds: self.rounds + later.rounds,
             failed: self.failed + later.failed,
             latest_important: self.latest_important.max(later.latest_important),
