@@ -55,6 +55,7 @@ const EVERY: &[Kernel] = &[V6_1, V6_6, V6_12, V6_18_15, V6_18];
 const SINCE_6_6: &[Kernel] = &[V6_6, V6_12, V6_18_15, V6_18];
 const SINCE_6_12: &[Kernel] = &[V6_12, V6_18_15, V6_18];
 const NONE: &[Kernel] = &[];
+const BEFORE_RT_PUSH: &[Kernel] = &[Kernel::Experiment(RtMigrate)];
 
 /// Makes the enum and its table from the entries.
 macro_rules! features {
@@ -275,6 +276,22 @@ features! {
         kernels: NONE,
         document: Some(LatencyNice),
         default: On,
+    }
+    RtBalance {
+        name: "RT_BALANCE",
+        what: "A CPU that balances takes waiting real-time tasks first, as before push and pull.",
+        source: "docs/design/real-time.md",
+        kernels: BEFORE_RT_PUSH,
+        document: None,
+        default: Off,
+    }
+    RtWakeElsewhere {
+        name: "RT_WAKE_ELSEWHERE",
+        what: "A woken real-time task avoids a CPU that runs a less important real-time task.",
+        source: "docs/design/real-time.md",
+        kernels: NONE,
+        document: None,
+        default: Off,
     }
 }
 

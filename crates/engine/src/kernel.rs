@@ -6,10 +6,11 @@
 //! `docs/design/kernels.md`, with the mechanisms that are not modelled.
 //!
 //! The founding documents have models of their own, named by their experiments: a machine without
-//! the mechanism of the document. None of these is a whole kernel.
+//! the mechanism of the document, and with what that mechanism replaced. None of these is a whole
+//! kernel.
 
 use crate::config::Config;
-use crate::features::{Feature, Features};
+use crate::features::{Entry, Feature, Features, Position};
 pub use crate::release::{Experiment, Kernel};
 use crate::rules::FairRules;
 use crate::topology::Topology;
@@ -56,13 +57,15 @@ impl Kernel {
             .or_else(|| Kernel::released().next())
     }
 
-    /// Returns the features; those of an experiment are the default ones without its mechanism.
+    /// Returns the features. Those of an experiment are the default ones without its mechanism, and
+    /// with what the mechanism replaced.
     fn features(self) -> Features {
+        let named = |entry: &Entry| entry.kernels.contains(&self);
         match self {
-            Kernel::Experiment(experiment) => {
-                experiment.mechanism().fold(Features::default(), Features::without)
-            }
-            _ => Features::of(|entry| entry.kernels.contains(&self)),
+            Kernel::Experiment(experiment) => Features::of(|entry| {
+                named(entry) || entry.default == Position::On && entry.document != Some(experiment)
+            }),
+            _ => Features::of(named),
         }
     }
 
@@ -91,7 +94,7 @@ impl Experiment {
     }
 
     /// Returns the starting point of the document: the [default model](Model::default) without its
-    /// mechanism.
+    /// mechanism, and with what the mechanism replaced.
     #[must_use]
     pub fn before(self) -> Model {
         Model::named(Kernel::Experiment(self))
@@ -246,10 +249,33 @@ mod tests {
         for kernel in Kernel::ALL {
             let Kernel::Experiment(experiment) = kernel else { continue };
             let before = experiment.before().config(eight());
-            let features = experiment.mechanism().fold(before.features, Features::with);
+            // What the mechanism replaced: the balance of real-time tasks was removed for push and
+            // pull.
+            let replaced = Feature::ALL.into_iter().filter(|it| it.entry().kernels == [kernel]);
+            let replaced: Vec<_> = replaced.collect();
+            let expected: &[_] = match experiment {
+                Experiment::RtMigrate => &[Feature::RtBalance],
+                _ => &[],
+            };
+            assert_eq!(replaced, expected, "{kernel}");
+            let features = replaced.into_iter().fold(before.features, Features::without);
+            let features = experiment.mechanism().fold(features, Features::with);
             assert_eq!(Config { features, ..before }, Config::new(eight()), "{kernel}");
             assert_ne!(before.features, features, "{kernel}");
         }
+    }
+
+    #[test]
+    fn only_the_kernel_before_push_and_pull_balances_real_time_tasks() {
+        for kernel in Kernel::ALL {
+            for founding in [false, true] {
+                let features = Model { kernel, founding }.features();
+                let before = kernel == Kernel::Experiment(Experiment::RtMigrate);
+                assert_eq!(features.has(Feature::RtBalance), before, "{kernel}");
+                assert!(!features.has(Feature::RtWakeElsewhere), "{kernel}");
+            }
+        }
+        assert!(!Features::default().has(Feature::RtBalance));
     }
 
     /// The features of every kernel here: real-time balance, a balance of fair tasks, limits of

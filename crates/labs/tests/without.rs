@@ -69,6 +69,11 @@ fn three_fail(without: fn() -> Result<Vec<Claim>, Failure>) {
 }
 
 #[test]
+fn without_push_and_pull_simulated_threads_wait_for_less_important_ones() {
+    three_fail(rt_migrate::simulated_without);
+}
+
+#[test]
 fn without_the_balancer_cpus_stay_idle_beside_waiting_tasks() {
     three_fail(idle_balance::simulated_without);
 }

@@ -93,6 +93,8 @@ pub struct Outcome {
     pub limits: BTreeMap<GroupId, Limited>,
     /// The waits that never ended, and the resumptions without a suspended task.
     pub left: Undone,
+    /// The number of times that a CPU became overloaded with real-time tasks, or no longer was.
+    pub overload_changes: u64,
 }
 
 /// A violated invariant.
@@ -353,6 +355,13 @@ impl<'s> Sim<'s> {
             violations: self.violations.clone(),
             limits: self.limits(),
             left: self.left(),
+            overload_changes: self
+                .machine
+                .config()
+                .topology
+                .iter()
+                .map(|cpu| self.machine.cpu(cpu).overload_changes())
+                .sum(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Balancing of fair tasks over the levels of the topology.
 //!
 //! In a pass, [`runyard_engine::balance`] chooses the moves. This file decides which CPU balances at which time, chooses the
-//! moves of a search and of a gift, and carries all of them out. It never moves a real-time task.
+//! moves of a search and of a gift, and carries all of them out. It moves no real-time task, except with `RT_BALANCE`
+//! ([`Cpus::balance_rt`]): then each pass and each search begins with those.
 //!
 //! A CPU balances in three cases ([`IdleKind`]). In each case it begins with the nearest level.
 //!
@@ -69,16 +70,19 @@ impl<W: Controlled> Cpus<W> {
         newly: bool,
         fx: &mut impl Effects<W>,
     ) -> bool {
-        let due = || match newly {
-            true => !self.sight.hints.overloaded.is_empty(),
-            false => self.sight.hints.idle_balance_due.swap(false, Ordering::AcqRel),
-        };
-        if !self.sight.hints.online.contains(cpu) || !due() {
+        if !self.sight.hints.online.contains(cpu) {
             return false;
         }
         match newly {
-            true => self.balance_newly_idle(now, cpu, fx),
-            false => self.balance_idle_cpus(now, cpu, fx),
+            true => {
+                self.search_rt(now, cpu, fx)
+                    || !self.sight.hints.overloaded.is_empty()
+                        && self.balance_newly_idle(now, cpu, fx)
+            }
+            false => {
+                self.sight.hints.idle_balance_due.swap(false, Ordering::AcqRel)
+                    && self.balance_idle_cpus(now, cpu, fx)
+            }
         }
     }
 
@@ -110,7 +114,9 @@ impl<W: Controlled> Cpus<W> {
             };
             cores.siblings(cpu).filter(stands).for_each(|thread| self.give_away(now, thread, fx));
         }
-        if waits && !gives || is_due && self.sight.is_crowded(cpu) {
+        let rt_waits =
+            self.sight.has(Feature::RtBalance) && self.sight.hints.pushable.contains(cpu);
+        if waits && !gives || rt_waits || is_due && self.sight.is_crowded(cpu) {
             self.sight.kick_idle_balancer(now, cpu, fx);
         }
     }
@@ -128,20 +134,23 @@ impl<W: Controlled> Cpus<W> {
             return avg_idle.0 >= cost && self.search_overloaded(now, cpu, fx);
         }
         let mut cost = 0;
-        for &(level, domain) in &self.sight.domains {
-            cost += LOOKED_AT.0 * self.sight.config.topology.span(cpu, level).len() as u64;
+        for site in self.sight.newly_idle_sites(now, cpu) {
+            cost += LOOKED_AT.0 * self.sight.config.topology.span(cpu, site.level).len() as u64;
             if by_room && avg_idle.0 < cost {
                 return false;
             }
-            let pass = Pass { measure: Measure::All, idle_kind: IdleKind::NewlyIdle, domain };
-            if self.newly_idle_pass(
-                Site { sight: &self.sight, now, cpu, level, pass, spares: false },
-                fx,
-            ) {
+            if self.newly_idle_pass(site, fx) {
                 return true;
             }
         }
         false
+    }
+
+    /// Takes waiting real-time tasks for a newly idle CPU (`RT_BALANCE`). They have no warm caches to lose (`task_hot` of
+    /// 2.6.24), so it does not matter how long the CPU will idle. Returns whether it found one.
+    fn search_rt(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
+        self.sight.some_rt_waits()
+            && self.sight.newly_idle_sites(now, cpu).any(|site| self.balance_rt(site, fx) > 0)
     }
 
     /// Runs one pass for a newly idle CPU, unless the random draw skips it. Returns whether it found work.
@@ -245,6 +254,13 @@ impl<W: Controlled> Cpus<W> {
             }
             if level == Level::Node {
                 self.sight.refresh_idle_scan(now, cpu);
+            }
+            let taken = self.balance_rt(site, fx);
+            if taken > 0 {
+                // A real-time task weighs more than any fair one, so the imbalance is gone.
+                self.note(site, Outcome::Moved(taken));
+                (moved, idle_kind) = (true, IdleKind::Busy);
+                continue;
             }
             let span = self.sight.config.topology.span(cpu, level).start;
             if known.is_in_balance(level, span) {

@@ -39,6 +39,8 @@ pub(crate) struct Locked<W> {
     /// next switch on.
     relieved: Option<Importance>,
     pub(crate) balance: Balance,
+    /// The number of times that this CPU published a change of [`Hints::pushable`].
+    overload_changes: u64,
 }
 
 /// One CPU of a machine, with what it sees of the others.
@@ -93,6 +95,7 @@ impl<W> Cpu<W> {
             held_back: None,
             relieved: None,
             balance,
+            overload_changes: 0,
         }))
     }
 
@@ -133,6 +136,13 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
     /// Returns whether the CPU should call [`Machine::schedule`](crate::machine::Machine::schedule).
     pub fn resched(&self) -> Resched {
         self.lock().rq.resched()
+    }
+
+    /// Returns the number of times that the CPU became overloaded, or no longer was: the number of its writes of the
+    /// mask of CPUs with real-time tasks to push (`rto_mask`).
+    #[must_use]
+    pub fn overload_changes(&self) -> u64 {
+        self.lock().overload_changes
     }
 
     /// Returns the cookie that forces the CPU to idle, if it is forced idle. In that case tasks wait on the CPU while
@@ -297,6 +307,7 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
         let new = Snapshot::of(&locked.rq);
         let old = std::mem::replace(&mut locked.published, new);
         hints.publish(self.at, old, new);
+        locked.overload_changes += u64::from(new.is_overloaded() != old.is_overloaded());
         hints.publish_averages(self.at, &locked.rq);
         if new.is_idle() != old.is_idle() {
             hints.publish_times(self.at, &locked.rq);

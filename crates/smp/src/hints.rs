@@ -39,7 +39,8 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Hints {
     pub(crate) cpupri: CpuPri,
-    /// The CPUs with real-time tasks that could be pushed (`rto_mask`).
+    /// The CPUs with more than one real-time task, of which one could be pushed (`rto_mask`). All CPUs share the mask,
+    /// so it should be written seldom. A real-time task that is alone with a CPU is about to run there.
     pub(crate) pushable: Mask,
     /// The online CPUs without any task.
     pub(crate) idle: Mask,
@@ -131,6 +132,12 @@ impl Snapshot {
         !self.pinned && !rq.classes().has_cookies() && rq.classes().still_has(&self.load)
     }
 
+    /// Returns whether the CPU is in [`Hints::pushable`].
+    #[inline]
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.load.pushable.is_some() && self.load.nr_running - self.load.nr_fair > 1
+    }
+
     /// Returns whether the CPU is online and has no task.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
@@ -192,7 +199,9 @@ impl Hints {
         }
         if load.pushable != was.pushable {
             own.pushable.store(load.pushable.map_or(0, RtPrio::get), Ordering::Release);
-            self.pushable.set(cpu, load.pushable.is_some());
+        }
+        if new.is_overloaded() != old.is_overloaded() {
+            self.pushable.set(cpu, new.is_overloaded());
         }
         if load.load != was.load {
             own.load.store(load.load, Ordering::Release);
@@ -392,7 +401,7 @@ impl Hints {
         assert!(closed || seen.pinned == last.pinned, "CPU {cpu} is pinned or not\n{picture}");
         let is_in = |nth: usize| last.masks >> nth & 1 == 1;
         let masks = self.masks().into_iter().enumerate().map(|(nth, mask)| (mask, is_in(nth)));
-        let masks = masks.chain([(&self.pushable, last.load.pushable.is_some())]);
+        let masks = masks.chain([(&self.pushable, last.is_overloaded())]);
         for (nth, (mask, expected)) in masks.enumerate() {
             assert_eq!(mask.contains(cpu), expected, "CPU {cpu}, mask {nth}\n{picture}");
         }

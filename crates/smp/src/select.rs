@@ -326,7 +326,8 @@ impl Sight {
     /// With `RT_PUSH` this is the last CPU, unless a real-time task runs there that is at least as important or cannot
     /// leave. In that case it is the least important CPU, if there is one below the task's priority
     /// (`select_task_rq_rt` of 6.12). A normal task that is preempted waits with a warm cache. A real-time task that is
-    /// preempted goes to another CPU at once.
+    /// preempted goes to another CPU at once. To spare its warm cache, `RT_WAKE_ELSEWHERE` avoids a CPU that runs any
+    /// real-time task.
     ///
     /// Without `RT_PUSH`, all tasks count as equal: the last CPU if it is idle, else an idle CPU of its node, else the
     /// last CPU.
@@ -343,7 +344,9 @@ impl Sight {
         }
         let there = self.hints.cpupri.of(last);
         let busy = match there.importance {
-            Importance::Rt(running) => there.pinned || running >= prio,
+            Importance::Rt(running) => {
+                there.pinned || running >= prio || self.has(Feature::RtWakeElsewhere)
+            }
             Importance::Closed => true,
             Importance::Normal => false,
         };

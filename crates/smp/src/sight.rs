@@ -109,7 +109,7 @@ impl Sight {
     #[must_use]
     pub fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
         let hints = &self.hints;
-        let gives = hints.overloaded.contains(cpu) || hints.pushable.contains(cpu);
+        let gives = hints.overloaded.contains(cpu) || hints.pushable(cpu).is_some();
         hints.idle.ring(&self.all, 0..self.nr_cpus(), cpu).next().filter(|_| gives)
     }
 

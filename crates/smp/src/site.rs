@@ -113,6 +113,14 @@ impl Tried {
 }
 
 impl Sight {
+    /// Returns the passes of a newly idle CPU, nearest level first.
+    pub(crate) fn newly_idle_sites(&self, now: Time, cpu: CpuId) -> impl Iterator<Item = Site<'_>> {
+        self.domains.iter().map(move |&(level, domain)| {
+            let pass = Pass { measure: Measure::All, idle_kind: IdleKind::NewlyIdle, domain };
+            Site { sight: self, now, cpu, level, pass, spares: false }
+        })
+    }
+
     /// Returns a CPU where a fair task that waits on `cpu` could run at once, and the level that both share.
     pub(crate) fn find_room(
         &self,

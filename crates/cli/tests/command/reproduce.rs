@@ -118,14 +118,15 @@ fn published(claims: &[Json], before: f64, after: f64) -> &Json {
 fn the_claims_have_the_contracts_form_and_hold() {
     let claims = claims_of("rt-migrate", &reproduced().0);
     let of = |word| claims.iter().filter(|claim| claim.text("verdict") == word).count();
-    assert!(of("holds") >= 3 && of("fails") == 0, "{claims:#?}");
+    assert!(of("holds") >= 7 && of("fails") == 0, "{claims:#?}");
 }
 
 #[test]
 fn the_published_figures_are_beside_the_measured_ones() {
     let claims = claims_of("rt-migrate", &reproduced().0);
     let third = published(&claims, 20_041.0, 61.0);
-    assert!(third.number("before") > 20_000.0 && third.number("after") < 1_000.0, "{third:?}");
+    assert!((20_000.0..20_100.0).contains(&third.number("before")), "{third:?}");
+    assert!(third.number("after") < 1_000.0, "{third:?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod simulated;
 mod watched;
 
 pub use live::{live, live_without};
-pub use simulated::simulated;
+pub use simulated::{simulated, simulated_without};
 
 /// The claims on this host, with any figures: for the page that names them.
 #[cfg(test)]

@@ -70,8 +70,10 @@ fn case() -> impl Strategy<Value = Case> {
 impl Case {
     fn drawn(&self) -> (String, usize) {
         let off = Feature::ALL.iter().map(|feature| format!("NO_{}", feature.name()));
-        let features: Vec<_> =
-            off.chain((0..Feature::ALL.len()).map(|_| "EEVDF".to_owned())).collect();
+        // Of the features that are off by default, those that every invariant allows.
+        let on = ["EEVDF"].repeat(Feature::ALL.len());
+        let on = on.into_iter().chain(["RT_BALANCE"].repeat(8)).chain(["RT_WAKE_ELSEWHERE"; 4]);
+        let features: Vec<_> = off.chain(on.map(str::to_owned)).collect();
         let scale = self.scale.into();
         let shapes = &SHAPES[..SMALL];
         let wishes = Wishes { shapes, features: &features, kernels: &KERNELS, wild: true, scale };

@@ -263,3 +263,50 @@ fn a_fair_task_behind_a_real_time_one_moves_to_an_idle_cpu() {
     );
     run.holds(run.exit("fair") < ms(40), "fair is fetched by the idle CPU");
 }
+
+/// Runs "low", which "high" preempts on CPU 0 at 1.5 ms for 500 ms, while CPU 1 runs a normal task for `normal` us.
+fn left_behind(features: &str, normal: u64) -> Run {
+    world().cpus(2).millis(600).features(features).run(&format!(
+        "'low': {{'policy': 'SCHED_FIFO', 'priority': 5, 'cpus': [0], 'loop': 1, 'phases': {{
+             'alone': {{'run': 100}}, 'wide': {{'cpus': [0, 1], 'run': 5000}}}}}},
+         'high': {{'policy': 'SCHED_FIFO', 'priority': 9, 'cpus': [0], 'delay': 1500, 'loop': 1,
+                   'run': 500000}},
+         'normal': {{'cpus': [1], 'loop': 1, 'run': {normal}}}"
+    ))
+}
+
+#[test]
+fn before_push_and_pull_a_cpu_that_balances_takes_real_time_tasks() {
+    let passive = "NO_RT_PUSH NO_RT_PULL RT_BALANCE";
+    let run = left_behind(passive, 10_000);
+    run.is("a CPU goes idle", run.stretches("low"), [on(0, 0, 1_500), on(1, 10_000, 13_600)]);
+    let after = |normal| left_behind(passive, normal).stretches("low")[1].from;
+    let (idle, busy) = (after(100), after(550_000));
+    assert!((us(1_501)..ms(10)).contains(&idle), "an idle CPU at the other's tick: {idle}");
+    assert!((ms(10)..ms(300)).contains(&busy), "a busy CPU after its interval: {busy}");
+    for off in ["NO_RT_PUSH NO_RT_PULL", "NO_RT_PUSH NO_RT_PULL RT_BALANCE NO_LOAD_BALANCE"] {
+        let run = left_behind(off, 10_000);
+        run.is(off, run.stretches("low"), [on(0, 0, 1_500), on(0, 501_500, 505_100)]);
+    }
+}
+
+/// "hot" runs on CPU 0, where "woken" slept.
+#[test]
+fn a_more_important_woken_task_may_spare_the_cache_of_the_running_one() {
+    let tasks = "'woken': {'policy': 'SCHED_FIFO', 'priority': 9, 'cpus': [0], 'loop': 1,
+                     'phases': {'there': {'run': 100},
+                                'wide': {'cpus': [0, 1], 'sleep': 2000, 'run': 1000}}},
+                 'hot': {'policy': 'SCHED_FIFO', 'priority': 5, 'cpus': [0], 'delay': 200,
+                         'loop': 1, 'phases': {
+                     'there': {'run': 100}, 'wide': {'cpus': [0, 1], 'run': 5000}}}";
+    let run = world().cpus(2).features("RT_WAKE_ELSEWHERE").run(tasks);
+    run.is("hot stays", run.stretches("hot"), [on(0, 200, 5_300)]);
+    run.is("woken goes", run.stretches("woken")[1], on(1, 2_100, 3_100));
+    let run = world().cpus(2).run(tasks);
+    run.is("woken stays", run.stretches("woken")[1], on(0, 2_100, 3_100));
+    run.is("hot goes", run.stretches("hot"), [on(0, 200, 2_100), on(1, 2_100, 5_300)]);
+    // Where no CPU is less important than the running task, the woken one preempts it.
+    let wall = format!("{tasks}, {}", fifo("wall", 8, "'cpus': [1], 'run': 9000"));
+    let run = world().cpus(2).features("RT_WAKE_ELSEWHERE").run(&wall);
+    run.is("woken preempts", run.stretches("woken")[1], on(0, 2_100, 3_100));
+}
