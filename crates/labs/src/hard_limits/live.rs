@@ -79,7 +79,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 /// If the machine refuses something.
 pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let tried = Course::of_one_try(progress).quiet("hogs without limits", SHORT, |_| without())?;
-    Ok(claims(&tried.result, &[tried.clone()]))
+    Ok(claims(&tried.result, std::slice::from_ref(&tried)))
 }
 
 /// The length of the run without limits.
