@@ -62,6 +62,10 @@ pub struct FairRules {
     /// (`sched_idle_cpu` in `select_idle_sibling`, since 5.4). `IDLE_LOAD_BALANCE` has a rule of
     /// its own.
     pub wakes_onto_sched_idle: bool,
+    /// A real-time task that is alone on its CPU makes it overloaded until it runs there, so that
+    /// others look at the CPU when they pull (`enqueue_pushable_task` sets `rto_mask` since 6.7).
+    /// By the earlier rule, and that of the founding series, it takes a second real-time task.
+    pub lone_rt_overloads: bool,
     /// A waker with many wakees does not pull them to its CPU (`wake_wide`, since 3.12).
     pub wake_wide: bool,
     /// A CPU with fair tasks does not take an ineligible one at its first try (6.18,
@@ -186,6 +190,7 @@ impl FairRules {
         wakes_onto_sched_idle: false,
         wake_wide: false,
         pulls_eligible: false,
+        lone_rt_overloads: false,
     };
 
     /// The rules of 6.1, with CFS as its fair class.
@@ -221,10 +226,12 @@ impl FairRules {
         wakes_onto_sched_idle: true,
         wake_wide: true,
         pulls_eligible: false,
+        lone_rt_overloads: false,
     };
 
     /// The rules of 6.12.
     pub const V6_12: FairRules = FairRules {
+        lone_rt_overloads: true,
         idle_ends_turn: true,
         takes_slices: true,
         short: Short::Cancels,

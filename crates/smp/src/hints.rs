@@ -20,6 +20,9 @@ use runyard_engine::run_queue::{
 use runyard_engine::task::Task;
 use runyard_engine::time::{Time, VTime};
 
+/// The place of [`Hints::pushable`] in [`Hints::masks`].
+const OVERLOADED: u32 = 4;
+
 /// The word for a time that never comes.
 const NEVER: u64 = u64::MAX;
 
@@ -40,7 +43,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct Hints {
     pub(crate) cpupri: CpuPri,
     /// The CPUs with more than one real-time task, of which one could be pushed (`rto_mask`). All CPUs share the mask,
-    /// so it should be written seldom. A real-time task that is alone with a CPU is about to run there.
+    /// so it should be written seldom. By the rules of some kernels one task is enough (`lone_rt_overloads`).
     pub(crate) pushable: Mask,
     /// The online CPUs without any task.
     pub(crate) idle: Mask,
@@ -119,7 +122,11 @@ impl Snapshot {
         let runs = || rq.classes().forced_idle().is_none();
         let waits = load.nr_fair > 0 && (load.nr_running > 1 || !runs());
         let idle = load.nr_running == 0 && rq.site().is_online();
-        let masks = [idle, load.is_sched_idle(), waits, load.pressed];
+        // A real-time task that is alone is about to run here.
+        let alone = load.nr_running - load.nr_fair <= 1;
+        let overloaded =
+            load.pushable.is_some() && (!alone || rq.site().config().rules.lone_rt_overloads);
+        let masks = [idle, load.is_sched_idle(), waits, load.pressed, overloaded];
         let bits = masks.into_iter().enumerate();
         let masks = bits.fold(0, |all, (nth, is_in)| all | u8::from(is_in) << nth);
         let pinned = rq.tasks().curr().is_some_and(pinned);
@@ -135,7 +142,7 @@ impl Snapshot {
     /// Returns whether the CPU is in [`Hints::pushable`].
     #[inline]
     pub(crate) fn is_overloaded(&self) -> bool {
-        self.load.pushable.is_some() && self.load.nr_running - self.load.nr_fair > 1
+        self.masks >> OVERLOADED & 1 == 1
     }
 
     /// Returns whether the CPU is online and has no task.
@@ -200,9 +207,6 @@ impl Hints {
         if load.pushable != was.pushable {
             own.pushable.store(load.pushable.map_or(0, RtPrio::get), Ordering::Release);
         }
-        if new.is_overloaded() != old.is_overloaded() {
-            self.pushable.set(cpu, new.is_overloaded());
-        }
         if load.load != was.load {
             own.load.store(load.load, Ordering::Release);
         }
@@ -230,8 +234,8 @@ impl Hints {
         self.idle_scan[first.index()].store(cpus, Ordering::Release);
     }
 
-    fn masks(&self) -> [&Mask; 4] {
-        [&self.idle, &self.sched_idle, &self.overloaded, &self.pressed]
+    fn masks(&self) -> [&Mask; 5] {
+        [&self.idle, &self.sched_idle, &self.overloaded, &self.pressed, &self.pushable]
     }
 
     /// Publishes the values that change with time.
@@ -401,7 +405,6 @@ impl Hints {
         assert!(closed || seen.pinned == last.pinned, "CPU {cpu} is pinned or not\n{picture}");
         let is_in = |nth: usize| last.masks >> nth & 1 == 1;
         let masks = self.masks().into_iter().enumerate().map(|(nth, mask)| (mask, is_in(nth)));
-        let masks = masks.chain([(&self.pushable, last.is_overloaded())]);
         for (nth, (mask, expected)) in masks.enumerate() {
             assert_eq!(mask.contains(cpu), expected, "CPU {cpu}, mask {nth}\n{picture}");
         }

@@ -142,22 +142,24 @@ pub(super) const LATEST_IMPORTANT: Figure<'static> = Figure {
     after: Some(61.0),
 };
 
+/// The document prints one failing round, and of the others one that is called typical.
 pub(super) const LATEST_FAILED: Figure<'static> = Figure {
-    what: "latest start in a typical round, before of those that failed, p50",
+    what: "latest start in a median round, before of those that failed",
     unit: "us",
     before: Some(20_041.0),
     after: Some(61.0),
 };
 
+/// With the balance of CFS, as the document's testing had it, and as the series is.
 pub(super) const LATEST_BESIDE: Figure<'static> = Figure {
-    what: "latest start with push and pull: beside RT_BALANCE, and without it",
+    what: "latest start, push and pull: beside RT_BALANCE, alone",
     unit: "us",
     before: None,
     after: Some(61.0),
 };
 
 pub(super) const FAILED_BESIDE: Figure<'static> = Figure {
-    what: "rounds that fail with push and pull: beside RT_BALANCE, and without it",
+    what: "rounds that fail, push and pull: beside RT_BALANCE, alone",
     unit: "of 1,000",
     before: None,
     after: Some(0.0),
@@ -165,35 +167,38 @@ pub(super) const FAILED_BESIDE: Figure<'static> = Figure {
 
 /// The document has loops: 28, where a thread that is not preempted has 167,769 on average in its 20 ms.
 pub(super) const SNEAKED_IN: Figure<'static> = Figure {
-    what: "the least important thread starts first and is preempted: its CPU time, p50",
+    what: "the least important starts first, is preempted: CPU time, p50",
     unit: "us",
     before: None,
     after: Some(3.3),
 };
 
+/// The second round that the document prints is one of these.
 pub(super) const SNEAKS_IN: Figure<'static> = Figure {
-    what: "rounds in which the least important thread starts first and is preempted",
+    what: "rounds in which the least important starts first, is preempted",
     unit: "of 1,000",
     before: None,
     after: None,
 };
 
+/// A CPU writes the mask when it becomes overloaded, and when it no longer is.
 pub(super) const MASK_WRITES: Figure<'static> = Figure {
     what: "writes of the overload mask, a thread more than CPUs",
-    unit: "per 1,000 wake-ups",
+    unit: "of 1,000 wake-ups",
     before: None,
     after: None,
 };
 
 pub(super) const MASK_WRITES_ALONE: Figure<'static> = Figure {
     what: "writes of the overload mask, each real-time thread alone on its CPU",
-    unit: "per 1,000 wake-ups",
+    unit: "of 1,000 wake-ups",
     before: None,
     after: Some(0.0),
 };
 
+/// The CPU time that the important threads lose in a round when a move to another CPU costs that.
 pub(super) const COLD: Figure<'static> = Figure {
-    what: "CPU time lost to cold caches at 100 us a move: by default, and with RT_WAKE_ELSEWHERE",
+    what: "cold caches, 100 us a move: by default, RT_WAKE_ELSEWHERE",
     unit: "us a round",
     before: None,
     after: None,
