@@ -134,7 +134,8 @@ impl Scene {
             | What::Changed { .. }
             | What::Moved { .. }
             | What::PassedOver { .. }
-            | What::Step { .. } => {}
+            | What::Step { .. }
+            | What::Timeline { .. } => {}
         }
     }
 
