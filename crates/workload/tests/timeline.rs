@@ -5,6 +5,10 @@ use runyard_workload::{Overrides, Scenario, parse};
 
 /// Returns the scenario with these changes.
 fn scenario(timeline: &str) -> Scenario {
+    scenario_set(timeline, &[])
+}
+
+fn scenario_set(timeline: &str, settings: &[&str]) -> Scenario {
     let text = format!(
         "{{'timeline': [{timeline}], 'machine': {{'cpus': 2}},
           'groups': {{'/a': {{'runtime': 50000, 'burst': 20000}}, '/b': {{}}}},
@@ -13,7 +17,9 @@ fn scenario(timeline: &str) -> Scenario {
               'rt': {{'policy': 'SCHED_FIFO', 'loop': 1, 'run': 1}},
               'template': {{'instance': 0, 'loop': 1, 'run': 1}}}}}}"
     );
-    let parsed = parse("-", &text, &Overrides::default()).unwrap_or_else(|error| panic!("{error}"));
+    let settings = settings.iter().map(|setting| setting.parse().unwrap()).collect();
+    let over = Overrides { settings, ..Overrides::default() };
+    let parsed = parse("-", &text, &over).unwrap_or_else(|error| panic!("{error}"));
     assert!(parsed.warnings.is_empty(), "{:?}", parsed.warnings);
     parsed.scenario
 }
@@ -83,4 +89,23 @@ fn what_starts_first_begins_later() {
     let ids = (0..).map(runyard_workload::scenario::SpecId).take(scenario.tasks.len());
     let later: Vec<_> = ids.map(|id| scenario.begins_later(id)).collect();
     assert_eq!(later, [true, false, false, false]);
+}
+
+#[test]
+fn settings_move_and_extend_changes() {
+    let timeline = "{'at': 1, 'group': '/a', 'weight': 3}, {'at': 2, 'start': 'two'}";
+    let settings = ["timeline.0.at=7", "timeline.0.weight=5", "timeline.0.runtime=60000"];
+    let timed = scenario_set(timeline, &settings).timeline;
+    assert_eq!(timed.iter().map(|it| it.at.0 / 1_000).collect::<Vec<_>>(), [2, 7]);
+    let scenario = scenario_set(timeline, &settings);
+    let words = scenario.in_words(&scenario.timeline[1].change);
+    assert_eq!(words, "/a: weight 5, 60000 us in 100000 us");
+}
+
+#[test]
+fn a_host_on_real_cpus_refuses_changes() {
+    let text = "{'timeline': [{'at': 1, 'stop': 'a'}], 'tasks': {'a': {'loop': 1, 'run': 1}}}";
+    let over = Overrides { real_cores: true, ..Overrides::default() };
+    let error = parse("-", text, &over).unwrap_err().to_string();
+    assert!(error.starts_with("-:1:15: a `timeline` is for `sim` alone"), "{error}");
 }

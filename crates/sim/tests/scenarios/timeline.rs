@@ -81,27 +81,31 @@ fn a_nice_value_changes_the_share_of_all_instances() {
     }
 }
 
-#[test]
-fn a_task_waits_less_with_another_latency_nice() {
-    let run = world().millis(4_000).run_text(
-        "{'timeline': [{'at': 2000000, 'task': 'a', 'latency_nice': -20}],
-          'tasks': {'a': {'latency_nice': 19, 'run': 1000, 'sleep': 9000}, 'hog': {'instance': 3, 'run': 1000}}}",
-    );
+/// Returns the mean wait of `a` for the CPU before and after 2 s, in nanoseconds, with these changes.
+fn waits_around_a_change(changes: &str) -> [u64; 2] {
+    let run = world().millis(4_000).run_text(&format!(
+        "{{'timeline': [{changes}],
+           'tasks': {{'a': {{'latency_nice': 19, 'run': 3000, 'sleep': 3000}}, 'hog': {{'instance': 3, 'run': 1000}}}}}}"
+    ));
     let a = run.task("a");
-    let wakes = run.events.iter().filter_map(|event| match event.what {
-        What::Wake { task, .. } if task == a => Some(event.at),
-        _ => None,
-    });
-    let first = run.stretches("a");
-    let wait = |at: Time| first.iter().find(|it| it.from >= at).map(|it| it.from.since(at).0);
-    let waits: Vec<_> = wakes.filter_map(|at| Some((at, wait(at)?))).collect();
+    let wakes = run.times(|event| matches!(event.what, What::Wake { task, .. } if task == a));
+    let stretches = run.stretches("a");
+    let wait = |at: Time| stretches.iter().find(|it| it.from >= at).map(|it| it.from.since(at).0);
     let mean = |from: Time, to: Time| {
-        let some = waits.iter().filter(|(at, _)| (from..to).contains(at));
-        let (sum, count) = some.fold((0, 0), |(sum, count), (_, wait)| (sum + wait, count + 1));
+        let some = wakes.iter().filter(|at| (from..to).contains(at)).filter_map(|&at| wait(at));
+        let (sum, count) = some.fold((0, 0), |(sum, count), wait| (sum + wait, count + 1));
         sum / count
     };
-    let (before, after) = (mean(ms(0), ms(2_000)), mean(ms(2_000), ms(4_000)));
-    run.holds(after * 4 < before, &format!("waits of {before} ns before, and {after} after"));
+    [mean(ms(0), ms(2_000)), mean(ms(2_000), ms(4_000))]
+}
+
+#[test]
+fn a_task_waits_less_with_another_latency_nice() {
+    let change = "{'at': 2000000, 'task': 'a', 'latency_nice': -20}";
+    let [before, after] = waits_around_a_change(change);
+    assert!(after * 4 < before, "waits of {before} ns before, and {after} after");
+    let [before, after] = waits_around_a_change("");
+    assert!(after * 2 > before, "waits of {before} and {after} ns without a change");
 }
 
 #[test]
