@@ -114,6 +114,12 @@ pub enum What {
         /// The task that waits.
         task: TaskId,
     },
+    /// A change of the workload's timeline takes place, with its effects after this event. It
+    /// concerns no CPU in particular.
+    Timeline {
+        /// The number of the change, in the order of their times.
+        change: u32,
+    },
     /// The task's program arrived at a step (see the workload).
     Step {
         /// The task.

@@ -160,7 +160,7 @@ impl Collector {
                 self.counts.events -= 1;
                 self.note(event);
             }
-            What::Step { .. } => {}
+            What::Step { .. } | What::Timeline { .. } => {}
         }
     }
 

@@ -58,6 +58,8 @@ pub struct RunInfo {
     pub groups: Vec<GroupInfo>,
     /// The names of the cookies, in the order of their numbers.
     pub cookies: Vec<String>,
+    /// The changes of the scenario's timeline in words, in the order of their times.
+    pub changes: Vec<String>,
     /// The violations that the checks found.
     pub violations: Vec<Violation>,
     /// The results of the chains, in the order of the scenario's file.

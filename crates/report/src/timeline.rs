@@ -312,6 +312,7 @@ fn in_words(what: &What, at: Time, names: &dyn Names) -> String {
         What::PassedOver { task } => {
             format!("keeps who runs, though {} comes before it", names.task(task))
         }
+        What::Timeline { change } => format!("sees change {change} of the timeline"),
         What::Step { task, phase, step } => {
             format!("has {} at step {step} of phase {phase}", names.task(task))
         }

@@ -117,9 +117,8 @@ impl Sim<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::{Hotplug, Options};
+    use crate::sim::Options;
     use runyard_engine::event::Event;
-    use runyard_engine::time::{Nanos, Time};
     use runyard_workload::{Overrides, parse};
     use std::cell::RefCell;
 
@@ -134,15 +133,13 @@ mod tests {
                 "parent": {"fork": "child", "sleep": 4000},
                 "child": {"instance": 0, "loop": 1, "run": 2500},
             },
+            "timeline": [{"at": 200000, "cpu": 3, "online": false}, {"at": 300000, "cpu": 3, "online": true}],
             "global": {"duration": 1},
         }"#;
         let scenario = parse("-", text, &Overrides::default()).unwrap().scenario;
-        let away =
-            |ms, online| Hotplug { at: Time::ZERO + Nanos::from_millis(ms), cpu: CpuId(3), online };
-        let hotplug = vec![away(200, false), away(300, true)];
         let events = |reads_ahead| {
             let events = RefCell::new(Vec::new());
-            let options = Options { hotplug: hotplug.clone(), ..Options::default() };
+            let options = Options { ..Options::default() };
             let mut sim =
                 Sim::new(&scenario, options, |event: &Event| events.borrow_mut().push(*event));
             sim.as_mut().unwrap().reads_ahead = reads_ahead;

@@ -27,10 +27,8 @@ pub(crate) enum Due {
     Publish(CpuId),
     /// A task of the scenario begins.
     Start(TaskId),
-    /// A CPU goes offline or online.
-    Hotplug(CpuId, bool),
-    /// A limit changes. The number is an index into the options.
-    Relimit(u32),
+    /// The change with this number of the scenario's timeline takes place.
+    Change(u32),
     /// The run ends.
     End,
 }

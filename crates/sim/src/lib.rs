@@ -27,8 +27,9 @@ mod program;
 pub mod sim;
 mod smt;
 mod steps;
+mod timeline;
 mod touched;
 mod watch;
 
-pub use sim::{Hotplug, Limited, Observer, Options, Outcome, Relimit, Sim, Simulated, Violation};
+pub use sim::{Limited, Observer, Options, Outcome, Sim, Simulated, Violation};
 pub use watch::Check;

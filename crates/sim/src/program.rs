@@ -3,11 +3,11 @@
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};
 use runyard_engine::class::Class;
-use runyard_engine::cpu::CpuId;
+use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::inherit::Lent;
 
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::Window;
+use runyard_engine::timer::{TimerId, Window};
 use runyard_smp::control::Control;
 use runyard_smp::machine::{TaskOf, Work};
 use runyard_workload::cursor::Cursor;
@@ -52,6 +52,8 @@ pub(crate) struct Program<'s> {
     pub(crate) todo: Todo,
     pub(crate) steps: StepsAtOnce,
     pub(crate) waiting: Waiting,
+    /// Its last timer, and the CPU where it was armed.
+    pub(crate) timer: Option<(CpuId, TimerId)>,
     /// The engine's part while the task is blocked.
     pub(crate) parked: Option<TaskOf<Work<()>>>,
     pub(crate) cursor: Cursor,
@@ -74,6 +76,10 @@ pub(crate) struct Program<'s> {
     pub(crate) owed: bool,
     /// It released a mutex, so it may have fewer donors.
     pub(crate) donors_left: bool,
+    /// It exists for the scheduler. A task that the timeline starts does not exist from the begin of the run.
+    pub(crate) spawned: bool,
+    /// The timeline stopped it, so it ends when it next executes.
+    pub(crate) stopping: bool,
     /// It has become runnable for the first time.
     pub(crate) started: bool,
     pub(crate) done: bool,
@@ -82,7 +88,10 @@ pub(crate) struct Program<'s> {
     pub(crate) calls: Pcg64Mcg,
     /// The attributes last requested of the engine for it.
     pub(crate) attr: TaskAttr,
-    /// The start of its periodic timers: its delay after the start of the run, as in rt-app.
+    /// The CPUs of the timeline's last change, on which phases fall back that name none.
+    pub(crate) cpus: Option<Box<CpuSet>>,
+    /// The start of its periodic timers: its delay after the start of the run, as in rt-app. For a task that the timeline
+    /// starts, it is the delay after that.
     pub(crate) timer_zero: Time,
     /// The mutexes that it holds.
     pub(crate) holds: Vec<ObjectId>,
@@ -107,6 +116,18 @@ pub(crate) struct Began {
     pub(crate) slack: Nanos,
 }
 
+impl Began {
+    pub(crate) fn of(scenario: &Scenario, attr: &TaskAttr) -> Began {
+        Began {
+            policy: attr.policy,
+            group: attr.group,
+            latency_nice: attr.latency_nice,
+            cookie: scenario.cookie_of(attr.cookie, attr.group),
+            slack: attr.effective_slack(),
+        }
+    }
+}
+
 /// A task that another task is to wake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wakeup {
@@ -128,14 +149,14 @@ pub(crate) struct NewProgram {
     pub(crate) id: SpecId,
     pub(crate) name: String,
     pub(crate) attr: TaskAttr,
-    pub(crate) delay: Nanos,
+    pub(crate) zero: Time,
     pub(crate) draws: Pcg64Mcg,
     pub(crate) calls: Pcg64Mcg,
 }
 
 impl<'s> Program<'s> {
     pub(crate) fn new(scenario: &'s Scenario, new: NewProgram) -> Program<'s> {
-        let NewProgram { id, name, attr, delay, draws, calls } = new;
+        let NewProgram { id, name, attr, zero, draws, calls } = new;
         Program {
             spec: &scenario.tasks[id.0 as usize],
             id,
@@ -143,18 +164,16 @@ impl<'s> Program<'s> {
             name,
             control: Arc::new(Control::default()),
             parked: None,
-            began: Began {
-                policy: attr.policy,
-                group: attr.group,
-                latency_nice: attr.latency_nice,
-                cookie: scenario.cookie_of(attr.cookie, attr.group),
-                slack: attr.effective_slack(),
-            },
+            began: Began::of(scenario, &attr),
             attr,
             lent: Lent::default(),
             donors_left: false,
             todo: Todo::Nothing,
             waiting: Waiting::Nothing,
+            timer: None,
+            spawned: false,
+            stopping: false,
+            cpus: None,
             entered: None,
             returns: Nanos::ZERO,
             retry: None,
@@ -164,7 +183,7 @@ impl<'s> Program<'s> {
             holds: Vec::new(),
             timers: Vec::new(),
             started: false,
-            timer_zero: Time::ZERO + delay,
+            timer_zero: zero,
             done: false,
             draws,
             calls,

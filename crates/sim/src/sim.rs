@@ -23,7 +23,7 @@ use runyard_engine::config::BadConfig;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::limits::Throttling;
-use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
+use runyard_engine::limits::{Usage, UsageOnCpu};
 use runyard_engine::run_queue::Resched;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -52,32 +52,6 @@ pub struct Options {
     pub explain: bool,
     /// The longest delay of a CPU's published state. Each delay is a random part of it.
     pub hint_delay: Nanos,
-    /// The CPUs that go offline or online.
-    pub hotplug: Vec<Hotplug>,
-    /// The limits that change during the run.
-    pub relimits: Vec<Relimit>,
-}
-
-/// A CPU that goes offline or online. CPU 0 stays online.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hotplug {
-    /// The time of the change.
-    pub at: Time,
-    /// The CPU. A CPU that the machine does not have is ignored, and so is CPU 0.
-    pub cpu: CpuId,
-    /// Whether the CPU goes online.
-    pub online: bool,
-}
-
-/// A change of a task group's limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Relimit {
-    /// The time of the change.
-    pub at: Time,
-    /// The group, which is not the root.
-    pub group: GroupId,
-    /// The new limit, or `None` to remove it.
-    pub limit: Option<Limit>,
 }
 
 /// The result of a run.
@@ -164,6 +138,10 @@ pub struct Sim<'s> {
     /// The time since when a group is throttled somewhere although its pool has budget.
     pub(crate) stranded: Vec<Option<Time>>,
     pub(crate) alive: usize,
+    /// The number of changes of the timeline that will start tasks.
+    pub(crate) starts_left: usize,
+    /// The number of times that the instances of a thread object began, for those that the timeline starts.
+    pub(crate) lives: BTreeMap<u32, u32>,
     /// The number of tasks whose boxes are with their programs.
     pub(crate) blocked: usize,
     pub(crate) watch: Watch,
@@ -318,6 +296,8 @@ impl<'s> Sim<'s> {
             violations: Vec::new(),
             stranded: vec![None; groups.len()],
             alive: 0,
+            starts_left: 0,
+            lives: BTreeMap::new(),
             blocked: 0,
             watch,
             stopped: false,
@@ -410,7 +390,8 @@ impl<'s> Sim<'s> {
 
     /// Returns whether there is an event to wait for.
     pub(crate) fn goes_on(&self) -> bool {
-        let unfinished = self.alive > 0 || self.scenario.duration.is_some();
+        let comes = self.alive > 0 || self.starts_left > 0;
+        let unfinished = comes || self.scenario.duration.is_some();
         unfinished && !self.stopped
     }
 
@@ -420,6 +401,8 @@ impl<'s> Sim<'s> {
         match due {
             Due::Interrupt(cpu) => self.has_interrupt(cpu, at),
             Due::Done(cpu, ticket) => self.cpus[cpu.index()].honours(ticket),
+            // A task that was stopped during its delay has begun, so that it could end.
+            Due::Start(task) => !self.tasks[task.index()].started,
             _ => true,
         }
     }
@@ -437,49 +420,38 @@ impl<'s> Sim<'s> {
                 self.carry_out();
             }
             Due::Start(task) => self.begin(None, task, self.now),
-            Due::Hotplug(cpu, online) => self.hotplug(cpu, online),
-            Due::Relimit(nth) => self.relimit(nth as usize),
+            Due::Change(nth) => self.make_change(nth),
             Due::End => self.stopped = true,
         }
     }
 
     fn enter_beginning(&mut self) {
-        for (id, nth, name) in self.scenario.instances() {
-            let mut draws = stream(self.options.seed, Stream::Task(id, nth));
-            let spec = &self.scenario.tasks[id.0 as usize];
-            let (delay, attr) =
-                (spec.delay.sample(&mut draws), spec.first_attr(self.machine.all()));
-            let calls = stream(self.options.seed, Stream::CallsOfTask(id, nth));
-            let task = self.create(NewProgram { id, name, attr, delay, draws, calls });
-            self.calendar.enter(Time::ZERO + delay, Due::Start(task));
-        }
-        for Hotplug { at, cpu, online } in self.options.hotplug.clone() {
-            if cpu.index() < self.cpus.len() && cpu != FIRST_CPU {
-                self.calendar.enter(at, Due::Hotplug(cpu, online));
-            }
-        }
-        for (nth, &Relimit { at, .. }) in self.options.relimits.iter().enumerate() {
-            self.calendar.enter(at, Due::Relimit(nth as u32));
-        }
+        self.enter_instances();
         if let Some(duration) = self.scenario.duration {
             self.calendar.enter(Time::ZERO + duration, Due::End);
         }
     }
 
-    /// Creates a task that has not begun.
+    /// Creates a task that does not exist for the scheduler yet.
     pub(crate) fn create(&mut self, new: NewProgram) -> TaskId {
         let task = TaskId(self.tasks.len() as u64);
         let (thread, attr) = (new.id, new.attr.clone());
         self.observer.asks(task, thread, &attr);
         let mut program = Program::new(self.scenario, new);
-        let work = Work { control: program.control.clone(), work: () };
-        program.parked = Some(Task::new(task, attr.attr, work));
         program.log = self.options.log.then(|| Box::new(Log::new(task, self.scenario)));
         self.tasks.push(program);
+        task
+    }
+
+    /// Makes a created task exist, blocked until it begins.
+    pub(crate) fn spawn(&mut self, task: TaskId) {
+        let program = &mut self.tasks[task.index()];
+        program.spawned = true;
+        let work = Work { control: program.control.clone(), work: () };
+        program.parked = Some(Task::new(task, program.attr.attr.clone(), work));
         self.alive += 1;
         self.blocked += 1;
         self.tell(FIRST_CPU, What::Spawn { task });
-        task
     }
 
     /// Begins a task: makes it runnable for the first time, near the CPU that begins it.
@@ -509,27 +481,6 @@ impl<'s> Sim<'s> {
         self.machine.cpus().arrive(self.now, moving, &mut self.fx);
         self.carry_out();
         self.explain(task, to);
-    }
-
-    fn hotplug(&mut self, cpu: CpuId, online: bool) {
-        if online {
-            self.machine.online(self.now, cpu, &mut self.fx);
-        } else {
-            self.machine.offline(self.now, cpu, &mut self.fx);
-        }
-        self.carry_out();
-    }
-
-    fn relimit(&mut self, nth: usize) {
-        let Relimit { group, limit, .. } = self.options.relimits[nth];
-        self.machine.set_limit(self.now, group, limit, &mut self.fx);
-        self.carry_out();
-        // The change may throttle other tasks than before, and so make other tasks wait.
-        for at in 0..self.tasks.len() {
-            if !self.tasks[at].holds.is_empty() {
-                self.disinherit(TaskId(at as u64));
-            }
-        }
     }
 
     /// Enters the effects that the machine requested into the calendar.

@@ -76,6 +76,15 @@ impl Sim<'_> {
                 self.disinherit(task);
                 continue;
             }
+            if self.tasks[task.index()].stopping {
+                if let Some(mutex) = self.tasks[task.index()].retry.take() {
+                    // The next task has the mutex that this one was woken to take.
+                    self.watch.note_objects();
+                    self.forgo(task, mutex);
+                    continue;
+                }
+                return self.exit(cpu, task);
+            }
             // Before it blocks, the task wakes the tasks that it owes a wake-up. It may itself be woken in the
             // meantime.
             if self.tasks[task.index()].waiting != Waiting::Nothing {
@@ -253,7 +262,10 @@ impl Sim<'_> {
     fn begin_phase(&mut self, cpu: CpuId, task: TaskId, phase: &Phase) -> bool {
         let program = &self.tasks[task.index()];
         let old = program.attr.clone();
-        let new = program.spec.attr_in(phase, &old, self.machine.all());
+        let mut new = program.spec.attr_in(phase, &old, self.machine.all());
+        if let Some(cpus) = program.cpus.as_ref().filter(|_| phase.properties.cpus.is_none()) {
+            new.attr.affinity = (**cpus).clone();
+        }
         if new == old {
             return false;
         }
@@ -291,7 +303,8 @@ impl Sim<'_> {
     fn sleep_until(&mut self, cpu: CpuId, task: TaskId, soft: Time) -> Then {
         let window = Window { soft, hard: soft + self.tasks[task.index()].slack() };
         self.tell(cpu, What::TimerArmed);
-        self.machine.cpu(cpu).arm(window, Token(task.0));
+        let timer = self.machine.cpu(cpu).arm(window, Token(task.0));
+        self.tasks[task.index()].timer = Some((cpu, timer));
         self.program_timer(cpu);
         Then::Block(Waiting::Timer(window))
     }
@@ -319,7 +332,8 @@ impl Sim<'_> {
         let parent = &self.tasks[task.index()];
         let attr = forked.forked_attr(self.machine.all(), parent.spec, &parent.attr);
         let calls = stream(self.options.seed, Stream::CallsOfFork(spec, nth));
-        let child = self.create(NewProgram { id: spec, name, attr, delay, draws, calls });
+        let child = self.create(NewProgram { id: spec, name, attr, zero: begin, draws, calls });
+        self.spawn(child);
         if begin > self.now {
             self.calendar.enter(begin, Due::Start(child));
         } else {

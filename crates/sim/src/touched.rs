@@ -166,7 +166,7 @@ fn put<T: Ord>(set: &mut BTreeSet<T>, it: T, is_in: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::{Hotplug, Options, Outcome};
+    use crate::sim::{Options, Outcome};
     use crate::watch::Waiter;
     use runyard_engine::event::Event;
     use runyard_engine::time::Nanos;
@@ -185,7 +185,8 @@ mod tests {
             "parent": {"fork": "child", "sleep": 4000},
             "child": {"instance": 0, "loop": 1, "run": 2500},
         },
-        "global": {"duration": 1},
+        "timeline": [{"at": 200000, "cpu": 3, "online": false}, {"at": 300000, "cpu": 3, "online": true}],
+            "global": {"duration": 1},
     }"#;
 
     fn scenario(text: &str, features: &str) -> Scenario {
@@ -195,11 +196,8 @@ mod tests {
     }
 
     fn options(check: Check, seed: u64) -> Options {
-        let away =
-            |ms, online| Hotplug { at: Time::ZERO + Nanos::from_millis(ms), cpu: CpuId(3), online };
-        let hotplug = vec![away(200, false), away(300, true)];
         let hint_delay = Nanos(if seed.is_multiple_of(2) { 5_000 } else { 0 });
-        Options { seed, check, hint_delay, hotplug, ..Options::default() }
+        Options { seed, check, hint_delay, ..Options::default() }
     }
 
     /// Asserts that the remembered state of each untouched CPU is its current state.

@@ -153,6 +153,7 @@ pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> R
         tasks: tasks.collect(),
         groups,
         cookies: scenario.cookies.clone(),
+        changes: scenario.timeline.iter().map(|it| scenario.in_words(&it.change)).collect(),
         violations: violations.collect(),
         chains,
         blocked_at_end: scenario::blocked(outcome.left),

@@ -58,6 +58,7 @@ mod shape;
 mod span;
 mod steps;
 mod text;
+mod timeline;
 pub mod tunables;
 
 pub use diagnostic::{Diagnostic, Place};
@@ -140,7 +141,19 @@ mod tests {
             |inner: String| format!("{{'tasks': {{'a': {{'run': 1, 'loop': 1, {inner}}}}}}}");
         let top = |inner: String| format!("{{{inner}, 'tasks': {{'a': {{'run': 1, 'loop': 1}}}}}}");
         type Text<'a> = &'a dyn Fn(&str) -> String;
-        let all: [(shape::Shape, Text<'_>); 12] = [
+        let change = |key: &str| match key {
+            "online" => format!("'cpu': 0, 'at': 1, '{key}': null"),
+            "weight" | "runtime" | "period" | "burst" | "per_cpu" => {
+                format!("'group': '/a', 'at': 1, '{key}': null")
+            }
+            "policy" | "priority" | "cpus" | "latency_nice" | "slice" => {
+                format!("'task': 'a', 'at': 1, '{key}': null")
+            }
+            "at" | "odd-one-out" => format!("'start': 'a', '{key}': null"),
+            "cpu" => "'online': true, 'at': 1, 'cpu': null".to_owned(),
+            _ => format!("'at': 1, '{key}': null"),
+        };
+        let all: [(shape::Shape, Text<'_>); 13] = [
             (shape::ROOT, &|key| top(format!("'{key}': null"))),
             (shape::GLOBAL, &|key| top(format!("'global': {{'{key}': null}}"))),
             (shape::MACHINE, &|key| top(format!("'machine': {{'{key}': null}}"))),
@@ -148,6 +161,9 @@ mod tests {
             (shape::COSTS, &|key| top(format!("'machine': {{'costs': {{'{key}': null}}}}"))),
             (shape::CHAIN, &|key| top(format!("'chains': {{'c': {{'{key}': null}}}}"))),
             (shape::GROUP, &|key| top(format!("'groups': {{'/a': {{'{key}': null}}}}"))),
+            (shape::CHANGE, &|key| {
+                top(format!("'groups': {{'/a': {{}}}}, 'timeline': [{{{}}}]", change(key)))
+            }),
             (shape::THREAD, &|key| program(format!("'{key}': null"))),
             (shape::TIMER, &|key| program(format!("'timer': {{'{key}': null}}"))),
             (shape::CONDITION, &|key| program(format!("'wait': {{'{key}': null}}"))),

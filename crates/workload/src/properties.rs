@@ -43,7 +43,7 @@ pub struct Reservation {
 
 impl Properties {
     /// Replaces the attributes that these properties give.
-    pub(crate) fn replace(&self, asked: &mut TaskAttr) {
+    pub fn replace(&self, asked: &mut TaskAttr) {
         asked.slack = self.slack.unwrap_or(asked.slack);
         let attr = &mut asked.attr;
         if let Some(cpus) = &self.cpus {

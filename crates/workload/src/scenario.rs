@@ -7,6 +7,7 @@ pub use crate::ids::{ObjectId, SpecId};
 pub use crate::preemption::{Preemption, UnknownPreemption};
 pub use crate::properties::{Properties, Reservation, SharedProperties, TaskAttr};
 pub use crate::steps::{Step, Steps, TimerMode, TimerRef};
+pub use crate::timeline::{GroupChange, Timed, TimedChange};
 use runyard_engine::attr::{Attr, Cookie, GroupId};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::CpuSet;
@@ -44,6 +45,8 @@ pub struct Scenario {
     pub objects: Objects,
     /// The chains of tasks with a measured end-to-end latency, in file order.
     pub chains: Vec<ChainSpec>,
+    /// The changes during the run, in the order of their times.
+    pub timeline: Vec<Timed>,
 }
 
 impl Scenario {
@@ -73,6 +76,23 @@ impl Scenario {
         self.tasks.iter().any(|task| task.phases.iter().any(calls))
     }
 
+    /// Returns whether the instances of a thread object begin by a change of the timeline, and not with the run: the
+    /// first change that starts or stops them is a start.
+    #[must_use]
+    pub fn begins_later(&self, task: SpecId) -> bool {
+        let mut changes = self.timeline.iter().filter_map(|timed| timed.change.starts_or_stops());
+        changes.find(|&(of, _)| of == task).is_some_and(|(_, starts)| starts)
+    }
+
+    /// Returns a change in the words of a report: `CPU 3 offline`, `stop batch`, `/web: weight 300`.
+    #[must_use]
+    pub fn in_words(&self, change: &TimedChange) -> String {
+        change.in_words(
+            |task| &self.tasks[task.0 as usize].name,
+            |group| &self.groups[group.index()].path,
+        )
+    }
+
     /// Returns the name of a cookie.
     #[must_use]
     pub fn cookie_name(&self, cookie: Cookie) -> &str {
@@ -87,7 +107,7 @@ impl Scenario {
         own.or_else(|| successors(Some(group), parent).find_map(|group| spec(group).cookie))
     }
 
-    /// Returns the tasks that exist from the start, in file order. Each has its thread object, its instance number, and
+    /// Returns the instances of the thread objects, in file order. Some may [begin later](Scenario::begins_later). Each has its thread object, its instance number, and
     /// its name. The name ends with that number if there are several instances.
     pub fn instances(&self) -> impl Iterator<Item = (SpecId, u32, String)> + '_ {
         (0..).map(SpecId).zip(&self.tasks).flat_map(|(id, task)| {

@@ -20,6 +20,8 @@ pub(crate) enum Shape {
     Tunables(&'static str),
     /// An object with names as keys.
     Named(&'static Names),
+    /// A list of values of one shape. A setting adds none.
+    List(&'static Shape),
     /// A thread object or a phase, with known keys and events.
     Program(&'static [(&'static str, Shape)]),
 }
@@ -48,6 +50,7 @@ pub(crate) const ROOT: Shape = Shape::Keys(&[
     ("mutexes", Shape::Named(&Names { what: "mutex", of: Shape::Value, open: true })),
     ("resources", Shape::Named(&Names { what: "resource", of: RESOURCE, open: false })),
     ("chains", Shape::Named(&Names { what: "chain", of: CHAIN, open: false })),
+    ("timeline", Shape::List(&CHANGE)),
 ]);
 
 pub(crate) const GLOBAL: Shape = Shape::Keys(&[
@@ -85,6 +88,27 @@ pub(crate) const GROUP: Shape = Shape::Keys(&[
 /// A chain with a deadline; without one, a chain may be the list of its tasks.
 pub(crate) const CHAIN: Shape =
     Shape::Keys(&[("tasks", Shape::Value), ("deadline_us", Shape::Value)]);
+
+/// A change of the timeline. Its subject is one of `cpu`, `group`, `task`, `start` and `stop`.
+pub(crate) const CHANGE: Shape = Shape::Keys(&[
+    ("at", Shape::Value),
+    ("cpu", Shape::Value),
+    ("online", Shape::Value),
+    ("group", Shape::Value),
+    ("weight", Shape::Value),
+    ("runtime", Shape::Value),
+    ("period", Shape::Value),
+    ("burst", Shape::Value),
+    ("per_cpu", Shape::Value),
+    ("task", Shape::Value),
+    ("policy", Shape::Value),
+    ("priority", Shape::Value),
+    ("cpus", Shape::Value),
+    ("latency_nice", Shape::Value),
+    ("slice", Shape::Value),
+    ("start", Shape::Value),
+    ("stop", Shape::Value),
+]);
 
 pub(crate) const RESOURCE: Shape = Shape::Keys(&[("type", Shape::Value), ("target", Shape::Value)]);
 
@@ -220,7 +244,7 @@ impl Shape {
     pub(crate) fn keys(self) -> Vec<&'static str> {
         let of = |keys: Keys| keys.iter().map(|&(key, _)| key).collect::<Vec<_>>();
         match self {
-            Shape::Value | Shape::Named(_) => Vec::new(),
+            Shape::Value | Shape::Named(_) | Shape::List(_) => Vec::new(),
             Shape::Keys(keys) => of(keys),
             Shape::Tunables(prefix) => tunables::keys(prefix).collect(),
             Shape::Program(own) => [of(own), of(OF_PHASE)].concat(),
@@ -239,7 +263,7 @@ impl Shape {
     pub(crate) fn known(self, key: &str) -> Option<Shape> {
         let of = |keys: Keys| keys.iter().find(|(known, _)| *known == key).map(|&(_, shape)| shape);
         match self {
-            Shape::Value => None,
+            Shape::Value | Shape::List(_) => None,
             Shape::Keys(keys) => of(keys),
             Shape::Tunables(prefix) => {
                 let known = tunables::keys(prefix).find(|&known| known == key)?;
@@ -259,6 +283,7 @@ impl Shape {
         let known = self.known(key);
         known.unwrap_or_else(|| match self {
             Shape::Named(names) => names.of,
+            Shape::List(of) => *of,
             Shape::Program(_) => Event::of(key).map_or(Shape::Value, Event::shape),
             _ => Shape::Value,
         })

@@ -143,7 +143,8 @@ fn scenarios(options: &Options, random: &Path) -> Outcome<Vec<String>> {
     fs::create_dir_all(random)?;
     let features = FEATURES.map(str::to_owned);
     let (shapes, features) = (&SHAPES, &features);
-    let wishes = Wishes { shapes, features, kernels: &[""], wild: false, scale: 1 };
+    let wishes =
+        Wishes { shapes, features, kernels: &[""], wild: false, scale: 1, changes_within: None };
     for index in 0..options.random {
         let path = random.join(format!("{}-{index}.json", options.seed));
         fs::write(&path, draw::scenario(&mut Dice::new(options.seed, index), &wishes).0)?;

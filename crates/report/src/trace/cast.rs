@@ -23,6 +23,7 @@ pub(super) struct Cast {
     members: Vec<Member>,
     groups: Vec<String>,
     cookies: Vec<String>,
+    changes: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,7 +47,8 @@ impl Cast {
         }
         let groups = info.groups.iter().map(|group| printable(&group.path)).collect();
         let cookies = info.cookies.iter().map(|name| printable(name)).collect();
-        Cast { run: printable(&info.scenario), members, groups, cookies }
+        let changes = info.changes.iter().map(|change| printable(change)).collect();
+        Cast { run: printable(&info.scenario), members, groups, cookies, changes }
     }
 
     /// Changes a task's policy.
@@ -91,6 +93,11 @@ impl Cast {
     /// The path of a task group.
     pub(super) fn group(&self, group: GroupId) -> &str {
         self.groups.get(group.index()).map_or("/", String::as_str)
+    }
+
+    /// A change of the timeline in words.
+    pub(super) fn change_in_words(&self, nth: u32) -> &str {
+        self.changes.get(nth as usize).map_or("a change of the timeline", String::as_str)
     }
 
     /// The name of a cookie.

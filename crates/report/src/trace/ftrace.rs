@@ -78,6 +78,10 @@ impl<W: Write> Pen for Writer<W> {
                     format_args!("tracing_mark_write: C|0|throttled_CPU{cpu}_{path}|{begins}"),
                 )
             }
+            Scheduled::Changed(nth) => {
+                let (change, cpu) = (self.cast.change_in_words(nth).to_owned(), CpuId(0));
+                self.line(scene.curr(cpu), cpu, INTERRUPT, format_args!("print: {change}"))
+            }
             Scheduled::Expired { cpu, .. } => {
                 let now = self.now.0;
                 self.line(

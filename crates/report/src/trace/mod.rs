@@ -101,13 +101,15 @@ mod tests {
             (80, 0, What::Idle),
             (85, 0, forced(0)),
             (90, 0, What::Overhead),
+            (95, 0, What::Timeline { change: 0 }),
         ];
         let events = events.map(|(at, cpu, what)| Event { at: Time(at), cpu: CpuId(cpu), what });
         let paths = ["/", "/a", "/a/b", "/c|d e"];
         let group = |path: &str| GroupInfo { path: path.to_owned(), ..GroupInfo::default() };
         let cookies = ["a", "b c"].map(str::to_owned).to_vec();
         let groups = paths.map(group).to_vec();
-        let info = RunInfo { groups, cookies, cpus: 2, ..RunInfo::default() };
+        let changes = vec!["CPU 1 offline".to_owned()];
+        let info = RunInfo { groups, cookies, changes, cpus: 2, ..RunInfo::default() };
         let mut out = Vec::new();
         form.write(&mut out, &info, &events, Time(100)).expect("a vector takes all");
         out
@@ -174,6 +176,13 @@ mod tests {
             "# 0.000000090: CPU 0 is forced idle no longer",
         ];
         assert_eq!(told, expected, "{text}");
+    }
+
+    #[test]
+    fn a_change_of_the_timeline_is_a_comment() {
+        let text = String::from_utf8(written(TraceForm::Ftrace)).expect("text");
+        let found = text.lines().find(|line| line.contains("CPU 1 offline"));
+        assert!(found.is_some_and(|line| line.ends_with(": print: CPU 1 offline")), "{text}");
     }
 
     #[test]

@@ -129,6 +129,10 @@ impl<W: Write> Pen for Writer<W> {
                 let path = self.cast.group(group).to_owned();
                 self.slice(Track::ThrottledOn(cpu, group), &path, begins)
             }
+            Scheduled::Changed(nth) => {
+                let change = self.cast.change_in_words(nth).to_owned();
+                self.mark(Track::Run, &change, Flow::None)
+            }
             Scheduled::Expired { cpu, greedy } => {
                 let name = if greedy { "timer, greedily" } else { "timer" };
                 self.mark(Track::TimersOf(cpu), name, Flow::None)

@@ -34,6 +34,8 @@ pub(super) enum Scheduled {
     ForcedIdle { cpu: CpuId, cookie: Option<Cookie>, begins: bool },
     /// The group's throttling on `cpu` begins or ends.
     Throttling { cpu: CpuId, group: GroupId, begins: bool },
+    /// The change of the timeline with this number took place.
+    Changed(u32),
     /// A timer was run.
     Expired { cpu: CpuId, greedy: bool },
 }
@@ -126,6 +128,7 @@ impl Scene {
             What::Unthrottled { group } => {
                 changes.push(Scheduled::Throttling { cpu, group, begins: false });
             }
+            What::Timeline { change } => changes.push(Scheduled::Changed(change)),
             What::TimerExpired { greedy } => changes.push(Scheduled::Expired { cpu, greedy }),
             What::TimerInterrupt
             | What::TimerArmed

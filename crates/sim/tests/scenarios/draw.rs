@@ -56,6 +56,8 @@ pub(crate) struct Wishes<'a> {
     pub(crate) wild: bool,
     /// The factor of all runs. Real-time budgets need seconds.
     pub(crate) scale: u64,
+    /// The duration in microseconds in which the changes of a timeline lie, or `None` for no timeline.
+    pub(crate) changes_within: Option<u64>,
 }
 
 /// Draws a scenario: its text, and the number of [`GROUPS`] that exist.
@@ -63,7 +65,8 @@ pub(crate) fn scenario(dice: &mut Dice, wishes: &Wishes<'_>) -> (String, usize) 
     let (shape, cpus) = wishes.shapes[dice.below(wishes.shapes.len())];
     let groups = dice.below(GROUPS.len() + 1);
     let scale = wishes.scale;
-    let mut author = Author { dice, cpus, groups, wild: false, cookies: false, scale };
+    let idle = [false; GROUPS.len()];
+    let mut author = Author { dice, cpus, groups, idle, wild: false, cookies: false, scale };
     author.wild = wishes.wild && author.percent(50);
     author.cookies = shape.matches('x').count() > 1 && author.percent(50);
     let mut all = Object::default();
@@ -73,7 +76,11 @@ pub(crate) fn scenario(dice: &mut Dice, wishes: &Wishes<'_>) -> (String, usize) 
     all.set("features", author.features(wishes.features));
     all.set("groups", author.all_groups());
     all.set("mutexes", author.mutexes());
-    all.set("tasks", author.tasks());
+    let threads = author.dice.between(1, 8);
+    all.set("tasks", author.tasks(threads));
+    if let Some(within) = wishes.changes_within {
+        all.set("timeline", author.timeline(threads, within));
+    }
     (all.lines(0), groups)
 }
 
@@ -82,6 +89,8 @@ struct Author<'a> {
     cpus: u64,
     /// The number of [`GROUPS`] that exist.
     groups: usize,
+    /// Whether each of them is idle.
+    idle: [bool; GROUPS.len()],
     wild: bool,
     cookies: bool,
     scale: u64,
@@ -126,8 +135,10 @@ impl Author<'_> {
 
     fn all_groups(&mut self) -> String {
         let mut groups = Object::default();
-        for path in &GROUPS[..self.groups] {
-            groups.set(path, self.group());
+        for (nth, path) in GROUPS[..self.groups].iter().enumerate() {
+            let group = self.group();
+            self.idle[nth] = group.contains("idle");
+            groups.set(path, group);
         }
         groups.text()
     }
@@ -146,18 +157,104 @@ impl Author<'_> {
             group.set("cookie", r#""a""#);
         }
         if self.percent(50) {
-            let period = self.dice.between(1, 10) * self.dice.pick_of(&[1_000, 1_000, 12_000]);
-            let runtime = (period * self.dice.between(1, 30) / 10).max(1_000);
-            group.set("period", period);
-            group.set("runtime", runtime);
-            if self.percent(50) {
-                group.set("burst", runtime / 4);
-            }
-            if self.percent(25) {
-                group.set("per_cpu", true);
-            }
+            self.limit(&mut group);
         }
         group.text()
+    }
+
+    fn limit(&mut self, group: &mut Object) {
+        let runtime = self.limit_without_burst(group);
+        if self.percent(50) {
+            group.set("burst", runtime / 4);
+        }
+        if self.percent(25) {
+            group.set("per_cpu", true);
+        }
+    }
+
+    /// Sets period and runtime. Returns the runtime.
+    fn limit_without_burst(&mut self, group: &mut Object) -> u64 {
+        let period = self.dice.between(1, 10) * self.dice.pick_of(&[1_000, 1_000, 12_000]);
+        let runtime = (period * self.dice.between(1, 30) / 10).max(1_000);
+        group.set("period", period);
+        group.set("runtime", runtime);
+        runtime
+    }
+
+    /// Changes of CPUs, groups and tasks. One CPU stays online. Each thread starts and stops in turn.
+    fn timeline(&mut self, threads: u64, within: u64) -> String {
+        let stays = self.dice.between(0, self.cpus - 1);
+        let mut changes = Vec::new();
+        let mut turns = vec![Vec::new(); threads as usize];
+        for _ in 0..self.dice.pick_of(&[0, 0, 3, 6, 10]) {
+            let at = self.dice.between(0, within);
+            let mut change = Object::default();
+            change.set("at", at);
+            match self.dice.between(0, 4) {
+                0 if self.groups > 0 => self.change_group(&mut change),
+                1 => {
+                    let cpu = self.dice.between(0, self.cpus - 1);
+                    change.set("cpu", cpu);
+                    change.set("online", cpu == stays || self.percent(50));
+                }
+                2 => {
+                    let thread = self.dice.between(0, threads - 1);
+                    turns[thread as usize].push(at);
+                    continue;
+                }
+                _ => self.change_task(&mut change, threads),
+            }
+            changes.push(change.text());
+        }
+        for (thread, mut times) in turns.into_iter().enumerate() {
+            times.sort_unstable();
+            let first = self.dice.below(2);
+            for (nth, at) in times.into_iter().enumerate() {
+                let key = if (nth + first).is_multiple_of(2) { "start" } else { "stop" };
+                changes.push(format!(r#"{{"at": {at}, "{key}": "t{thread}"}}"#));
+            }
+        }
+        format!("[\n    {}\n  ]", changes.join(",\n    "))
+    }
+
+    fn change_group(&mut self, change: &mut Object) {
+        let group = self.dice.below(self.groups);
+        change.set("group", format!("{:?}", GROUPS[group]));
+        match self.dice.between(0, 2) {
+            0 if !self.idle[group] => {
+                change.set("weight", self.dice.pick(&["2", "100", "1024", "20000"]));
+            }
+            1 => change.set("runtime", -1),
+            _ => {
+                // An earlier limit may have a burst above the new runtime.
+                change.set("burst", 0);
+                self.limit_without_burst(change);
+            }
+        }
+    }
+
+    fn change_task(&mut self, change: &mut Object, threads: u64) {
+        let thread = match self.dice.between(0, threads) {
+            0 => "child".to_owned(),
+            nth => format!("t{}", nth - 1),
+        };
+        change.set("task", format!("{thread:?}"));
+        let which = self.dice.between(1, 15);
+        if which & 1 != 0 {
+            self.policy(change);
+        }
+        if which & 2 != 0 {
+            change.set("latency_nice", self.dice.nice());
+        }
+        if which & 4 != 0 {
+            let cpus = self.cpus;
+            let first = self.dice.between(0, cpus - 1);
+            let mask: Vec<_> = (0..cpus).filter(|&cpu| cpu == first || self.percent(50)).collect();
+            change.set("cpus", format!("{mask:?}"));
+        }
+        if which & 8 != 0 {
+            change.set("slice", self.dice.between(100, 100_000));
+        }
     }
 
     fn mutexes(&mut self) -> String {
@@ -168,9 +265,9 @@ impl Author<'_> {
         mutexes.text()
     }
 
-    fn tasks(&mut self) -> String {
+    fn tasks(&mut self, threads: u64) -> String {
         let mut tasks = Object::default();
-        for index in 0..self.dice.between(1, 8) {
+        for index in 0..threads {
             tasks.set(&format!("t{index}"), self.task(index));
         }
         tasks.set("child", self.child());
@@ -360,7 +457,8 @@ mod tests {
         let features = ["NO_RT_PUSH", "NO_RT_PULL", "EEVDF"].map(str::to_owned);
         let kernels = ["", "6.1", "6.18"];
         let (shapes, features, kernels) = (&SHAPES, &features, &kernels);
-        let wishes = Wishes { shapes, features, kernels, wild: true, scale: 1 };
+        let wishes =
+            Wishes { shapes, features, kernels, wild: true, scale: 1, changes_within: Some(9_000) };
         let draw = |seed, index| scenario(&mut Dice::new(seed, index), &wishes).0;
         assert_eq!(draw(1, 2), draw(1, 2));
         assert!(draw(1, 2) != draw(1, 3) && draw(1, 2) != draw(2, 2));
@@ -369,8 +467,15 @@ mod tests {
         let events = ["fork", "suspend", "barrier", "sem_wait", "recv", "wait", "yield", "lock"];
         let more = ["sync", "signal", "broad", "exit", "sem_post", "send", "resume", "runtime"];
         let attributes = ["latency_nice", "slice", "timer_slack", "cpus", "group", "reset_on_fork"];
+        let changes = ["online", "start", "stop", "\"task\""];
         let others = ["cookie", "hand_over", "inherit", "kernel", "6.18", "bell", "EEVDF"];
-        let words = values.iter().chain(&events).chain(&more).chain(&attributes).chain(&others);
+        let words = values
+            .iter()
+            .chain(&events)
+            .chain(&more)
+            .chain(&attributes)
+            .chain(&others)
+            .chain(&changes);
         for word in words.chain(&GROUPS).chain(&COSTS) {
             assert!(all.contains(word), "{word}");
         }

@@ -16,7 +16,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::DEFAULT_SLACK;
 use runyard_workload::Scenario;
-use runyard_workload::scenario::TaskSpec;
+use runyard_workload::scenario::{TaskSpec, TimedChange};
 use std::collections::BTreeSet;
 
 /// The activity of a CPU.
@@ -73,6 +73,8 @@ pub struct Known<'s> {
     pub slack: Nanos,
     /// The begin of its last stretch on a CPU.
     pub executes_since: Time,
+    /// Whether the timeline stopped it.
+    stopped: bool,
 }
 
 /// The accounts of a run.
@@ -82,7 +84,8 @@ pub struct Ledger<'s> {
     cpus: Vec<Cpu>,
     tasks: Vec<Known<'s>>,
     oracle: Oracle<'s>,
-    /// Whether affinities hold. They do not if the last of a task's CPUs may go offline.
+    scenario: &'s Scenario,
+    /// Whether affinities hold. They do not if the last of a task's CPUs may go offline, or if they change.
     affinities_hold: bool,
     /// Whether an owner of a mutex may use more than its group's budget.
     inherits: bool,
@@ -104,10 +107,8 @@ impl<'s> Ledger<'s> {
             overhead: Nanos::ZERO,
             executed: Nanos::ZERO,
         };
-        let first: Vec<_> = scenario.instances().map(|(id, ..)| id.0 as usize).collect();
-        let known = |(at, task): (usize, &runyard_sim::Simulated)| {
-            let first = first.get(at).map(|&spec| &scenario.tasks[spec]);
-            let spec = first.unwrap_or_else(|| forked(scenario, &task.name));
+        let known = |task: &runyard_sim::Simulated| {
+            let spec = thread(scenario, &task.thread);
             Known {
                 spec,
                 name: task.name.clone(),
@@ -121,14 +122,16 @@ impl<'s> Ledger<'s> {
                 group: task.group,
                 slack: spec.properties.slack.unwrap_or(DEFAULT_SLACK),
                 executes_since: Time::ZERO,
+                stopped: false,
             }
         };
         Ledger {
             now: Time::ZERO,
             cpus: vec![cpu; scenario.machine.topology.cpus()],
-            tasks: outcome.tasks.iter().enumerate().map(known).collect(),
+            tasks: outcome.tasks.iter().map(known).collect(),
             oracle: Oracle::of(scenario, outcome.tasks.len()),
-            affinities_hold: !run.hotplug,
+            scenario,
+            affinities_hold: !scenario.timeline.iter().any(|timed| moves(&timed.change)),
             inherits: scenario.objects.inherit(),
             parents: scenario.groups.iter().map(|group| group.spec.parent).collect(),
             idle_with_a_task: false,
@@ -177,7 +180,9 @@ impl<'s> Ledger<'s> {
             What::Wake { task, since, .. } => {
                 want(self.known(task).life == Life::Asleep, "a task that is woken sleeps")?;
                 want(since <= at, "a condition comes true before the wake-up")?;
-                self.oracle.woken(task, &self.tasks[task.index()], since, at)?;
+                if !self.known(task).stopped {
+                    self.oracle.woken(task, &self.tasks[task.index()], since, at)?;
+                }
                 self.becomes(task, Life::Queued);
             }
             What::Switch { prev, next } => self.switch(cpu, prev, next)?,
@@ -200,15 +205,8 @@ impl<'s> Ledger<'s> {
                 self.turn(cpu, if idle { Doing::Idle } else { Doing::Forced });
             }
             What::Moved { .. } | What::PassedOver { .. } => {}
-            What::Step { task, phase, step } => {
-                let doing = self.cpus[cpu.index()].doing;
-                want(doing == Doing::Exec(task), "a step is taken by executing it")?;
-                self.turn(cpu, doing);
-                self.oracle.ends(task, &self.tasks[task.index()], at)?;
-                let allowed = self.known(task).enter_phase(phase as usize, cpu);
-                want(allowed || !self.affinities_hold, "a task executes where it may")?;
-                self.oracle.begins(task, &self.tasks[task.index()], (phase, step), at)?;
-            }
+            What::Timeline { change } => self.change(change),
+            What::Step { task, phase, step } => self.step(cpu, task, (phase, step))?,
             What::Changed { task, policy, group, .. } => {
                 let known = self.known(task);
                 (known.policy, known.group) = (policy, group);
@@ -228,6 +226,18 @@ impl<'s> Ledger<'s> {
             | What::Balanced(_) => {}
         }
         want(!self.idle_with_a_task, "a CPU that switched to a task was not idle")
+    }
+
+    fn step(&mut self, cpu: CpuId, task: TaskId, (phase, step): (u32, u32)) -> Result<(), String> {
+        let at = self.now;
+        want(!self.known(task).stopped, "a task that is stopped takes no step")?;
+        let doing = self.cpus[cpu.index()].doing;
+        want(doing == Doing::Exec(task), "a step is taken by executing it")?;
+        self.turn(cpu, doing);
+        self.oracle.ends(task, &self.tasks[task.index()], at)?;
+        let allowed = self.known(task).enter_phase(phase as usize, cpu);
+        want(allowed || !self.affinities_hold, "a task executes where it may")?;
+        self.oracle.begins(task, &self.tasks[task.index()], (phase, step), at)
     }
 
     fn switch(
@@ -250,7 +260,7 @@ impl<'s> Ledger<'s> {
                 Left::Blocked => Life::Asleep,
                 Left::Exited => Life::Gone,
             };
-            if left == Left::Exited {
+            if left == Left::Exited && !self.known(task).stopped {
                 self.oracle.ends(task, &self.tasks[task.index()], self.now)?;
             }
             self.becomes(task, life);
@@ -261,6 +271,16 @@ impl<'s> Ledger<'s> {
         }
         self.cpus[cpu.index()].holder = next;
         Ok(())
+    }
+
+    /// Notes the tasks that a change of the timeline stops.
+    fn change(&mut self, nth: u32) {
+        let change = &self.scenario.timeline[nth as usize].change;
+        let TimedChange::Stop(task) = change else { return };
+        let name = &self.scenario.tasks[task.0 as usize].name;
+        for known in self.tasks.iter_mut().filter(|known| known.spec.name == *name) {
+            known.stopped |= !matches!(known.life, Life::Unborn | Life::Gone);
+        }
     }
 
     fn known(&mut self, task: TaskId) -> &mut Known<'s> {
@@ -319,7 +339,11 @@ impl<'s> Ledger<'s> {
         for (at, known) in self.tasks.iter_mut().enumerate() {
             known.settle(run.end());
             let name = known.name.as_str();
-            run.holds(known.life != Life::Unborn, &format!("{name} was born"));
+            if known.life == Life::Unborn {
+                let comes = !run.scenario.timeline.is_empty();
+                run.holds(comes, &format!("{name} was born"));
+                continue;
+            }
             let life = known.since.since(known.born);
             run.is(&format!("life of {name}"), known.runtime + known.wait + known.sleep, life);
             let told = totals.task(TaskId(at as u64)).expect("a task with events has an account");
@@ -355,11 +379,19 @@ impl Known<'_> {
     }
 }
 
-/// Returns the thread object of a forked task. The task's name is that of the object and a number.
-fn forked<'s>(scenario: &'s Scenario, name: &str) -> &'s TaskSpec {
-    let object = name.rsplit_once('-').map_or(name, |(object, _)| object);
-    let spec = scenario.tasks.iter().find(|spec| spec.name == object);
-    spec.unwrap_or_else(|| panic!("{name} is forked from a thread object"))
+/// Returns whether a task may execute elsewhere than its program says after a change.
+fn moves(change: &TimedChange) -> bool {
+    match change {
+        TimedChange::Cpu { .. } => true,
+        TimedChange::Task { properties, .. } => properties.cpus.is_some(),
+        _ => false,
+    }
+}
+
+/// Returns a thread object by its name.
+fn thread<'s>(scenario: &'s Scenario, name: &str) -> &'s TaskSpec {
+    let spec = scenario.tasks.iter().find(|spec| spec.name == name);
+    spec.unwrap_or_else(|| panic!("{name} is a thread object"))
 }
 
 /// Checks an expectation. `what` describes it in the error.

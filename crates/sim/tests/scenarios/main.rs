@@ -30,5 +30,6 @@ mod rig;
 mod sharing;
 mod smt;
 mod ticks;
+mod timeline;
 mod timers;
 mod tunables;

@@ -19,6 +19,8 @@ struct Begun {
     at: Time,
     /// The CPU time of the task at the begin of the step.
     runtime: Nanos,
+    /// Whether the task was fair then: a timer keeps the slack with which it is armed.
+    fair: bool,
 }
 
 /// The number of tasks that wait to be chosen, and of chosen tasks that have not continued.
@@ -77,7 +79,8 @@ impl<'s> Oracle<'s> {
         let phase = known.spec.phases.get(phase as usize);
         let step = phase.and_then(|phase| phase.steps.get(step as usize));
         let Some(step) = step else { return Err("a step is one of the program".to_owned()) };
-        self.begun[task.index()] = Some(Begun { step, at, runtime: known.runtime });
+        self.begun[task.index()] =
+            Some(Begun { step, at, runtime: known.runtime, fair: is_fair(known) });
         match step {
             Step::Unlock(mutex) => self.give_back(task, mutex),
             Step::Wait { cond, mutex } => {
@@ -179,8 +182,7 @@ impl<'s> Oracle<'s> {
         at: Time,
     ) -> Result<(), String> {
         let Some(begun) = self.begun[task.index()] else { return Ok(()) };
-        let fair = known.policy.class().is_fair();
-        let slack = if fair { known.slack } else { Nanos::ZERO };
+        let slack = if begun.fair || is_fair(known) { known.slack } else { Nanos::ZERO };
         let for_a_time = matches!(begun.step, Step::Sleep(_) | Step::Timer { .. });
         if let Step::Sleep(Draw::Fixed(span)) = begun.step {
             let Costs { system_calls, jitter, .. } = self.scenario.machine.costs;
@@ -256,6 +258,10 @@ impl Waiters {
         self.chosen -= u64::from(may);
         may
     }
+}
+
+fn is_fair(known: &Known<'_>) -> bool {
+    known.policy.class().is_fair()
 }
 
 fn may_be(draw: Draw, span: Nanos) -> bool {

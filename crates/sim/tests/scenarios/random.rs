@@ -4,12 +4,12 @@
 //! any user can run.
 
 use crate::dice::Dice;
-use crate::draw::{self, GROUPS, SHAPES, Wishes};
+use crate::draw::{self, SHAPES, Wishes};
 use crate::rig::{World, world};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use runyard_engine::features::Feature;
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::Nanos;
 use runyard_workload::scenario::Preemption;
 use std::fmt::{self, Debug};
 
@@ -18,9 +18,6 @@ struct Case {
     /// The numbers of which the scenario is made.
     numbers: Vec<u64>,
     hint_delay: u32,
-    hotplug: Vec<(u32, u16, bool)>,
-    /// The time, one of the first two groups, and the milliseconds of 5.
-    relimits: Vec<(u32, u8, Option<u8>)>,
     millis: u64,
     seed: u64,
     /// The factor of all runs. Real-time budgets need seconds.
@@ -43,22 +40,14 @@ const LONG: u32 = 50;
 const DRAWS: usize = 700;
 
 fn case() -> impl Strategy<Value = Case> {
-    let hotplug = prop_oneof![
-        2 => Just(Vec::new()),
-        1 => vec((0..20_000_u32, 1..6_u16, any::<bool>()), 1..6),
-    ];
-    let relimit = (0..20_000_u32, 0..2_u8, prop::option::of(1..=5_u8));
-    let relimits = prop_oneof![2 => Just(Vec::new()), 1 => vec(relimit, 1..5)];
     let hints = prop_oneof![Just(0), 0..50_000_u32];
     let scale = prop_oneof![19 => Just(1), 1 => Just(LONG)];
     let numbers = vec(any::<u64>(), 0..DRAWS);
     let preemption = (prop::sample::select(&Preemption::ALL[..]), any::<bool>());
-    (numbers, hints, hotplug, relimits, 2..100_u64, 0..1000_u64, scale, preemption).prop_map(
-        |(numbers, hint_delay, hotplug, relimits, millis, seed, scale, preemption)| Case {
+    (numbers, hints, 2..100_u64, 0..1000_u64, scale, preemption).prop_map(
+        |(numbers, hint_delay, millis, seed, scale, preemption)| Case {
             numbers,
             hint_delay,
-            hotplug,
-            relimits,
             millis,
             seed,
             scale,
@@ -68,7 +57,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    fn drawn(&self) -> (String, usize) {
+    fn drawn(&self) -> String {
         let off = Feature::ALL.iter().map(|feature| format!("NO_{}", feature.name()));
         // Of the features that are off by default, those that every invariant allows.
         let on = ["EEVDF"].repeat(Feature::ALL.len());
@@ -76,46 +65,34 @@ impl Case {
         let features: Vec<_> = off.chain(on.map(str::to_owned)).collect();
         let scale = self.scale.into();
         let shapes = &SHAPES[..SMALL];
-        let wishes = Wishes { shapes, features: &features, kernels: &KERNELS, wild: true, scale };
-        let (text, groups) =
-            draw::scenario(&mut Dice::of(self.numbers.clone().into_iter()), &wishes);
+        let changes_within = Some(self.millis * 1_000 * scale);
+        let (features, kernels) = (&features[..], &KERNELS[..]);
+        let wishes = Wishes { shapes, features, kernels, wild: true, scale, changes_within };
+        let (text, _) = draw::scenario(&mut Dice::of(self.numbers.clone().into_iter()), &wishes);
         let (_, in_kernel) = self.preemption;
-        (
-            if in_kernel {
-                text.replace("\"run", "\"kernel").replace("\"kerneltime", "\"runtime")
-            } else {
-                text
-            },
-            groups,
-        )
+        if in_kernel {
+            text.replace("\"run", "\"kernel").replace("\"kerneltime", "\"runtime")
+        } else {
+            text
+        }
     }
 
-    fn world(&self, groups: usize) -> World {
+    fn world(&self) -> World {
         let millis = self.millis * u64::from(self.scale);
         let world = world().costs_of_the_text().millis(millis).seed(self.seed);
         let world = world.hint_delay(Nanos(self.hint_delay.into()));
         let (model, _) = self.preemption;
-        let world = world.set(&format!("machine.preemption=\"{model}\""));
-        let at = |micros: u32| Time::ZERO + Nanos::from_micros(micros.into());
-        let exist = self.relimits.iter().filter(|(_, group, _)| usize::from(*group) < groups);
-        let world = exist.fold(world, |world, &(micros, group, runtime)| {
-            let limit = runtime.map(|runtime| (runtime.into(), 5));
-            world.relimit(at(micros), u32::from(group) + 1, limit)
-        });
-        self.hotplug
-            .iter()
-            .fold(world, |world, &(micros, cpu, online)| world.hotplug(at(micros), cpu, online))
+        world.set(&format!("machine.preemption=\"{model}\""))
     }
 }
 
 impl Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { seed, hint_delay, hotplug, relimits, .. } = self;
+        let Case { seed, hint_delay, .. } = self;
         let millis = self.millis * u64::from(self.scale);
-        writeln!(f, "{millis} ms, seed {seed}, hint_delay {hint_delay} ns, hotplug {hotplug:?}")?;
+        writeln!(f, "{millis} ms, seed {seed}, hint_delay {hint_delay} ns")?;
         writeln!(f, "preemption and kernel events: {:?}", self.preemption)?;
-        writeln!(f, "limits of {:?} change: {relimits:?}", &GROUPS[..2])?;
-        f.write_str(&self.drawn().0)
+        f.write_str(&self.drawn())
     }
 }
 
@@ -133,7 +110,6 @@ proptest! {
 
     #[test]
     fn every_run_keeps_the_invariants(case in case()) {
-        let (text, groups) = case.drawn();
-        case.world(groups).run_text(&text);
+        case.world().run_text(&case.drawn());
     }
 }

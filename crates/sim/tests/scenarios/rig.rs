@@ -14,9 +14,11 @@ use runyard_engine::limits::Limit;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Collector, TaskTotals, Totals, timeline};
-use runyard_sim::{Check, Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
+use runyard_sim::{Check, Observer, Options, Outcome, Sim, Violation};
 use runyard_workload::log::Row;
-use runyard_workload::scenario::{Costs, MutexKind, Preemption, SpecId, TaskAttr};
+use runyard_workload::scenario::{
+    Costs, GroupChange, MutexKind, Preemption, SpecId, TaskAttr, Timed, TimedChange,
+};
 use runyard_workload::{DeadlinePolicy, Overrides, Scenario, parse};
 use std::fmt::Debug;
 
@@ -38,6 +40,8 @@ pub struct World {
     costs: Option<Costs>,
     over: Overrides,
     options: Options,
+    /// Changes beside those of the text.
+    timeline: Vec<Timed>,
     hand_over: bool,
 }
 
@@ -45,7 +49,8 @@ pub struct World {
 pub fn world() -> World {
     let options =
         Options { seed: 1, check: Check::Full, log: true, explain: true, ..Options::default() };
-    World { cpus: 1, costs: Some(FREE), over: Overrides::default(), options, hand_over: false }
+    let (over, timeline) = (Overrides::default(), Vec::new());
+    World { cpus: 1, costs: Some(FREE), over, options, timeline, hand_over: false }
 }
 
 impl World {
@@ -102,19 +107,23 @@ impl World {
     }
 
     /// Takes `cpu` offline or online at `at`.
-    pub fn hotplug(mut self, at: Time, cpu: u16, online: bool) -> World {
-        self.options.hotplug.push(Hotplug { at, cpu: CpuId(cpu), online });
+    pub fn hotplug(self, at: Time, cpu: u16, online: bool) -> World {
+        self.change(at, TimedChange::Cpu { cpu: CpuId(cpu), online })
+    }
+
+    fn change(mut self, at: Time, change: TimedChange) -> World {
+        self.timeline.push(Timed { at: at.since(Time::ZERO), change });
         self
     }
 
     /// Changes the limit of the group with this number at `at`: runtime and period in milliseconds.
-    pub fn relimit(mut self, at: Time, group: u32, limit: Option<(u64, u64)>) -> World {
+    pub fn relimit(self, at: Time, group: u32, limit: Option<(u64, u64)>) -> World {
         let of = |(runtime, period)| {
             let (runtime, period) = (Nanos::from_millis(runtime), Nanos::from_millis(period));
             Limit::new(runtime, period, Nanos::ZERO, false).unwrap()
         };
-        self.options.relimits.push(Relimit { at, group: GroupId(group), limit: limit.map(of) });
-        self
+        let change = GroupChange { weight: None, limit: Some(limit.map(of)) };
+        self.change(at, TimedChange::Group { group: GroupId(group), change })
     }
 
     /// Makes mutexes hand over that would otherwise barge.
@@ -164,14 +173,15 @@ impl World {
         scenario.machine.costs = costs;
         let barging = scenario.objects.mutexes.iter_mut().filter(|(_, it)| *it == MutexKind::Barge);
         barging.filter(|_| self.hand_over).for_each(|(_, kind)| *kind = MutexKind::HandOver);
+        scenario.timeline.append(&mut self.timeline);
+        scenario.timeline.sort_by_key(|timed| timed.at);
         let mut record = Record::default();
         let sim = Sim::new(&scenario, self.options.clone(), &mut record).unwrap();
         let outcome = sim.run();
-        let hotplug = !self.options.hotplug.is_empty();
         let Record { events, told, rows, asked } = record;
-        let run = Run { events, rows, asked, told, outcome, scenario, hotplug };
+        let run = Run { events, rows, asked, told, outcome, scenario };
         run.is("violations reported", &run.told, &run.outcome.violations);
-        if !may_overdraw(&run.scenario, !self.options.relimits.is_empty()) {
+        if !may_overdraw(&run.scenario) {
             Ledger::of(&run).hold(&run);
         }
         late::hold(&run);
@@ -180,8 +190,10 @@ impl World {
 }
 
 /// Returns whether a task may use its CPU after its budget is over: in the kernel, unless it is always preempted there.
-fn may_overdraw(scenario: &Scenario, relimits: bool) -> bool {
-    let limits = relimits || scenario.groups.iter().any(|group| group.spec.limit.is_some());
+fn may_overdraw(scenario: &Scenario) -> bool {
+    let relimits = |timed: &Timed| matches!(&timed.change, TimedChange::Group { change, .. } if change.limit.is_some());
+    let limits = scenario.timeline.iter().any(relimits)
+        || scenario.groups.iter().any(|group| group.spec.limit.is_some());
     (limits || scenario.config().rt_runtime.is_some())
         && scenario.calls_kernel()
         && scenario.machine.preemption != Preemption::Full
@@ -236,8 +248,6 @@ pub struct Run {
     /// The attributes requested for each task, and the number of events before.
     pub asked: Vec<(usize, TaskId, TaskAttr)>,
     pub outcome: Outcome,
-    /// Whether CPUs went offline or online.
-    pub hotplug: bool,
     told: Vec<Violation>,
 }
 

@@ -118,7 +118,8 @@ impl<'v> DeadlineFields<'v> {
 }
 
 /// Warns about a slice at `at` that has no effect on this machine.
-fn takes_slices(at: usize, context: &mut Context) {
+/// Warns if the fair class of the scenario's kernel takes no slices.
+pub(super) fn takes_slices(at: usize, context: &mut Context) {
     if !context.model.rules().takes_slices {
         let what = format!("the fair class of {} takes no slices", context.model);
         context.warnings.instead(at, what);

@@ -64,6 +64,16 @@ impl Groups {
         })
     }
 
+    /// Returns the attributes of a group.
+    pub(super) fn spec(&self, group: GroupId) -> GroupSpec {
+        self.known[group.index()].spec
+    }
+
+    /// Returns whether the section lists a group. The others are created by `taskgroup`.
+    pub(super) fn is_listed(&self, group: GroupId) -> bool {
+        group.index() < self.listed
+    }
+
     /// Returns the group that `node` names. A new group is created with its parents. There is none if the name is
     /// empty, as in rt-app.
     pub(super) fn created(&mut self, node: Node<'_>) -> Result<Option<GroupId>, Fault> {

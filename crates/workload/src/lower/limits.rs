@@ -25,6 +25,12 @@ pub(super) struct LimitKeys<'v> {
 }
 
 impl LimitKeys<'_> {
+    /// Returns whether no key is given.
+    pub(super) fn is_empty(&self) -> bool {
+        let given = self.runtime.is_some() || self.period.is_some();
+        !given && self.burst.is_none() && self.per_cpu.is_none()
+    }
+
     /// Returns the limit of these keys. An error has the place of the wrong key.
     pub(super) fn limit(&self, warnings: &mut Warnings) -> Result<Option<Limit>, Fault> {
         let period = self.period.map_or(Limit::PERIOD, |(_, period)| period);
@@ -43,13 +49,19 @@ impl LimitKeys<'_> {
     /// Returns the error of a wrong limit at one of the given keys. An absent key has a valid default, so it is never
     /// at fault.
     fn fault(&self, why: BadLimit) -> Fault {
+        self.fault_or(why, Fault::NOWHERE)
+    }
+
+    /// Returns the same for keys that change a limit. A key that is not given may be at fault. The error then has the
+    /// place `change`.
+    pub(super) fn fault_or(&self, why: BadLimit, change: usize) -> Fault {
         let at = match why {
             BadLimit::Period => self.period.map(|(value, _)| value.at()),
             BadLimit::Runtime => self.runtime.map(|(value, _)| value.at()),
             BadLimit::Burst => self.burst.map(|(member, _)| member.value.at()),
             _ => None,
         };
-        Fault::new(at.unwrap_or(Fault::NOWHERE), why.to_string())
+        Fault::new(at.unwrap_or(change), why.to_string())
     }
 
     fn warn_if_forgotten(&self, warnings: &mut Warnings) {

@@ -28,6 +28,7 @@ mod properties;
 mod scheduler;
 mod tasks;
 mod tick_lock;
+mod timeline;
 mod warnings;
 
 use crate::diagnostic::{Fault, quoted};
@@ -70,6 +71,10 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     if !over.real_cores {
         context.cookies.warn_of_no_effect(machine.topology, &mut context.warnings);
     }
+    let timeline = timeline::read(sections.timeline, &tasks, &mut context)?;
+    if over.real_cores {
+        timeline::refuse_on_real_cpus(sections.timeline)?;
+    }
     let kinds = mutexes::read(sections.mutexes, global.pi_enabled)?;
     let objects = context.names.into_objects(&kinds);
     kinds.warn_of_unknown(&objects, &mut context.warnings);
@@ -79,6 +84,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let tasks: Vec<_> = tasks.into_iter().map(|task| task.spec).collect();
     let scenario = Scenario {
         chains: chains::read(sections.chains, &tasks)?,
+        timeline,
         duration,
         log: global.log,
         machine,
@@ -105,6 +111,7 @@ struct Sections<'v> {
     groups: Option<Node<'v>>,
     mutexes: Option<Node<'v>>,
     chains: Option<Node<'v>>,
+    timeline: Option<Node<'v>>,
 }
 
 impl<'v> Sections<'v> {
@@ -121,6 +128,7 @@ impl<'v> Sections<'v> {
                 "groups" => &mut sections.groups,
                 "mutexes" => &mut sections.mutexes,
                 "chains" => &mut sections.chains,
+                "timeline" => &mut sections.timeline,
                 _ => {
                     warnings.unknown(member, shape::ROOT);
                     continue;

@@ -70,6 +70,17 @@ impl PolicyName {
         })
     }
 
+    /// Returns the name of a policy.
+    pub(super) fn of(policy: Policy) -> PolicyName {
+        match policy {
+            Policy::Normal(_) => PolicyName::Other,
+            Policy::Batch(_) => PolicyName::Batch,
+            Policy::Idle => PolicyName::Idle,
+            Policy::RoundRobin(_) => PolicyName::RoundRobin,
+            Policy::Fifo(_) => PolicyName::Fifo,
+        }
+    }
+
     pub(super) fn is_real_time(self) -> bool {
         matches!(self, PolicyName::RoundRobin | PolicyName::Fifo | PolicyName::Deadline)
     }

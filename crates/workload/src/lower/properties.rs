@@ -98,7 +98,8 @@ impl CurrentProperties {
     }
 }
 
-fn cpu_set(node: Node<'_>, cpus: usize) -> Result<CpuSet, Fault> {
+/// Reads a list of CPUs of a machine with this number of them.
+pub(super) fn cpu_set(node: Node<'_>, cpus: usize) -> Result<CpuSet, Fault> {
     let mut listed = node.list()?.peekable();
     if listed.peek().is_none() {
         return Err(Fault::new(node.at(), "an empty list of CPUs"));

@@ -9,6 +9,25 @@ use runyard_engine::task::TaskId;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+/// The action of another task that a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Awaited {
+    /// The release of the mutex.
+    Mutex(ObjectId),
+    /// A signal of the condition.
+    Condition(ObjectId),
+    /// The arrival of the other users at the barrier.
+    Barrier(ObjectId),
+    /// A post of the semaphore.
+    Semaphore(ObjectId),
+    /// A resumption by name.
+    Resume(ObjectId),
+    /// Bytes in a pipe.
+    Bytes(ObjectId),
+    /// Room in a pipe.
+    Room(ObjectId),
+}
+
 /// The tasks that wait for one object, in the order of their arrival.
 #[derive(Debug, Default)]
 struct Queue(VecDeque<TaskId>);
@@ -25,6 +44,10 @@ impl Queue {
 
     fn remove(&mut self, at: usize) -> Option<TaskId> {
         self.0.remove(at)
+    }
+
+    fn forget(&mut self, task: TaskId) {
+        self.0.retain(|&waiter| waiter != task);
     }
 
     fn drain(&mut self) -> impl Iterator<Item = TaskId> + '_ {
@@ -55,6 +78,11 @@ pub(super) struct Mutex {
 }
 
 impl Mutex {
+    /// Removes a waiter that ends.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        self.waiters.forget(task);
+    }
+
     pub(super) fn of(kind: MutexKind) -> Mutex {
         Mutex { kind, ..Mutex::default() }
     }
@@ -148,6 +176,11 @@ pub(super) struct Condition {
 }
 
 impl Condition {
+    /// Removes a waiter that ends.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        self.waiters.retain(|&(waiter, _)| waiter != task);
+    }
+
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiters.is_empty()
     }
@@ -174,6 +207,11 @@ pub(super) struct Barrier {
 }
 
 impl Barrier {
+    /// Removes a waiter that ends.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        self.waiters.forget(task);
+    }
+
     pub(super) fn new(users: u32) -> Barrier {
         Barrier { users, waiters: Queue::default() }
     }
@@ -200,6 +238,11 @@ pub(super) struct Semaphore {
 }
 
 impl Semaphore {
+    /// Removes a waiter that ends.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        self.waiters.forget(task);
+    }
+
     /// Returns the place of the waiter that comes first.
     pub(super) fn first(&self, prio: impl Fn(TaskId) -> Option<RtPrio>) -> Option<usize> {
         self.waiters.best(prio)
@@ -237,6 +280,11 @@ pub(super) struct Suspension {
 }
 
 impl Suspension {
+    /// Removes a waiter that ends.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        self.waiters.forget(task);
+    }
+
     pub(super) fn push(&mut self, task: TaskId) {
         self.waiters.push(task);
     }
@@ -262,6 +310,12 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
+    /// Removes the request of a task that ends. The bytes that moved already stay where they are.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        self.senders.retain(|&(sender, _)| sender != task);
+        self.receivers.retain(|&(receiver, _)| receiver != task);
+    }
+
     pub(super) fn new(capacity: u64) -> Pipe {
         Pipe { capacity, filled: 0, senders: VecDeque::new(), receivers: VecDeque::new() }
     }

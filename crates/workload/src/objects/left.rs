@@ -6,8 +6,7 @@
 //! so every reported task certainly waits in vain. Only the owner of a mutex can end a wait for it. A circle of waits
 //! for mutexes is a deadlock, which is reported once.
 
-use super::kinds::Suspension;
-use super::sharing::Awaited;
+use super::kinds::{Awaited, Suspension};
 use super::state::Objects;
 use crate::Scenario;
 use crate::scenario::{ObjectId, Step};

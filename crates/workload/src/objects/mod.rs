@@ -16,6 +16,7 @@ mod left;
 mod sharing;
 mod state;
 
+pub use kinds::Awaited;
 pub use left::{Blocked, Left, Undone, left};
-pub use sharing::{Awaited, Sharing};
+pub use sharing::Sharing;
 pub use state::Objects;

@@ -1,28 +1,10 @@
 //! The effects on shared objects of the steps that concern other tasks, implemented once for all hosts.
 
+use super::kinds::Awaited;
 use super::state::Objects;
 use crate::scenario::{ObjectId, Step};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::task::TaskId;
-
-/// The action of another task that a task waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Awaited {
-    /// The release of the mutex.
-    Mutex(ObjectId),
-    /// A signal of the condition.
-    Condition(ObjectId),
-    /// The arrival of the other users at the barrier.
-    Barrier(ObjectId),
-    /// A post of the semaphore.
-    Semaphore(ObjectId),
-    /// A resumption by name.
-    Resume(ObjectId),
-    /// Bytes in a pipe.
-    Bytes(ObjectId),
-    /// Room in a pipe.
-    Room(ObjectId),
-}
 
 /// A host with tasks that share objects. The host gives the priorities of its tasks and wakes them. The provided
 /// methods perform the steps.
@@ -120,6 +102,14 @@ pub trait Sharing {
     fn try_again(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
         let owns = self.objects_mut().mutexes[id.0 as usize].try_again(task);
         self.took_or_queued(task, id, owns)
+    }
+
+    /// Lets the next task have `mutex` instead of `task`, which was woken to take it and ends.
+    fn forgo(&mut self, task: TaskId, id: ObjectId) {
+        match self.try_again(task, id) {
+            None => self.unlock(task, id),
+            Some(awaited) => self.objects_mut().forget(task, awaited),
+        }
     }
 
     #[doc(hidden)]

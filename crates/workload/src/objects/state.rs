@@ -1,6 +1,6 @@
 //! The state of all shared objects in a run.
 
-use super::kinds::{Barrier, Condition, Mutex, Pipe, Semaphore, Suspension};
+use super::kinds::{Awaited, Barrier, Condition, Mutex, Pipe, Semaphore, Suspension};
 use crate::scenario::{self, MutexKind, ObjectId};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -61,6 +61,18 @@ impl Objects {
     /// Returns the begin of a shared timer's current period, once a task has used the timer.
     pub fn period_mut(&mut self, timer: ObjectId) -> &mut Option<Time> {
         &mut self.timers[timer.0 as usize]
+    }
+
+    /// Removes a task that ends from the tasks that wait for an action of another task.
+    pub fn forget(&mut self, task: TaskId, awaited: Awaited) {
+        match awaited {
+            Awaited::Mutex(id) => self.mutexes[id.0 as usize].forget(task),
+            Awaited::Condition(id) => self.conditions[id.0 as usize].forget(task),
+            Awaited::Barrier(id) => self.barriers[id.0 as usize].forget(task),
+            Awaited::Semaphore(id) => self.semaphores[id.0 as usize].forget(task),
+            Awaited::Resume(id) => self.suspensions[id.0 as usize].forget(task),
+            Awaited::Bytes(id) | Awaited::Room(id) => self.pipes[id.0 as usize].forget(task),
+        }
     }
 
     /// Returns a violated invariant of the waiters, if there is one.
