@@ -12,6 +12,7 @@ mod founding;
 mod inheritance;
 mod live;
 mod meter;
+mod offline;
 mod setting;
 mod simulated;
 mod tenants;

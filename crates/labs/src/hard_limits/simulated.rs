@@ -5,6 +5,7 @@ use super::exact::{self, CASES, Pair};
 use super::founding::{self, ROWS, Took};
 use super::inheritance::{self, Waited};
 use super::meter::Used;
+use super::offline;
 use super::setting::Setting;
 use super::tenants;
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
@@ -28,6 +29,7 @@ struct SeedResults {
     exact: Vec<Pair>,
     below: Used,
     inherited: [Waited; 2],
+    offline: [Used; 2],
     /// The results of [`tenants::CASES`], in [`tenants::RUNS`].
     tenants: Vec<[Histogram; 3]>,
 }
@@ -68,6 +70,7 @@ pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
     let claims: Result<Vec<_>, Failure> =
         cases.map(|case| Ok(case.claims(&case.without(1)?))).collect();
     let mut claims: Vec<_> = claims?.into_iter().flatten().collect();
+    claims.push(offline::claim(&offline::without()?));
     claims.push(inheritance::claim(inheritance::pair(Document::HardLimits.before())?));
     Ok(claims)
 }
@@ -97,6 +100,7 @@ impl SeedResults {
         let exact: Result<Vec<_>, _> =
             CASES.par_iter().with_max_len(1).map(|case| case.pair(seed, &done)).collect();
         let inherited = inheritance::pair(Model::default())?;
+        let offline = offline::pair()?;
         let below = exact::below(seed).inspect(|_| done())?;
         let runs = |case: &tenants::Case| -> Result<[Histogram; 3], Failure> {
             let run = |run: &tenants::Run| case.run(*run, seed).inspect(|_| done());
@@ -105,7 +109,14 @@ impl SeedResults {
         };
         let tenants: Result<Vec<_>, _> =
             tenants::CASES.par_iter().with_max_len(1).map(runs).collect();
-        Ok(SeedResults { founding: founding?, exact: exact?, below, inherited, tenants: tenants? })
+        Ok(SeedResults {
+            founding: founding?,
+            exact: exact?,
+            below,
+            inherited,
+            offline,
+            tenants: tenants?,
+        })
     }
 
     fn claims(&self) -> Vec<Claim> {
@@ -113,7 +124,8 @@ impl SeedResults {
         let cases = CASES.iter().zip(&self.exact).flat_map(|(case, pair)| case.claims(pair));
         let tenants = tenants::CASES.into_iter().zip(&self.tenants);
         let tenants = tenants.map(|(case, runs)| case.claim(runs));
-        let borrowed = [borrowing::claim(), inheritance::claim(self.inherited)];
+        let borrowed =
+            [borrowing::claim(), offline::claim(&self.offline), inheritance::claim(self.inherited)];
         rows.chain(cases)
             .chain(exact::below_claims(&self.below))
             .chain(borrowed)
@@ -148,6 +160,7 @@ pub(crate) mod tests {
             exact: vec![Pair::default(); CASES.len()],
             below: Used::default(),
             inherited: [Waited::default(); 2],
+            offline: [Used::default(), Used::default()],
             tenants: vec![Default::default(); tenants::CASES.len()],
         }
     }
