@@ -24,6 +24,9 @@ use std::fmt::Write as _;
 /// The seeds of a short run.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 
+/// The seeds of the other settings. No invariants are checked there.
+const OTHER_SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
+
 /// The time of a lap on a CPU of its own.
 const LAP: Nanos = Nanos::from_millis(20);
 
@@ -39,7 +42,8 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
     let model = Model::default();
     let passive = kernel::Experiment::RtMigrate.before();
     let seeds = length.pick(SEEDS, 1..=PUBLISHED_RUNS);
-    progress.parts("runs", SEEDS.end() * (1 + Others::SETTINGS) + seeds.end());
+    let others = OTHER_SEEDS.end() * Others::SETTINGS;
+    progress.parts("runs", SEEDS.end() + seeds.end() + others);
     let before = Tally::all(&Experiment::new(passive), SEEDS, progress)?;
     let after = Tally::all(&Experiment::new(model), seeds, progress)?;
     let others = Others::measure(model, progress)?;
@@ -113,7 +117,7 @@ impl Others {
     const SETTINGS: u64 = 6;
 
     fn measure(model: Model, progress: &Progress) -> Result<Others, Failure> {
-        let run = |experiment: Experiment| Tally::all(&experiment, SEEDS, progress);
+        let run = |experiment: Experiment| Tally::all(&experiment, OTHER_SEEDS, progress);
         let at_cost = |cost| {
             let mut experiment = Experiment::new(model);
             experiment.0.machine.costs.migration = cost;
