@@ -24,9 +24,6 @@ use std::fmt::Write as _;
 /// The seeds of a short run.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 
-/// The seeds of the other settings. No invariants are checked there.
-const OTHER_SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
-
 /// The time of a lap on a CPU of its own.
 const LAP: Nanos = Nanos::from_millis(20);
 
@@ -42,10 +39,9 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
     let model = Model::default();
     let passive = kernel::Experiment::RtMigrate.before();
     let seeds = length.pick(SEEDS, 1..=PUBLISHED_RUNS);
-    let others = OTHER_SEEDS.end() * Others::SETTINGS;
-    progress.parts("runs", SEEDS.end() + seeds.end() + others);
-    let before = Tally::all(&Experiment::new(passive), SEEDS, progress)?;
-    let after = Tally::all(&Experiment::new(model), seeds, progress)?;
+    progress.parts("runs", SEEDS.end() * (1 + Others::SETTINGS) + seeds.end());
+    let before = Tally::all(&Experiment::new(passive), SEEDS, true, progress)?;
+    let after = Tally::all(&Experiment::new(model), seeds, length == Length::Short, progress)?;
     let others = Others::measure(model, progress)?;
     let claims = claims(&before, &after, &others);
     let experiment = rounds::experiment("sim", claims);
@@ -59,7 +55,7 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
     let passive = Experiment::new(kernel::Experiment::RtMigrate.before());
-    let before = Tally::all(&passive, 1..=4, &Progress::new(Length::Short))?;
+    let before = Tally::all(&passive, 1..=4, true, &Progress::new(Length::Short))?;
     Ok(claims(&before, &before, &Others::default()))
 }
 
@@ -117,7 +113,7 @@ impl Others {
     const SETTINGS: u64 = 6;
 
     fn measure(model: Model, progress: &Progress) -> Result<Others, Failure> {
-        let run = |experiment: Experiment| Tally::all(&experiment, OTHER_SEEDS, progress);
+        let run = |experiment: Experiment| Tally::all(&experiment, SEEDS, false, progress);
         let at_cost = |cost| {
             let mut experiment = Experiment::new(model);
             experiment.0.machine.costs.migration = cost;
@@ -294,16 +290,16 @@ impl Tally {
         }
     }
 
-    /// Runs all `seeds`, on all CPUs.
+    /// Runs all `seeds`, on all CPUs. With `check` the invariants are checked.
     fn all(
         experiment: &Experiment,
         seeds: std::ops::RangeInclusive<u64>,
+        check: bool,
         progress: &Progress,
     ) -> Result<Tally, Failure> {
-        let short = seeds == SEEDS;
         seeds
             .into_par_iter()
-            .map(|seed| Tally::of(experiment, seed, short))
+            .map(|seed| Tally::of(experiment, seed, check))
             .inspect(|_| progress.part_done())
             .try_reduce(Tally::default, |a, b| Ok(a.merge(b)))
     }
