@@ -294,7 +294,9 @@ pub(crate) mod tests {
             ..Row::default()
         };
         let window = Window { from: Time::ZERO, seconds: 1 };
-        CaseShares { rows: Rows::new(window, vec![row]), shares: shares.to_vec() }
+        let mut rows = Rows::new(window, vec![row]);
+        rows.passes.taken = 3;
+        CaseShares { rows, shares: shares.to_vec() }
     }
 
     fn pair(before: f64, after: f64, shares: &[f64]) -> Pair {
@@ -340,6 +342,13 @@ pub(crate) mod tests {
         }
         let slow = failed(&DOCUMENTS, &pair(82.31, 99.92, &[0.9969]));
         assert_eq!(slow, ["its share of a CPU"]);
+    }
+
+    #[test]
+    fn a_node_that_nobody_emptied_is_noticed() {
+        let mut pair = pair(82.31, 99.92, &[0.999]);
+        pair.before.rows.passes.taken = 2;
+        assert_eq!(failed(&DOCUMENTS, &pair), ["running tasks taken, before at least 3"]);
     }
 
     #[test]
