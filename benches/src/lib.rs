@@ -22,6 +22,8 @@ pub mod live;
 #[path = "../../crates/report/src/median.rs"]
 mod median;
 pub mod open_loop;
+mod overhead;
+mod queues;
 mod rig;
 mod runtime;
 #[path = "../../crates/hosts/src/stat.rs"]
@@ -77,6 +79,8 @@ pub fn operations() -> Vec<Operation> {
         group_scale::operations(),
         latency::operations(),
         limits::operations(),
+        overhead::operations(),
+        queues::operations(),
         timers::operations(),
         throughput::operations(),
         runtime::operations(),

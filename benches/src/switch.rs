@@ -145,7 +145,11 @@ pub(crate) fn engine(
     })
 }
 
-fn one_of_many(name: String, tasks: Tasks, (features, cause): (Features, Cause)) -> Operation {
+pub(crate) fn one_of_many(
+    name: String,
+    tasks: Tasks,
+    (features, cause): (Features, Cause),
+) -> Operation {
     Operation::new(name, move || {
         let attrs = (0..tasks.number).map(|id| tasks.attr(id));
         in_machine(machine(CPUS, features), attrs, (features, cause))

@@ -25,12 +25,12 @@ const ARMED: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
 const HORIZON: Nanos = Nanos::from_secs(1);
 
 /// The slacks that timers have in turn.
-type Slacks = &'static [Nanos];
-const MIXED: Slacks = &[Nanos::ZERO, Nanos::from_micros(50), Nanos::from_millis(10)];
+pub(crate) type Slacks = &'static [Nanos];
+pub(crate) const MIXED: Slacks = &[Nanos::ZERO, Nanos::from_micros(50), Nanos::from_millis(10)];
 const UNIFORM: Slacks = &[Nanos::from_micros(50)];
 
 /// A queue of timers.
-trait Queue: Default + 'static {
+pub(crate) trait Queue: Default + 'static {
     /// The name of an armed timer.
     type Id: Copy + Debug;
     fn arm(&mut self, window: Window) -> Self::Id;
@@ -63,7 +63,7 @@ impl Queue for TimerQueue {
 
 /// A queue of timers with hard expiries alone.
 #[derive(Default)]
-struct Plain {
+pub(crate) struct Plain {
     timers: Slab<PlainTimer>,
     by_hard: Deadlines,
     armed: u64,
@@ -196,7 +196,8 @@ fn add<Q: Queue>(operations: &mut Vec<Operation>, (queue, slacks): (&str, Slacks
     operations.push(Operation::new(name, move || expiries::<Q>(slacks, armed)));
 }
 
-fn cancellations<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
+/// Prepares timers that are armed and cancelled.
+pub(crate) fn cancellations<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
     let mut timers = Timers::<Q>::new(slacks, armed);
     Box::new(move |times| {
         for _ in 0..times {
@@ -208,7 +209,8 @@ fn cancellations<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
     })
 }
 
-fn expiries<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
+/// Prepares timers that are armed and expire when their windows close.
+pub(crate) fn expiries<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
     let mut timers = Timers::<Q>::new(slacks, armed);
     Box::new(move |times| {
         for _ in 0..times {

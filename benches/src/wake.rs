@@ -53,7 +53,11 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 /// Prepares round trips with these features, with the tasks in the root or in a nested group. Under EEVDF a woken task
 /// is sure to preempt only a SCHED_IDLE task, so there the one other task is of that policy.
-fn round_trips(others: u32, policy: Policy, (features, grouped): (Features, bool)) -> Runner {
+pub(crate) fn round_trips(
+    others: u32,
+    policy: Policy,
+    (features, grouped): (Features, bool),
+) -> Runner {
     let groups = nested(0).1;
     let machine = machine_with(1, features, if grouped { &groups } else { &[] });
     let eevdf = features.has(Feature::Eevdf);

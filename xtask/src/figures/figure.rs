@@ -35,12 +35,13 @@ pub struct Figure {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// The command that prints the values, if one does.
+    /// The command that prints the values. Every table has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The day, or the days.
     pub date: String,
-    /// The commit that was measured, if it is known.
+    /// The commit that was measured, or the first one with the values, for a table of before 29 November 2026. Every
+    /// table has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The machine, unless the values are the same on every machine.
@@ -110,6 +111,9 @@ pub struct Column {
     /// The most significant digits that are shown, instead of `decimals`. Digits before the point always remain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub significant: Option<usize>,
+    /// The two columns whose ratio `--record` puts here: the first over the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<[String; 2]>,
 }
 
 /// The value of a cell. A cell without a value is `null`.

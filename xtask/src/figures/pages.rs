@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::figure::Figure;
+use super::figure::{Figure, Origin};
 use super::table;
 use crate::tidy::Violation;
 use crate::tidy::tree::{File, Tree};
@@ -94,7 +94,11 @@ impl Pages {
                     None
                 }
             };
-            figures.insert(name.trim_end_matches(".json").to_owned(), (file, figure));
+            let name = name.trim_end_matches(".json").to_owned();
+            if let Some(lack) = figure.as_ref().and_then(|figure| lacks(figure)) {
+                self.mistakes.push(Violation::new(&file.path, 1, lack.to_owned()));
+            }
+            figures.insert(name, (file, figure));
         }
         figures
     }
@@ -133,6 +137,15 @@ impl Pages {
             self.stale.push(Stale { path: file.path.clone(), line: same + 1, text });
         }
     }
+}
+
+/// Returns what a reader needs to measure a table again, and does not find.
+fn lacks(figure: &Figure) -> Option<&'static str> {
+    let without = |has: fn(&Origin) -> bool| !figure.measured.iter().all(has);
+    if without(|run| run.command.is_some()) {
+        return Some("a run in `measured` has no `command` that prints its values");
+    }
+    without(|run| run.commit.is_some()).then_some("a run in `measured` has no `commit`")
 }
 
 /// A part of a page.
@@ -194,7 +207,7 @@ mod tests {
     const FIGURE: &str = r#"{
   "title": "Lateness",
   "measured": [
-    {"command": "live probe", "date": "2026-11-25"}
+    {"command": "live probe", "date": "2026-11-25", "commit": "4c3eab5"}
   ],
   "columns": [
     {"name": "side"},
@@ -220,6 +233,16 @@ mod tests {
     }
 
     const JSON: (&str, &str) = ("docs/figures/late.json", FIGURE);
+
+    #[test]
+    fn a_table_has_its_command_and_its_commit() {
+        let shown = page(&table());
+        for lack in [r#""command": "live probe", "#, r#", "commit": "4c3eab5""#] {
+            let figure = FIGURE.replace(lack, "");
+            let files = [("docs/figures/late.json", figure.as_str()), ("docs/a.md", &shown)];
+            assert!(wrong(&files).contains(&"docs/figures/late.json:1".to_owned()), "{lack}");
+        }
+    }
 
     #[test]
     fn a_page_that_differs_from_its_figures_is_found_and_made_anew() {

@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Known, Origin, Printed, Source};
+use super::figure::{Cell, Column, Figure, Known, Origin, Printed, Source};
 use super::pages::FOLDER;
 use super::printed;
 use crate::instructions::{self, Cost};
@@ -78,7 +78,8 @@ fn machine() -> String {
 fn operations(figure: &Figure) -> Vec<String> {
     let mut names = Vec::new();
     for row in &figure.rows {
-        let numbers = figure.columns.iter().zip(row).filter(|(_, cell)| is_number(cell));
+        let measured = figure.columns.iter().zip(row).filter(|(column, _)| column.ratio.is_none());
+        let numbers = measured.filter(|(_, cell)| is_number(cell));
         names.extend(numbers.filter_map(|(column, _)| operation(row, &column.name)));
     }
     names
@@ -112,7 +113,28 @@ fn replace(figure: &mut Figure, costs: &[Cost]) -> Vec<String> {
             }
         }
     }
+    divide(figure);
     kept
+}
+
+/// Computes the columns that are ratios of two others.
+fn divide(figure: &mut Figure) {
+    let place = |name: &String| figure.columns.iter().position(|column| column.name == *name);
+    let ratio = |column: &Column| Some(column.ratio.as_ref()?.each_ref().map(place));
+    let ratios: Vec<_> = figure.columns.iter().map(ratio).collect();
+    for row in &mut figure.rows {
+        for (index, ratio) in ratios.iter().enumerate() {
+            let Some([Some(over), Some(under)]) = *ratio else { continue };
+            let value = number(&row[over]).zip(number(&row[under]));
+            let value = value.and_then(|(over, under)| Number::from_f64(over / under));
+            row[index] = value.map(Cell::Number);
+        }
+    }
+}
+
+fn number(cell: &Option<Cell>) -> Option<f64> {
+    let Some(Cell::Number(number)) = cell else { return None };
+    number.as_f64()
 }
 
 fn said(command: &mut Command) -> Outcome<String> {
@@ -122,6 +144,24 @@ fn said(command: &mut Command) -> Outcome<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ratio_is_computed_and_not_measured() {
+        let mut figure = Figure::parse(
+            r#"{"title": "t", "measured": [{"command": "c", "date": "d"}], "record": "instructions",
+                "columns": [{"name": "operation"}, {"name": "off"}, {"name": "on"},
+                            {"name": "ratio", "ratio": ["on", "off"]}],
+                "rows": [["`yield`", 1, 1, 1], ["`tick`", 2, null, 7]]}"#,
+        )
+        .unwrap();
+        assert_eq!(operations(&figure), ["yield/off", "yield/on", "tick/off"]);
+        let cost = |name: &str, instructions| Cost { name: name.to_owned(), instructions };
+        let kept = replace(&mut figure, &[cost("yield/off", 4.0), cost("yield/on", 5.0)]);
+        assert!(kept.is_empty());
+        let text = figure.text().unwrap();
+        assert!(text.contains("[\"`yield`\", 4.0, 5.0, 1.25]"), "{text}");
+        assert!(text.contains("[\"`tick`\", 2, null, null]"), "{text}");
+    }
 
     #[test]
     fn a_number_is_replaced_by_the_cost_of_its_operation() {
