@@ -100,7 +100,7 @@ const TRIALS: [Trial; 15] = [
 
 /// The document's case, where half of all work is in a kernel of this preemption model.
 const fn in_kernel(preemption: Preemption) -> Trial {
-    let case = Case { kernel: Some(preemption), ..DOCUMENTS.case };
+    let case = Case { kernel: Some(preemption), seconds: 5, ..DOCUMENTS.case };
     Trial { case, without: Without::Worse, published: None }
 }
 

@@ -51,7 +51,10 @@ const ROUND_OF_ORIGINAL: Duration = Duration::from_millis(200);
 /// then. So many rounds leave no chance that none does.
 const ROUNDS_WITHOUT: u32 = 200;
 const APART_WITHOUT: Nanos = Nanos::from_millis(50);
-const TAKES_WITHOUT: Duration = Duration::from_millis(50 * ROUNDS_WITHOUT as u64);
+
+/// The rounds without the mechanism that are shown.
+const ROUNDS_BEFORE: u32 = 60;
+
 const WITHOUT: &str = "rounds without push and pull";
 
 /// The goal: the median start, relative to the kernel's own.
@@ -66,11 +69,11 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     cpus.truncate(MOST_CPUS);
     let runs = length.pick(1, SOAK_RUNS);
     let each = 2 * ROUNDS * ROUND + ROUNDS_OF_ORIGINAL * ROUND_OF_ORIGINAL;
-    let before = if cpus.len() > 1 { TAKES_WITHOUT } else { Duration::ZERO };
+    let before = if cpus.len() > 1 { takes_without(ROUNDS_BEFORE) } else { Duration::ZERO };
     let mut course = Course::new(length, each * runs as u32 + before, progress);
     let before = match cpus.len() {
         1 => None,
-        _ => Some(course.once(WITHOUT, TAKES_WITHOUT, || without(&cpus))?),
+        _ => Some(course.once(WITHOUT, before, || without(&cpus, ROUNDS_BEFORE))?),
     };
     let mut hosts = Hosts::run(&cpus, 1..=runs, ROUNDS, &mut course)?;
     hosts.before = before;
@@ -91,13 +94,20 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let mut cpus = machine::cpus()?;
     cpus.truncate(MOST_CPUS);
-    let tried = Course::of_one_try(progress).quiet(WITHOUT, TAKES_WITHOUT, |_| without(&cpus))?;
+    let takes = takes_without(ROUNDS_WITHOUT);
+    let mut course = Course::of_one_try(progress);
+    let tried = course.quiet(WITHOUT, takes, |_| without(&cpus, ROUNDS_WITHOUT))?;
     Ok(published(None, &[tried]))
 }
 
-/// The run without push and pull.
-fn without(cpus: &[usize]) -> Result<Run, Failure> {
-    let mut scenario = scenario(cpus.len() + 1, ROUNDS_WITHOUT);
+/// The time of so many rounds without the mechanism.
+fn takes_without(rounds: u32) -> Duration {
+    rounds * Duration::from_nanos(APART_WITHOUT.0)
+}
+
+/// So many rounds without push and pull.
+fn without(cpus: &[usize], rounds: u32) -> Result<Run, Failure> {
+    let mut scenario = scenario(cpus.len() + 1, rounds);
     scenario.tasks[0].phases[0].steps.change(|step| match step {
         Step::Sleep(_) => Step::Sleep(Draw::Fixed(APART_WITHOUT)),
         other => other,
