@@ -25,7 +25,7 @@ use runyard_engine::kernel::Kernel;
 use runyard_engine::time::Nanos;
 use runyard_workload::Overrides;
 use runyard_workload::import::{Tally, tally};
-use runyard_workload::scenario::Preemption;
+use runyard_workload::scenario::{Preemption, TaskGroup};
 use serde_json::{Value, json};
 
 use self::archive::{Archive, Image};
@@ -116,6 +116,20 @@ impl Scenario {
         file("report").exists()
             && file("trace").exists()
             && text.is_ok_and(|text| text == self.text)
+    }
+
+    /// The settings by which the groups weigh what they weigh in the guest. A `cpu.weight` is a whole number of hundredths
+    /// of 1,024 (`sched_weight_from_cgroup`, `kernel/sched/sched.h`).
+    fn weights(&self) -> Outcome<Vec<String>> {
+        let parsed = runyard_workload::parse(&self.name, &self.text, &Overrides::default());
+        let scenario = parsed.map_err(|error| format!("{error:?}"))?.scenario;
+        let groups = scenario.groups.iter().skip(1).filter(|group| !group.spec.idle);
+        let setting = |group: &TaskGroup| {
+            let weight = u64::from(group.spec.weight.get());
+            let written = ((weight * 100 + 512) / 1_024).clamp(1, 10_000);
+            format!("groups.{}.weight={}", group.path, (written * 1_024 + 50) / 100)
+        };
+        Ok(groups.map(setting).collect())
     }
 }
 
@@ -338,7 +352,9 @@ impl Lab<'_> {
         let mut all = Followed::default();
         let span = Nanos::from_secs(self.options.seconds);
         for scenario in &self.scenarios {
-            let (features, settings) = (features.clone(), vec![on(&machine).parse()?]);
+            let settings = scenario.weights()?.into_iter().chain([on(&machine)]);
+            let settings = settings.map(|it| it.parse()).collect::<Result<Vec<_>, _>>()?;
+            let features = features.clone();
             let overrides = Overrides { features, settings, ..Overrides::default() };
             let parsed = runyard_workload::parse(&scenario.name, &scenario.text, &overrides);
             let parsed = parsed.map_err(|error| format!("{error:?}"))?;
@@ -356,7 +372,9 @@ impl Lab<'_> {
         let mut sim = program(&self.runyard);
         sim.args(["sim", "--json", &format!("--duration={}s", self.options.seconds)]);
         sim.arg(format!("--seed={}", scenario.seed)).arg("--trace").arg(&trace);
-        sim.arg("--set").arg(on(machine));
+        for setting in scenario.weights()?.into_iter().chain([on(machine)]) {
+            sim.arg("--set").arg(setting);
+        }
         sim.args(self.options.kernel.iter().map(|name| format!("--kernel={name}")));
         sim.args(self.options.feature.iter().map(|name| format!("--feature={name}")));
         let output = sim.arg(&input).output()?;
