@@ -247,6 +247,51 @@ fn the_timeline_zooms() {
     assert!(zoom["tip"].as_str().is_some_and(|tip| tip.contains("CPU 0")), "{zoom}");
 }
 
+/// A run of 100 ms on two CPUs, with changes at 45 ms and at 55 ms.
+const CHANGES: &str = r#"{
+    "machine": {"cpus": 2},
+    "global": {"duration": 1},
+    "groups": {"/<b>": {}},
+    "tasks": {"hog": {"instance": 4, "group": "/<b>", "run": 5000}},
+    "timeline": [
+        {"at": 45000, "cpu": 1, "online": false},
+        {"at": 55000, "group": "/<b>", "weight": 300},
+        {"at": 45000, "task": "hog", "priority": 5}
+    ]
+}"#;
+
+#[test]
+fn the_changes_of_a_timeline_are_marked() {
+    let Some(browser) = browser() else { return };
+    std::fs::write(folder().join("changes.json"), CHANGES).unwrap();
+    runyard(&["sim", "changes.json", "--duration", "100ms", "--html", "changes.html"]);
+    let shown = Shown::open(browser, "changes.html");
+    shown.is_whole();
+    let words = ["CPU 1 offline; hog: SCHED_OTHER 5", "/<b>: weight 300"];
+    for chart in ["utilization-0", "lanes-0"] {
+        let chart = &shown.probe["charts"][chart];
+        let left = number(&chart["place"]["left"]) + number(&chart["area"]["x"]);
+        for (nth, share) in [0.45, 0.55].into_iter().enumerate() {
+            let mark = &chart["marks"][nth];
+            let place = left + share * number(&chart["area"]["width"]);
+            assert!((number(&mark["x"]) - place).abs() < 2.0, "at its time: {place}, {chart}");
+            assert_eq!(mark["words"], words[nth]);
+        }
+    }
+    // CPU 1 is busy until its change, in the whole run as well as in a part of it.
+    let zoom = &shown.probe["zoom"];
+    for (marks, edge) in [0, 1].map(|view| (&zoom["marks"][view], number(&zoom["edge"][view]))) {
+        assert_eq!(marks[0]["words"], words[0], "{zoom}");
+        assert!((number(&marks[0]["x"]) - edge).abs() < 2.5, "at its time: {zoom}");
+    }
+    let near: Vec<_> = zoom["near"].as_array().unwrap().iter().map(|it| &it["shown"]).collect();
+    assert_eq!(near, [true, false], "a pointer near a mark shows its words: {zoom}");
+    let list = between(&shown.dom, "<div class=\"changes\">", "</div>").expect("a list");
+    for line in ["0.045000000 s CPU 1 offline<", "0.055000000 s /&lt;b&gt;: weight 300<"] {
+        assert!(list.contains(line), "{list}");
+    }
+}
+
 #[test]
 fn a_page_is_for_phones_and_for_the_night() {
     let Some(browser) = browser() else { return };

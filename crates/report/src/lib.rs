@@ -51,7 +51,7 @@ pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport
 pub use histogram::Histogram;
 pub use reference::reference;
 pub use report::{
-    CpuReport, EngineReport, MachineReport, Report, RunInfo, SCHEMA, TaskInfo, TaskReport,
+    CpuReport, EngineReport, MachineReport, Report, RunInfo, SCHEMA, TaskInfo, TaskReport, Timed,
     TimersReport, Violation,
 };
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};

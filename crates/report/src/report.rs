@@ -59,7 +59,7 @@ pub struct RunInfo {
     /// The names of the cookies, in the order of their numbers.
     pub cookies: Vec<String>,
     /// The changes of the scenario's timeline in words, in the order of their times.
-    pub changes: Vec<String>,
+    pub changes: Vec<Timed>,
     /// The violations that the checks found.
     pub violations: Vec<Violation>,
     /// The results of the chains, in the order of the scenario's file.
@@ -101,6 +101,16 @@ pub struct Violation {
     pub at: Time,
     /// The observed state.
     pub what: String,
+}
+
+/// A change of the scenario's timeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timed {
+    /// Its time; in JSON nanoseconds since the run's start.
+    #[serde(rename = "at_ns", with = "json::instant")]
+    pub at: Time,
+    /// The change in words.
+    pub change: String,
 }
 
 /// The report of one run.
@@ -154,6 +164,10 @@ pub struct Report {
     /// The tasks that wait without an end when the run is over, in the order of the tasks.
     #[serde(default)]
     pub blocked_at_end: Vec<BlockedReport>,
+    /// The changes that the scenario's timeline made, in the order of their times. The JSON of a run without changes
+    /// does not have the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Timed>,
 }
 
 columns! {
@@ -454,6 +468,8 @@ impl Report {
         let cookies = cookie_reports(&info.cookies, info.tasks.iter().map(ran), |cookie| {
             Some(totals.forced_idle(cookie).0)
         });
+        let mut timeline = info.changes;
+        timeline.retain(|change| change.at.0 <= totals.duration().0);
         let tasks = task_reports(info.tasks, (&info.groups, &info.cookies), totals);
         Report {
             schema: SCHEMA.to_owned(),
@@ -485,6 +501,7 @@ impl Report {
             cookies,
             chains: info.chains,
             blocked_at_end: info.blocked_at_end,
+            timeline,
         }
     }
 

@@ -12,7 +12,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_report::html::{self, Run};
 use runyard_report::{
-    Changes, Collector, GroupInfo, Report, RunInfo, Stretches, TaskInfo, Violation,
+    Changes, Collector, GroupInfo, Report, RunInfo, Stretches, TaskInfo, Timed, Violation,
 };
 use serde_json::Value;
 use std::io::Read as _;
@@ -285,4 +285,19 @@ fn nodes_are_told() {
     assert_eq!(data(&page(&report, &stretches))["runs"][0]["cpus_per_node"], 4);
     report.machine.topology = Some("nonsense".to_owned());
     assert_eq!(data(&page(&report, &stretches))["runs"][0]["cpus_per_node"], 8);
+}
+
+#[test]
+fn only_a_run_with_changes_has_marks() {
+    let (mut report, stretches) = run(&names(2), 2, 2);
+    let without = page(&report, &stretches);
+    assert!(data(&without)["runs"][0]["changes"].is_null());
+    assert!(!without.contains("class=changes") && !without.contains("\"marks\""));
+    let timed = |at: u64| Timed { at: Time(at), change: format!("start <{at}>") };
+    report.timeline = (0..201).map(timed).collect();
+    let with = page(&report, &stretches);
+    assert_eq!(data(&with)["runs"][0]["changes"].as_array().unwrap().len(), 200);
+    assert_eq!(data(&with)["runs"][0]["changes"][7]["change"], "start <7>");
+    assert!(with.contains("<li>0.000000007 s start &lt;7&gt;</li>") && with.contains("\"marks\""));
+    assert!(with.contains("<li>and 1 change later</li>"));
 }

@@ -2,9 +2,9 @@
 
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
-use runyard_engine::time::Nanos;
+use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::scenario;
-use runyard_report::{Chains, Collector, Report, RunInfo, Stretches, TaskInfo, Violation};
+use runyard_report::{Chains, Collector, Report, RunInfo, Stretches, TaskInfo, Timed, Violation};
 use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{SpecId, TaskAttr};
@@ -144,6 +144,10 @@ pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> R
         at: violation.at,
         what: violation.what,
     });
+    let changes = scenario
+        .timeline
+        .iter()
+        .map(|it| Timed { at: Time::ZERO + it.at, change: scenario.in_words(&it.change) });
     RunInfo {
         host: "sim".to_owned(),
         kernel: Some(scenario.model.to_string()),
@@ -153,7 +157,7 @@ pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> R
         tasks: tasks.collect(),
         groups,
         cookies: scenario.cookies.clone(),
-        changes: scenario.timeline.iter().map(|it| scenario.in_words(&it.change)).collect(),
+        changes: changes.collect(),
         violations: violations.collect(),
         chains,
         blocked_at_end: scenario::blocked(outcome.left),

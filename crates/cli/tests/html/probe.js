@@ -46,7 +46,7 @@ addEventListener("load", () => {
     const place = { left, right, top };
     if (id.startsWith("timeline")) return { place, ...pixels(id) };
     const option = chartOf(id).getOption();
-    const seen = { series: option.series.length, place };
+    const seen = { series: option.series.length, place, marks: marks(id), area: chartOf(id).getModel().getComponent("grid")?.coordinateSystem.getRect() };
     if (canvasOf(id)) return { ...seen, lanes: option.yAxis[0].data.length, ...pixels(id) };
     const paths = [...element.querySelectorAll("svg path:not(clipPath path)")];
     const lines = paths.filter((it) => it.getAttribute("stroke-width") === "1.8" && it.getTotalLength() > 1);
@@ -67,6 +67,23 @@ addEventListener("load", () => {
     }));
   }
 
+  // Returns the marks of a chart: where they are in the window, and their words.
+  const marks = (id) =>
+    [...document.querySelectorAll(`#${id} .marks > i`)].map((it) => ({ x: it.getBoundingClientRect().left, words: it.textContent, shown: !it.firstChild.hidden }));
+
+  // Returns where in the window the last busy pixel of the second of two lanes is.
+  function edge(id) {
+    const canvas = canvasOf(id);
+    const ratio = canvas.width / canvas.clientWidth;
+    const { data } = canvas.getContext("2d").getImageData(0, Math.round(44 * ratio), canvas.width, 1);
+    let last = 0;
+    for (let x = 60 * ratio; x < canvas.width - 12 * ratio; x += 1) {
+      const [r, g, b] = data.slice(4 * x, 4 * x + 3);
+      if (Math.max(r, g, b) - Math.min(r, g, b) > 40) last = x;
+    }
+    return canvas.getBoundingClientRect().left + (last + 1) / ratio;
+  }
+
   // Turns the wheel over the timeline, presses its buttons, and asks for the window of the latest wake-up.
   async function zoom() {
     const canvas = canvasOf("timeline-0");
@@ -75,7 +92,7 @@ addEventListener("load", () => {
     const range = () => [Number(place.dataset.from), Number(place.dataset.to)];
     const text = () => document.getElementById("timeline-range-0").textContent;
     const drawn = () => new Promise((go) => setTimeout(go, 1000));
-    const seen = { whole: range(), text: [text()], pixels: [pixels("timeline-0").sum] };
+    const seen = { whole: range(), text: [text()], pixels: [pixels("timeline-0").sum], marks: [marks("timeline-0")], edge: [edge("timeline-0")] };
     const box = canvas.getBoundingClientRect();
     const at = { clientX: box.left + box.width / 2, clientY: box.top + 12, bubbles: true, cancelable: true };
     canvas.dispatchEvent(new WheelEvent("wheel", { ...at, deltaY: -240 }));
@@ -86,11 +103,17 @@ addEventListener("load", () => {
     seen.button = range();
     seen.text.push(text());
     seen.pixels.push(pixels("timeline-0").sum);
+    seen.marks.push(marks("timeline-0"));
+    seen.edge.push(edge("timeline-0"));
     canvas.dispatchEvent(new PointerEvent("pointermove", at));
     seen.tip = place.querySelector(".tip").textContent;
     document.getElementById("timeline-all-0").click();
     await drawn();
     seen.all = range();
+    for (const { x } of marks("timeline-0").slice(0, 1)) {
+      canvas.dispatchEvent(new PointerEvent("pointermove", { ...at, clientX: x + 2 }));
+      seen.near = marks("timeline-0");
+    }
     const row = document.querySelector("#worst tbody tr:not([hidden])");
     if (row) {
       row.querySelector("button").click();

@@ -4,7 +4,7 @@
 
 use super::run::Run;
 use super::table::{ROWS, TAKES_ALL, cell, escaped, section, sorting};
-use super::tables::{FOOTER, latencies, said, timelines, utilization, violations};
+use super::tables::{self, FOOTER, latencies, said, timelines, utilization, violations};
 use crate::change::{Change, Changes, Row, Test, heaviest};
 use crate::figure::Unit;
 use crate::units::{UNKNOWN, count};
@@ -64,6 +64,7 @@ fn head(runs: [Run; 2], changes: &Changes) -> String {
     let mut head = format!("<header>\n<h1>{name}, before and after</h1>\n");
     for (label, report) in [("Before", old), ("After", new)] {
         writeln!(head, "<p class=quiet><b>{label}:</b> {}</p>", said(report)).expect(TAKES_ALL);
+        head.push_str(&tables::changes(report));
     }
     if !changes.differs.is_empty() {
         let differs = escaped(&changes.differs.join("; "));

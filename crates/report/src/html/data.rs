@@ -1,8 +1,9 @@
 //! The figures that a page's script draws, as JSON within the page.
 
 use super::run::Run;
+use super::table::ROWS;
 use crate::figure::Figure;
-use crate::report::Report;
+use crate::report::{Report, Timed};
 use crate::series::{Distribution, HistoryReport};
 use crate::stretches::Stretches;
 use crate::text::busiest;
@@ -28,6 +29,8 @@ struct Drawn<'a> {
     history: Option<&'a HistoryReport>,
     latencies: Vec<&'a Distribution>,
     timeline: Option<&'a Stretches>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    changes: &'a [Timed],
 }
 
 /// The figures of `runs`. The text contains no `<`, so nothing in it ends a script element.
@@ -40,6 +43,7 @@ pub(super) fn json<'a>(runs: &[Run<'a>]) -> String {
         history: run.report.history.as_ref(),
         latencies: drawn_latencies(run.report),
         timeline: run.stretches,
+        changes: shown_changes(run.report),
     };
     let data = Data { runs: runs.iter().zip(LABELS).map(drawn).collect() };
     let json = serde_json::to_string(&data).expect("figures are JSON");
@@ -51,4 +55,9 @@ pub(super) fn drawn_latencies(report: &Report) -> Vec<&Distribution> {
     let woken: Vec<_> = report.latencies.iter().filter(|it| !it.points.is_empty()).collect();
     let count = |it: &&Distribution| -> Figure { it.wakeup_latency.count };
     busiest(&woken, DISTRIBUTIONS, count).into_iter().copied().collect()
+}
+
+/// The changes of the scenario's timeline that are shown: the first ones, up to the limit of rows.
+pub(super) fn shown_changes(report: &Report) -> &[Timed] {
+    &report.timeline[..report.timeline.len().min(ROWS)]
 }

@@ -6,6 +6,9 @@
 //! (`timeline.js`). The library is a megabyte of each page. A policy in the page's head forbids loading anything, so
 //! the browser itself enforces the promise of one file.
 //!
+//! The changes of a scenario's timeline are lines over the charts (`changes.js`). Only pages of runs with changes have
+//! that script.
+//!
 //! Rows and distributions have a greatest number, and the timeline has a greatest size, so the size of a page is
 //! bounded. Pages are functions of reports: the same reports give the same bytes.
 //!
@@ -35,6 +38,10 @@ const SCRIPT: &str = include_str!("page.js");
 const SWEEP_STYLE: &str = include_str!("sweep.css");
 /// The script of the page of a sweep.
 const SWEEP_SCRIPT: &str = include_str!("sweep.js");
+/// The style that the page of a run with changes adds.
+const CHANGES_STYLE: &str = include_str!("changes.css");
+/// The script that the page of a run with changes adds.
+const CHANGES_SCRIPT: &str = include_str!("changes.js");
 const TIMELINE: &str = include_str!("timeline.js");
 /// Apache ECharts; the `README.md` beside it has the version.
 const LIBRARY: &str = include_str!("../../vendor/echarts/echarts.min.js");
@@ -43,8 +50,7 @@ const LIBRARY: &str = include_str!("../../vendor/echarts/echarts.min.js");
 #[must_use]
 pub fn page(run: Run) -> String {
     let title = format!("{} on {}", run.report.scenario, run.report.host);
-    let data = data::json(&[run]);
-    write(&Page { title: &title, style: "", body: &tables::one(run), data: &data, script: SCRIPT })
+    write_runs(&title, "", &tables::one(run), &[run])
 }
 
 /// A short report as a part of another document: a line about the run, and a table of the tasks by name.
@@ -79,9 +85,7 @@ pub fn texts(titles: &[String], rows: &[Vec<String>]) -> String {
 pub fn comparison(before: Run, after: Run, changes: &Changes) -> String {
     let title = format!("{} and {}", before.report.scenario, after.report.scenario);
     let body = compared::two([before, after], changes);
-    let data = data::json(&[before, after]);
-    let style = compared::STYLE;
-    write(&Page { title: &title, style, body: &body, data: &data, script: SCRIPT })
+    write_runs(&title, compared::STYLE, &body, &[before, after])
 }
 
 /// The page of a sweep.
@@ -106,6 +110,17 @@ struct Page<'p> {
     body: &'p str,
     data: &'p str,
     script: &'p str,
+}
+
+/// The page of `runs`. A page with changes has their style and script too.
+fn write_runs(title: &str, style: &str, body: &str, runs: &[Run]) -> String {
+    let data = data::json(runs);
+    let (mut style, mut script) = (style.to_owned(), SCRIPT.to_owned());
+    if runs.iter().any(|run| !run.report.timeline.is_empty()) {
+        style.push_str(CHANGES_STYLE);
+        script.push_str(CHANGES_SCRIPT);
+    }
+    write(&Page { title, style: &style, body, data: &data, script: &script })
 }
 
 fn write(it: &Page) -> String {

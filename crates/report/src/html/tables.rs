@@ -1,6 +1,6 @@
 //! The document of a page: the run, the figures, the tables, and the places for charts.
 
-use super::data::drawn_latencies;
+use super::data::{drawn_latencies, shown_changes};
 use super::run::Run;
 use super::table::{ROWS, TAKES_ALL, Table, escaped, section};
 use super::{chains, worst};
@@ -34,9 +34,10 @@ const LIMITS_NOTE: &str = "Who drew the budget of a limited task group, and wher
 pub(super) fn one(run: Run) -> String {
     let report = run.report;
     let mut body = format!(
-        "<header>\n<h1>{}</h1>\n<p class=quiet>{}</p>\n</header>\n{}",
+        "<header>\n<h1>{}</h1>\n<p class=quiet>{}</p>\n{}</header>\n{}",
         escaped(&report.scenario),
         said(report),
+        changes(report),
         violations(report),
     );
     body.push_str(&cards(report));
@@ -74,6 +75,22 @@ pub(super) const FOOTER: &str = "<footer>Made by runyard; charts by Apache EChar
 /// The line about the run, and about features that are off.
 pub(super) fn said(report: &Report) -> String {
     escaped(&ran_without(report))
+}
+
+/// The list of the changes of the scenario's timeline; empty if the run has none.
+pub(super) fn changes(report: &Report) -> String {
+    if report.timeline.is_empty() {
+        return String::new();
+    }
+    let shown = shown_changes(report);
+    let mut text = "<div class=changes>Changes\n<ul>\n".to_owned();
+    for it in shown {
+        writeln!(text, "<li>{} {}</li>", it.at, escaped(&it.change)).expect(TAKES_ALL);
+    }
+    if let rest @ 1.. = report.timeline.len() - shown.len() {
+        writeln!(text, "<li>and {} later</li>", counted(rest as u64, "change")).expect(TAKES_ALL);
+    }
+    text + "</ul></div>\n"
 }
 
 pub(super) fn violations(report: &Report) -> String {

@@ -47,7 +47,7 @@ impl Cast {
         }
         let groups = info.groups.iter().map(|group| printable(&group.path)).collect();
         let cookies = info.cookies.iter().map(|name| printable(name)).collect();
-        let changes = info.changes.iter().map(|change| printable(change)).collect();
+        let changes = info.changes.iter().map(|it| printable(&it.change)).collect();
         Cast { run: printable(&info.scenario), members, groups, cookies, changes }
     }
 

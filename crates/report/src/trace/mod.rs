@@ -71,6 +71,7 @@ mod tests {
     use super::schema::{Data, Kind, Trace};
     use super::*;
     use crate::groups::GroupInfo;
+    use crate::report::Timed;
     use prost::Message;
     use runyard_engine::attr::{Cookie, GroupId};
     use runyard_engine::cpu::CpuId;
@@ -108,7 +109,7 @@ mod tests {
         let group = |path: &str| GroupInfo { path: path.to_owned(), ..GroupInfo::default() };
         let cookies = ["a", "b c"].map(str::to_owned).to_vec();
         let groups = paths.map(group).to_vec();
-        let changes = vec!["CPU 1 offline".to_owned()];
+        let changes = vec![Timed { at: Time(0), change: "CPU 1 offline".to_owned() }];
         let info = RunInfo { groups, cookies, changes, cpus: 2, ..RunInfo::default() };
         let mut out = Vec::new();
         form.write(&mut out, &info, &events, Time(100)).expect("a vector takes all");
