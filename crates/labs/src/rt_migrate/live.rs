@@ -24,6 +24,7 @@ use crate::figure::{Figure, micros, percent};
 use crate::length::Length;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
+use runyard_engine::features::Feature;
 use runyard_engine::kernel;
 use runyard_engine::time::Nanos;
 use runyard_hosts::linux::Ground;
@@ -73,7 +74,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let mut course = Course::new(length, each * runs as u32 + before, progress);
     let before = match cpus.len() {
         1 => None,
-        _ => Some(course.once(WITHOUT, before, || without(&cpus, ROUNDS_BEFORE))?),
+        _ => Some(course.once(WITHOUT, before, || without(&cpus, ROUNDS_BEFORE, true))?),
     };
     let mut hosts = Hosts::run(&cpus, 1..=runs, ROUNDS, &mut course)?;
     hosts.before = before;
@@ -96,7 +97,7 @@ pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     cpus.truncate(MOST_CPUS);
     let takes = takes_without(ROUNDS_WITHOUT);
     let mut course = Course::of_one_try(progress);
-    let tried = course.quiet(WITHOUT, takes, |_| without(&cpus, ROUNDS_WITHOUT))?;
+    let tried = course.quiet(WITHOUT, takes, |_| without(&cpus, ROUNDS_WITHOUT, false))?;
     Ok(published(None, &[tried]))
 }
 
@@ -105,14 +106,18 @@ fn takes_without(rounds: u32) -> Duration {
     rounds * Duration::from_nanos(APART_WITHOUT.0)
 }
 
-/// So many rounds without push and pull.
-fn without(cpus: &[usize], rounds: u32) -> Result<Run, Failure> {
+/// So many rounds without push and pull; with the balance that they replaced, or with nothing. Few rounds break the rule
+/// where that balance takes what waits.
+fn without(cpus: &[usize], rounds: u32, balance: bool) -> Result<Run, Failure> {
     let mut scenario = scenario(cpus.len() + 1, rounds);
     scenario.tasks[0].phases[0].steps.change(|step| match step {
         Step::Sleep(_) => Step::Sleep(Draw::Fixed(APART_WITHOUT)),
         other => other,
     });
     scenario.use_model(kernel::Experiment::RtMigrate.before());
+    if !balance {
+        scenario.features = scenario.features.without(Feature::RtBalance);
+    }
     on_runtime(scenario, cpus.len(), 1)
 }
 
