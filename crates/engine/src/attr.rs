@@ -149,6 +149,28 @@ impl Weight {
     pub const fn get(self) -> u32 {
         self.0
     }
+
+    /// Returns the nearest value of the file `cpu.weight`, in which 100 is [`Weight::NICE_0`].
+    ///
+    /// ```
+    /// use runyard_engine::attr::Weight;
+    ///
+    /// assert_eq!(Weight::new(376).map(Weight::nearest_cpu_weight), Some(37));
+    /// assert_eq!(Weight::of_cpu_weight(37), 379);
+    /// ```
+    #[must_use]
+    pub fn nearest_cpu_weight(self) -> u64 {
+        let normal = u64::from(Weight::NICE_0.0);
+        let nearest = (u64::from(self.0) * 100 + normal / 2) / normal;
+        nearest.clamp(1, 10_000)
+    }
+
+    /// Returns the weight that a kernel gives a group with this value in `cpu.weight`: the nearest
+    /// one (`sched_weight_from_cgroup`, `kernel/sched/sched.h`).
+    #[must_use]
+    pub fn of_cpu_weight(value: u64) -> u64 {
+        (value * u64::from(Weight::NICE_0.0) + 50) / 100
+    }
 }
 
 /// A policy of sched(7), with the priority or nice value that belongs to it.

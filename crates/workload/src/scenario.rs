@@ -107,8 +107,8 @@ impl Scenario {
         own.or_else(|| successors(Some(group), parent).find_map(|group| spec(group).cookie))
     }
 
-    /// Returns the instances of the thread objects, in file order. Some may [begin later](Scenario::begins_later). Each has its thread object, its instance number, and
-    /// its name. The name ends with that number if there are several instances.
+    /// Returns the instances of the thread objects, in file order. Some may [begin later](Scenario::begins_later). Each
+    /// has its thread object, its instance number, and its name. The name ends with that number if there are several instances.
     pub fn instances(&self) -> impl Iterator<Item = (SpecId, u32, String)> + '_ {
         (0..).map(SpecId).zip(&self.tasks).flat_map(|(id, task)| {
             (0..task.instances).map(move |nth| match task.instances {

@@ -65,9 +65,7 @@ impl TimedChange {
             _ => None,
         }
     }
-}
 
-impl TimedChange {
     /// Returns the change in words. `task` and `group` return names.
     pub(crate) fn in_words<'n>(
         &self,
@@ -114,10 +112,7 @@ impl GroupChange {
 
 fn policy_in_words(policy: Policy) -> String {
     match policy {
-        Policy::Normal(nice) => format!("SCHED_OTHER {}", nice.get()),
-        Policy::Batch(nice) => format!("SCHED_BATCH {}", nice.get()),
-        Policy::Idle => "SCHED_IDLE".to_owned(),
-        Policy::Fifo(prio) => format!("SCHED_FIFO {}", prio.get()),
-        Policy::RoundRobin(prio) => format!("SCHED_RR {}", prio.get()),
+        Policy::Idle => policy.to_string(),
+        _ => format!("{policy} {}", policy.priority()),
     }
 }

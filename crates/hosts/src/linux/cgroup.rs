@@ -21,7 +21,7 @@
 //! beginning of a phase in another group.
 
 use runyard::kernel::Mount;
-use runyard_engine::attr::{Attr, GroupId, Weight};
+use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_outcome::stderr::say;
@@ -30,7 +30,6 @@ use runyard_workload::scenario::TaskGroup;
 use rustix::thread::gettid;
 use std::fs;
 use std::io::ErrorKind;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -41,10 +40,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The part of a group's name that goes into its folder's name: only characters without a meaning to file systems, and
 /// no more of them than a reader needs.
 const NAME_CHARS: usize = 40;
-
-/// The default weight of a group in the second version, and the range of weights.
-const SECOND_WEIGHT: u64 = 100;
-const SECOND_WEIGHTS: RangeInclusive<u64> = 1..=10_000;
 
 /// The groups of a run. Dropping this removes them.
 #[derive(Debug)]
@@ -188,15 +183,10 @@ impl Version {
             // The kernel chooses the weight of an idle group, and refuses another.
             return ("cpu.idle", "1".to_owned());
         }
-        let weight = u64::from(group.spec.weight.get());
+        let weight = group.spec.weight;
         match self {
-            Version::First => ("cpu.shares", weight.to_string()),
-            Version::Second => {
-                let normal = u64::from(Weight::NICE_0.get());
-                let nearest = (weight * SECOND_WEIGHT + normal / 2) / normal;
-                let weight = nearest.clamp(*SECOND_WEIGHTS.start(), *SECOND_WEIGHTS.end());
-                ("cpu.weight", weight.to_string())
-            }
+            Version::First => ("cpu.shares", weight.get().to_string()),
+            Version::Second => ("cpu.weight", weight.nearest_cpu_weight().to_string()),
         }
     }
 
@@ -332,6 +322,7 @@ fn refused(file: &Path, why: &std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use runyard_engine::attr::Weight;
     use runyard_engine::attr::{Policy, RtPrio};
     use runyard_engine::cpu::CpuSet;
     use runyard_engine::spec::GroupSpec;

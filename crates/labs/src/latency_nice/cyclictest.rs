@@ -2,8 +2,8 @@
 //! than its fair share.
 //!
 //! The document says that patch 5 has test results with cyclictest, and gives none. The figures are those of the patch in
-//! an earlier version, where the machine ran `hackbench -g 16`: 640 tasks on eight CPUs, each of which would get 1.25 % of a CPU. Each
-//! of the four threads of cyclictest wants 1 % here, so it is never far behind the others: at latency nice 0 it has to
+//! an earlier version, where the machine ran `hackbench -g 16`: 640 tasks on eight CPUs, each of which would get 1.25 %
+//! of a CPU. Each of the four threads of cyclictest wants 1 % here, so it is never far behind the others: at latency nice 0 it has to
 //! wait for tasks that slept as it did. The costs of a message had to be chosen, 5 to 15 us at either end, and sockets
 //! of 20 messages. With dearer messages waits are longer; with larger sockets they are rarer and longer.
 //!

@@ -16,7 +16,7 @@
 use super::original;
 use super::rounds::{
     self, FAILED, LATEST_IMPORTANT, LATEST_LEAST, MOST_CPUS, PUBLISHED_CPUS, ROUNDS, Round,
-    example, important_starts, least_starts, passes, scenario,
+    example, important_starts, least_starts, passes, percentile, scenario,
 };
 use super::watched::Watched;
 use crate::claims::{Claim, ClaimVerdict, Reproduced, Unjudged};
@@ -371,11 +371,6 @@ impl Starts {
             shown(&what, "us", start.map(micros))
         })
     }
-}
-
-/// The smallest value of `sorted` that so many per cent of the values do not exceed.
-fn percentile(sorted: &[Nanos], percent: usize) -> Option<Nanos> {
-    sorted.get((sorted.len() * percent).div_ceil(100).checked_sub(1)?).copied()
 }
 
 /// A figure without a bound. The founding document does not have it.

@@ -75,6 +75,11 @@ pub(super) fn least_starts(rounds: &[Round]) -> impl Iterator<Item = Nanos> + '_
     rounds.iter().map(|round| round[0].start)
 }
 
+/// The smallest value of `sorted` that so many per cent of the values do not exceed.
+pub(super) fn percentile(sorted: &[Nanos], percent: usize) -> Option<Nanos> {
+    sorted.get((sorted.len() * percent).div_ceil(100).checked_sub(1)?).copied()
+}
+
 /// The shipped scenario: 4 CPUs and 5 threads.
 pub(super) fn shipped() -> Scenario {
     let parsed = runyard_workload::parse("rt-migrate.json", SCENARIO, &Overrides::default());

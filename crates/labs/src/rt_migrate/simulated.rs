@@ -4,6 +4,7 @@ use super::rounds::{
     self, COLD, END, FAILED, FAILED_BESIDE, LATEST_BESIDE, LATEST_FAILED, LATEST_IMPORTANT,
     LATEST_LEAST, Lap, MASK_WRITES, MASK_WRITES_ALONE, MAX_LATE, PARENT, PUBLISHED_RUNS, RELEASE,
     ROUNDS, Round, SNEAKED_IN, SNEAKS_IN, START, example, important_starts, least_starts, passes,
+    percentile,
 };
 use crate::claims::{Claim, ClaimVerdict, Reproduced};
 use crate::figure::{Figure, micros, percent};
@@ -177,7 +178,7 @@ impl Others {
 fn median(spans: &[Nanos]) -> Option<Nanos> {
     let mut spans = spans.to_vec();
     spans.sort_unstable();
-    spans.get(spans.len().saturating_sub(1) / 2).copied()
+    percentile(&spans, 50)
 }
 
 fn text(table: &str, before: &Tally, after: &Tally) -> String {

@@ -21,6 +21,7 @@ use std::thread;
 
 use clap::Args;
 use flate2::read::GzDecoder;
+use runyard_engine::attr::Weight;
 use runyard_engine::kernel::Kernel;
 use runyard_engine::time::Nanos;
 use runyard_workload::Overrides;
@@ -118,16 +119,14 @@ impl Scenario {
             && text.is_ok_and(|text| text == self.text)
     }
 
-    /// The settings by which the groups weigh what they weigh in the guest. A `cpu.weight` is a whole number of hundredths
-    /// of 1,024 (`sched_weight_from_cgroup`, `kernel/sched/sched.h`).
+    /// The settings by which the groups weigh what they weigh in the guest, where `runyard linux` writes `cpu.weight`.
     fn weights(&self) -> Outcome<Vec<String>> {
         let parsed = runyard_workload::parse(&self.name, &self.text, &Overrides::default());
         let scenario = parsed.map_err(|error| format!("{error:?}"))?.scenario;
         let groups = scenario.groups.iter().skip(1).filter(|group| !group.spec.idle);
         let setting = |group: &TaskGroup| {
-            let weight = u64::from(group.spec.weight.get());
-            let written = ((weight * 100 + 512) / 1_024).clamp(1, 10_000);
-            format!("groups.{}.weight={}", group.path, (written * 1_024 + 50) / 100)
+            let weight = Weight::of_cpu_weight(group.spec.weight.nearest_cpu_weight());
+            format!("groups.{}.weight={weight}", group.path)
         };
         Ok(groups.map(setting).collect())
     }
