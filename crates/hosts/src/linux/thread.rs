@@ -13,10 +13,12 @@ use crate::play::{Asked, NewTask, Stage, World, play};
 use crate::sync::{Arc, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_workload::import::BEGINS;
 use rustix::io::Errno;
 use rustix::thread::{clock_nanosleep_absolute, gettid, sched_yield};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::future::{Future, ready};
+use std::io::Write;
 use std::thread::{self, JoinHandle};
 
 /// The time from the opening of the gate to the beginning of the run: a part for the machine, and a part for each
@@ -25,6 +27,9 @@ const PREPARATION: Nanos = Nanos::from_millis(2);
 const PASSAGE: Nanos = Nanos::from_micros(500);
 /// The time between the naps of two threads before the beginning.
 const APART: Nanos = Nanos::from_micros(200);
+
+/// The file of the kernel's trace for notes of programs.
+const TRACE_MARKER: &str = "/sys/kernel/tracing/trace_marker";
 
 /// The stack of a task, which spins and sleeps and makes no deep calls.
 const STACK_BYTES: usize = 256 << 10;
@@ -165,7 +170,7 @@ impl Crew {
             here = self.arrival.wait(here);
         }
         let passages = Nanos((PASSAGE.0 + APART.0) * nr_threads as u64);
-        self.begin.get_or_init(|| now() + PREPARATION + passages);
+        mark_begin(*self.begin.get_or_init(|| now() + PREPARATION + passages));
         drop(here);
         self.passage.tell_all();
     }
@@ -204,6 +209,15 @@ impl Crew {
         }
         figures
     }
+}
+
+/// Notes in the kernel's trace when the run begins, by CLOCK_MONOTONIC in nanoseconds. What a recording has before that is the
+/// preparation. Without a trace, or the right to write into it, there is no note.
+fn mark_begin(at: Nanos) {
+    let _ = std::fs::OpenOptions::new()
+        .write(true)
+        .open(TRACE_MARKER)
+        .and_then(|mut marker| marker.write_all(format!("{BEGINS}{}", at.0).as_bytes()));
 }
 
 /// Sleeps until this time of the kernel's clock.

@@ -226,7 +226,11 @@ impl Lives {
                     life.ran_since.get_or_insert(at.saturating_sub(nanos));
                 }
             }
-            What::Wakeup(_) | What::New(_) | What::Charged { .. } | What::Other => {}
+            What::Wakeup(_)
+            | What::New(_)
+            | What::Charged { .. }
+            | What::Begins(_)
+            | What::Other => {}
         }
     }
 

@@ -15,7 +15,7 @@ mod tally;
 mod write;
 
 pub use figures::{Recorded, Statistics};
-pub use parse::{IDLE, Left, Named, Record, What, records};
+pub use parse::{BEGINS, IDLE, Left, Named, Record, What, records};
 pub use tally::{Ran, Tally, tally};
 
 use crate::diagnostic::{Diagnostic, Fault, locate};

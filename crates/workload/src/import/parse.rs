@@ -30,6 +30,10 @@ const ARROWS: usize = 4;
 /// The number of the idle task, on every CPU.
 pub const IDLE: u32 = 0;
 
+/// The note in a trace that says when the run of a scenario begins, before the number of nanoseconds of
+/// CLOCK_MONOTONIC. `runyard linux` writes it.
+pub const BEGINS: &str = "runyard: the run begins at ";
+
 /// A task as an event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'t> {
@@ -79,6 +83,8 @@ pub enum What<'t> {
         /// The CPU time, in nanoseconds.
         nanos: u64,
     },
+    /// A note of [`runyard linux`](BEGINS): its run begins at this time, by CLOCK_MONOTONIC.
+    Begins(u64),
     /// Any other event that names the running task.
     Other,
 }
@@ -94,6 +100,8 @@ pub struct Record<'t> {
     pub who: Option<(u32, &'t str)>,
     /// Whether this happened in an interrupt, as far as the line says.
     pub interrupt: bool,
+    /// Whether the kernel is asked to reschedule this CPU at this moment, as far as the line says.
+    pub resched: bool,
     /// What happened.
     pub what: What<'t>,
 }
@@ -104,7 +112,7 @@ impl Record<'_> {
         match &self.what {
             What::Switch { prev, next, .. } => is_deadline(prev) || is_deadline(next),
             What::Waking(task) | What::Wakeup(task) | What::New(task) => is_deadline(task),
-            What::Charged { .. } | What::Other => false,
+            What::Charged { .. } | What::Begins(_) | What::Other => false,
         }
     }
 }
@@ -216,6 +224,7 @@ fn record(line: &str) -> Result<Record<'_>, Nonsense> {
         "sched_wakeup" => woken(fields, What::Wakeup),
         "sched_wakeup_new" => woken(fields, What::New),
         "sched_stat_runtime" => charged(fields).ok_or("no sched_stat_runtime: no pid or runtime"),
+        "tracing_mark_write" => Ok(begins(fields).map_or(What::Other, What::Begins)),
         _ => Ok(What::Other),
     };
     let fields_at = line.len() - fields.len();
@@ -238,12 +247,14 @@ fn head(line: &str, at: usize) -> Option<(Record<'_>, &str, &str)> {
     };
     // The third flag is h or H in a hardware interrupt, s in a soft one, z or Z in an NMI.
     let interrupt = flags.chars().nth(2).is_some_and(|flag| "hHsSzZ".contains(flag));
+    // The second flag names the waiting requests: N or n at once, L or l lazy, B or b both. A p is none of them.
+    let resched = flags.chars().nth(1).is_some_and(|flag| "NnLlBb".contains(flag));
     let (event, fields) = word(rest);
     // Only one space is removed, because a name may begin with another.
     let fields = fields.strip_prefix(' ').unwrap_or(fields);
     let name = event.strip_suffix(':').unwrap_or(event);
     let name = name.rsplit(':').next().unwrap_or(name);
-    let record = Record { at: self::time(time)?, cpu, who, interrupt, what: What::Other };
+    let record = Record { at: self::time(time)?, cpu, who, interrupt, resched, what: What::Other };
     (!name.is_empty()).then_some((record, name, fields))
 }
 
@@ -318,6 +329,11 @@ fn charged(fields: &str) -> Option<What<'_>> {
     Some(What::Charged { tid, nanos: word(nanos).0.parse().ok()? })
 }
 
+/// Reads the time of a [note](BEGINS).
+fn begins(fields: &str) -> Option<u64> {
+    fields.strip_prefix(BEGINS)?.trim_end().parse().ok()
+}
+
 /// Reads a task with these keys, or as `comm:pid [prio]`.
 fn named<'t>(text: &'t str, [comm, pid, prio]: [&str; 3]) -> Option<Named<'t>> {
     if let Some((rest, value)) = text.rsplit_once(prio) {
@@ -378,7 +394,14 @@ mod tests {
         for fields in [kernel, plugin] {
             let line = format!("{head}{fields}");
             let who = Some((0, "swapper"));
-            let record = Record { at: 2_149_125_567_000, cpu: 1, who, interrupt: false, what };
+            let record = Record {
+                at: 2_149_125_567_000,
+                cpu: 1,
+                who,
+                interrupt: false,
+                resched: false,
+                what,
+            };
             assert_eq!(only(&line), record);
         }
     }

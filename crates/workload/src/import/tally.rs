@@ -69,8 +69,8 @@ struct Cpu {
 }
 
 /// Reads the switches and wake-ups of a recording, in the formats that [`import`](fn@super::import) reads. `is_own` tells from a
-/// name whether a task is the workload's. What is later than `span` after the first switch to such a task is left out. A
-/// task that runs when the recording ends has its CPU until `span` is over. Invalid lines are skipped.
+/// name whether a task is the workload's. The run begins at the [note](super::BEGINS) of `runyard linux`, or without one with the
+/// first switch to such a task. What is earlier, or later than `span` after it, is left out. A task that runs when the recording ends has its CPU until `span` is over. Invalid lines are skipped.
 ///
 /// ```
 /// use runyard_engine::time::Nanos;
@@ -88,19 +88,31 @@ struct Cpu {
 /// ```
 #[must_use]
 pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
+    let records = parse::recording(text).records;
+    let noted = records.iter().find_map(|record| match record.what {
+        What::Begins(at) => Some(at),
+        _ => None,
+    });
     let mut count = Count {
         tally: Tally::default(),
         woken: BTreeMap::new(),
         foreign_since: Nanos::ZERO,
-        begun: None,
+        begun: noted,
         is_own,
     };
     let mut cpus: BTreeMap<u32, Cpu> = BTreeMap::new();
-    for record in parse::recording(text).records {
+    for record in records {
         if count.begun.is_some_and(|begun| record.at > begun + span.0) {
             break;
         }
+        let early = noted.is_some_and(|begun| record.at < begun);
         match record.what {
+            What::Switch { next, .. } if early => {
+                let cpu = cpus.entry(record.cpu).or_default();
+                cpu.since = noted.map(|begun| (next.tid, begun));
+                cpu.last = count.who(next).unwrap_or_else(|| cpu.last.clone());
+            }
+            _ if early => {}
             What::Waking(task) if (count.is_own)(task.comm) => {
                 let runs = cpus.values().any(|cpu| cpu.since.is_some_and(|it| it.0 == task.tid));
                 if !runs {
@@ -149,11 +161,7 @@ impl<F: Fn(&str) -> bool> Count<F> {
 
     fn enter(&mut self, cpu: &mut Cpu, at: u64, next: Named<'_>) {
         cpu.since = Some((next.tid, at));
-        let now = match next.tid {
-            IDLE => Has::Idle,
-            tid if (self.is_own)(next.comm) => Has::Own(tid, next.comm.to_owned()),
-            _ => return,
-        };
+        let Some(now) = self.who(next) else { return };
         if let Has::Own(tid, name) = &now {
             self.begun.get_or_insert(at);
             self.tally.foreign += std::mem::take(&mut self.foreign_since);
@@ -169,6 +177,14 @@ impl<F: Fn(&str) -> bool> Count<F> {
             }
         }
         (cpu.last, cpu.runnable) = (now, false);
+    }
+
+    /// What a CPU has that runs this task; `None` for a foreign one.
+    fn who(&self, task: Named<'_>) -> Option<Has> {
+        match task.tid {
+            IDLE => Some(Has::Idle),
+            tid => (self.is_own)(task.comm).then(|| Has::Own(tid, task.comm.to_owned())),
+        }
     }
 
     /// Counts what a running task has done until the end.
@@ -217,6 +233,19 @@ mod tests {
         assert_eq!((tally.switches, tally.preemptions), (1, 1));
         assert_eq!(tally.tasks["own"].runtime, Nanos(10_000));
         assert_eq!(tally.tasks["own-b"].runtime, Nanos(20_000));
+    }
+
+    /// Seen failing: the switches and wake-ups of the preparation counted.
+    #[test]
+    fn what_is_earlier_than_the_noted_begin_is_left_out() {
+        let text = switch(5, "swapper/0-0", "R", "own-1")
+            + &switch(15, "own-1", "R", "own-b-2")
+            + "init-3 [000] d..2. 1.000016: tracing_mark_write: runyard: the run begins at 1000020000\n"
+            + &switch(25, "own-b-2", "R", "own-1");
+        let tally = tally(&text, Nanos::from_micros(30), own);
+        assert_eq!((tally.switches, tally.preemptions), (1, 1));
+        assert_eq!(tally.tasks["own-b"].runtime, Nanos(5_000));
+        assert_eq!(tally.tasks["own"].runtime, Nanos(25_000));
     }
 
     /// Seen failing: a hog that nobody stops had nothing.

@@ -41,6 +41,8 @@ pub(super) struct Image {
     version: String,
     sha256: String,
     pub(super) vmlinuz: PathBuf,
+    /// The folder of its drivers that are modules.
+    pub(super) drivers: PathBuf,
     /// The configuration with which it was built.
     config: String,
 }
@@ -146,6 +148,7 @@ impl Archive {
         Ok(Image {
             version: field("Version: ")?,
             sha256: field("SHA256: ")?,
+            drivers: folder.join(format!("lib/modules/{release}/kernel/drivers")),
             vmlinuz: vmlinuz.ok_or_else(|| format!("{package} has no image"))?,
             config: fs::read_to_string(folder.join(format!("boot/config-{release}")))
                 .unwrap_or_default(),

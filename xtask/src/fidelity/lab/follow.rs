@@ -176,6 +176,7 @@ struct Thread {
 
 /// The engine asks for a switch.
 struct Asked {
+    /// When it asked, or later: the kernel had not yet acted on a request of its own.
     since: Time,
     by: String,
     /// The task that would get the CPU, by what margin, and the queues of that moment.
@@ -228,6 +229,9 @@ impl Follower {
         while let Some(record) = records.next() {
             if self.begun.is_some_and(|begun| record.at > (begun + span).0) {
                 break;
+            }
+            if let Some(asked) = self.asked.as_mut().filter(|_| record.resched) {
+                asked.since = Time(record.at);
             }
             match record.what {
                 What::Charged { tid, nanos } => self.charge(record.at, tid, nanos),

@@ -14,13 +14,15 @@ mod waker;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
 
 use clap::Args;
+use flate2::Compression;
 use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use runyard_engine::attr::Weight;
 use runyard_engine::kernel::Kernel;
 use runyard_engine::time::Nanos;
@@ -40,7 +42,7 @@ use crate::workspace::{self, Outcome, cargo, program};
 const LEFT_OUT: [&str; 2] = ["group with a limit", "slice"];
 
 /// The version of what a guest does and records. Results of another version are not used.
-const GUEST: u32 = 5;
+const GUEST: u32 = 6;
 
 /// The longest name of a thread, in bytes.
 const COMM: usize = 15;
@@ -277,6 +279,7 @@ impl Lab<'_> {
         let parts = Parts {
             tools: &self.tools,
             vmlinuz: &image.vmlinuz,
+            drivers: &image.drivers,
             runyard: &self.runyard,
             shift: self.options.shift,
         };
@@ -398,12 +401,16 @@ impl Lab<'_> {
     }
 }
 
-/// Writes each frame that a guest has sent into a file of its own.
+/// Writes each frame that a guest has sent into a file of its own. A trace is packed.
 fn keep(place: &Path) -> Outcome {
     let sent = place.join("sent");
     if sent.exists() {
         for frame in guest::frames(&sent)? {
-            fs::write(place.join(format!("{}.{}", frame.name, frame.kind)), frame.bytes)?;
+            let file = File::create(place.join(format!("{}.{}", frame.name, frame.kind)))?;
+            match &*frame.kind {
+                "trace" => GzEncoder::new(file, Compression::fast()).write_all(&frame.bytes)?,
+                _ => (&file).write_all(&frame.bytes)?,
+            }
         }
         fs::remove_file(sent)?;
     }
