@@ -29,7 +29,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let host = &arguments.host;
     if host.has_files() {
-        return Err(Failure::input("explain: --trace, --html and --log are of `runyard sim`"));
+        return Err(Failure::input(
+            "explain: --trace, --html, --log and --schedstat are of `runyard sim`",
+        ));
     }
     let parsed = host.read()?;
     let question = match (&arguments.chain, &arguments.task) {

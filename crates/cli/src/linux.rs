@@ -9,10 +9,11 @@ use crate::progress;
 use clap::Args;
 use runyard_engine::time::Nanos;
 use runyard_hosts::ignored;
-use runyard_hosts::linux::{self, Ground};
+use runyard_hosts::linux::{self, Ground, Schedstat};
 use runyard_hosts::play::Plan;
 use runyard_outcome::Failure;
 use runyard_report::{Checks, EngineReport};
+use std::io::Write;
 use std::time::Instant;
 
 /// The arguments of `runyard linux`.
@@ -38,7 +39,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let cpus = host.cpus_here()?;
     let parsed = host.read_for_kernel(cpus.len())?;
     ignored::warn_on_linux(&parsed.scenario);
-    let outputs = Outputs::open(host)?;
+    let mut outputs = Outputs::open(host)?;
+    let schedstat =
+        outputs.take_schedstat().map(|file| Ok::<_, Failure>((file, Schedstat::begin()?)));
+    let schedstat = schedstat.transpose()?;
     let ground = Ground::with_groups(cpus, &parsed.scenario);
     let started = Instant::now();
     let log = host.log.is_some();
@@ -46,6 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let bar = progress::of_wall_time(parsed.scenario.duration);
     let plan = Plan { log, stop: Some(interrupt.flag()), ..Plan::new(parsed.scenario, host.seed) };
     let over = linux::run(plan, ground)?;
+    let counted = schedstat.map(|(file, begun)| Ok::<_, Failure>((file, begun.end()?)));
     drop(bar);
     let wall = Nanos::from(started.elapsed());
     interrupt.tell(over.ended(), &over.left().lines);
@@ -54,5 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
     let log = Log::new(over.scenario(), over.take_rows());
     outputs.show(&report, None, Checks::NotDone, log)?;
+    if let Some((file, text)) = counted.transpose()? {
+        file.write(|out| out.write_all(text.as_bytes()))?;
+    }
     Ok(interrupt.done(Done::Well))
 }

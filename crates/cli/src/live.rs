@@ -35,9 +35,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let parsed = host.read_on(cpus)?;
     ignored::warn_on_live(&parsed.scenario);
     let outputs = Outputs::open(host)?;
+    let accounts = outputs.collector(parsed.scenario.machine.topology);
     let accounts = match outputs.tell_all() {
-        true => outputs.collector().with_worst(parsed.scenario.instances().count()),
-        false => outputs.collector(),
+        true => accounts.with_worst(parsed.scenario.instances().count()),
+        false => accounts,
     };
     let chained = chains(&parsed.scenario).map(|_| Vec::new());
     let events = Events { accounts, kept: outputs.kept(), chained };
@@ -57,7 +58,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let (end, totals) = (over.ended(), accounts.finish(over.ended()));
     let info =
         RunInfo { scenario: host.name(), seed: host.seed, wall, chains: chained, ..over.info() };
-    let ended = Ended { info, totals, end, kept };
+    let kernel = over.scenario().model.kernel;
+    let ended = Ended { info, totals, end, kernel, kept };
     let log = Log::new(over.scenario(), over.take_rows());
     outputs.finish(ended, Checks::NotDone, log)?;
     Ok(interrupt.done(Done::Well))

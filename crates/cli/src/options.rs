@@ -1,6 +1,7 @@
 //! The options that all hosts share: the scenario, and replacements for parts of it.
 
 use crate::log::LogFolder;
+use crate::output::OutFile;
 use crate::page::PageOptions;
 use crate::trace::TraceOptions;
 use clap::Args;
@@ -58,6 +59,9 @@ pub(crate) struct HostOptions {
     tasks: bool,
     #[command(flatten)]
     pub(crate) trace: TraceOptions,
+    /// Write the counters of the run to FILE, in the format of /proc/schedstat that the kernel has.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schedstat: Option<OutFile>,
     /// Write rt-app's log of every task into this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) log: Option<LogFolder>,
@@ -113,7 +117,8 @@ impl HostOptions {
 
     /// Whether a run is to write files.
     pub(crate) fn has_files(&self) -> bool {
-        self.trace.is_given() || self.page.is_given() || self.log.is_some()
+        let given = self.trace.is_given() || self.page.is_given();
+        given || self.log.is_some() || self.schedstat.is_some()
     }
 
     /// Whether features are switched.
@@ -138,6 +143,7 @@ impl HostOptions {
             (self.seed != 1, "--seed"),
             (self.json, "--json"),
             (self.log.is_some(), "--log"),
+            (self.schedstat.is_some(), "--schedstat"),
             (self.trace.is_given(), "--trace"),
             (self.page.is_given(), "--html"),
         ];

@@ -5,14 +5,18 @@
 
 use crate::log::Log;
 use crate::options::HostOptions;
-use crate::output::{self, OpenFile};
+use crate::output::{self, OpenFile, OutFile};
 use crate::progress;
 use crate::trace::{Kept, Tracing};
+use runyard_engine::kernel::Kernel;
 use runyard_engine::time::Time;
+use runyard_engine::topology::Topology;
 use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
 use runyard_report::html::{self, Run};
-use runyard_report::{Checks, Collector, Report, RunInfo, Stretches, Totals, render};
+use runyard_report::{
+    Checks, Collector, Report, RunInfo, SchedstatVersion, Stretches, Totals, render,
+};
 use std::io::Write;
 
 /// The destinations of a run's results.
@@ -21,6 +25,7 @@ pub(crate) struct Outputs<'h> {
     host: &'h HostOptions,
     trace: Option<Tracing>,
     page: Option<OpenFile>,
+    schedstat: Option<OpenFile>,
 }
 
 /// A finished run that has events.
@@ -29,6 +34,8 @@ pub(crate) struct Ended {
     pub(crate) info: RunInfo,
     pub(crate) totals: Totals,
     pub(crate) end: Time,
+    /// The kernel whose rules the machine followed.
+    pub(crate) kernel: Kernel,
     /// All events, if a trace is wanted.
     pub(crate) kept: Option<Kept>,
 }
@@ -44,7 +51,8 @@ impl<'h> Outputs<'h> {
         if let Some(log) = &host.log {
             log.prepare()?;
         }
-        Ok(Outputs { host, trace: host.trace.open()?, page: host.page.open()? })
+        let schedstat = host.schedstat.as_ref().map(OutFile::open).transpose()?;
+        Ok(Outputs { host, trace: host.trace.open()?, page: host.page.open()?, schedstat })
     }
 
     /// A store for events, if a trace is wanted.
@@ -57,12 +65,21 @@ impl<'h> Outputs<'h> {
         self.host.json || self.page.is_some()
     }
 
-    /// The collector of the run's events. It keeps the history if an output shows it.
-    pub(crate) fn collector(&self) -> Collector {
-        match (self.page.is_some(), self.host.json) {
+    /// The file of the counters of `/proc/schedstat`, if it is asked for. It is taken out.
+    pub(crate) fn take_schedstat(&mut self) -> Option<OpenFile> {
+        self.schedstat.take()
+    }
+
+    /// The collector of the events of a run on these CPUs. It keeps what the outputs show.
+    pub(crate) fn collector(&self, topology: Topology) -> Collector {
+        let collector = match (self.page.is_some(), self.host.json) {
             (true, _) => Collector::with_timeline(),
             (false, true) => Collector::with_history(),
             (false, false) => Collector::default(),
+        };
+        match self.schedstat {
+            Some(_) => collector.with_schedstat(topology),
+            None => collector,
         }
     }
 
@@ -73,10 +90,14 @@ impl<'h> Outputs<'h> {
         checks: Checks,
         log: Log<'_>,
     ) -> Result<(), Failure> {
-        let Ended { info, totals, end, kept } = ended;
+        let Ended { info, totals, end, kernel, kept } = ended;
         let shown = self.page.as_ref().map(|_| progress::of("packing the timeline"));
         let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
         drop(shown);
+        if let Some(file) = self.take_schedstat() {
+            let text = totals.schedstat(SchedstatVersion::of(kernel)).expect("it was kept");
+            file.write(|out| out.write_all(text.as_bytes()))?;
+        }
         let traced = self.trace.take().zip(kept).map(|traced| (traced, info.clone()));
         self.show(&Report::new(info, &totals), stretches.as_ref(), checks, log)?;
         match traced {

@@ -59,9 +59,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let explain = outputs.tell_all();
     let options = Options { seed: host.seed, check, log, explain, ..Options::default() };
     let started = Instant::now();
+    let accounts = outputs.collector(scenario.machine.topology);
     let accounts = match explain {
-        true => outputs.collector().with_causes(scenario.instances().count(), explained(scenario)),
-        false => outputs.collector(),
+        true => accounts.with_causes(scenario.instances().count(), explained(scenario)),
+        false => accounts,
     };
     let mut recorder = Recorder::new(scenario, accounts, outputs.kept(), is_checked);
     let interrupt = Interrupt::expect();
@@ -77,7 +78,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let info = info(scenario, outcome, chains.as_ref());
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info };
     let checks = if is_checked { Checks::Done } else { Checks::NotDone };
-    let shown = outputs.finish(Ended { info, totals, end, kept }, checks, Log::new(scenario, rows));
+    let ended = Ended { info, totals, end, kernel: scenario.model.kernel, kept };
+    let shown = outputs.finish(ended, checks, Log::new(scenario, rows));
     match shown {
         Err(Failure::Refused(what)) if broken => {
             say(what);

@@ -17,6 +17,7 @@ pub mod hard_limits;
 pub mod idle_balance;
 pub mod latency_nice;
 mod length;
+mod price;
 mod progress;
 mod quiet;
 pub mod rt_migrate;

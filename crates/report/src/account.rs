@@ -236,6 +236,11 @@ impl TaskAccount {
         }
     }
 
+    /// The CPU on which the task executed last.
+    pub(crate) fn last_cpu(&self) -> Option<CpuId> {
+        self.last_cpu
+    }
+
     /// Begins the task's life, unless it has begun: a host may leave out the spawn.
     #[inline]
     pub(crate) fn spawn(&mut self, now: Time) {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 const LEVELS: [(Level, &str); 3] =
     [(Level::Smt, "smt"), (Level::Node, "node"), (Level::Machine, "machine")];
 /// The moments with their names in reports, at the indices of their values.
-const IDLE_KINDS: [(IdleKind, &str); 3] =
+pub(crate) const IDLE_KINDS: [(IdleKind, &str); 3] =
     [(IdleKind::Busy, "busy"), (IdleKind::Idle, "idle"), (IdleKind::NewlyIdle, "newly_idle")];
 
 /// The results of the passes at one level and moment. With `IDLE_LOAD_BALANCE` a CPU may make two passes at a time, one
@@ -91,18 +91,7 @@ pub(crate) struct Balances([[BalanceTotals; IDLE_KINDS.len()]; LEVELS.len()]);
 
 impl Balances {
     pub(crate) fn add(&mut self, Balanced { level, idle_kind, found, .. }: Balanced) {
-        let totals = &mut self.0[level as usize][idle_kind as usize];
-        match found {
-            Found::Balance => totals.balanced += 1,
-            Found::Pinned => totals.pinned += 1,
-            Found::Nothing => totals.failed += 1,
-            Found::Tasks(tasks) => {
-                totals.successful += 1;
-                totals.moved += u64::from(tasks);
-            }
-            // The request that follows a failed pass, which has an event of its own.
-            Found::Running => totals.taken += 1,
-        }
+        self.0[level as usize][idle_kind as usize].add(found);
     }
 
     pub(crate) fn of(&self, level: Level, idle_kind: IdleKind) -> BalanceTotals {
@@ -125,6 +114,20 @@ impl Balances {
 }
 
 impl BalanceTotals {
+    pub(crate) fn add(&mut self, found: Found) {
+        match found {
+            Found::Balance => self.balanced += 1,
+            Found::Pinned => self.pinned += 1,
+            Found::Nothing => self.failed += 1,
+            Found::Tasks(tasks) => {
+                self.successful += 1;
+                self.moved += u64::from(tasks);
+            }
+            // The request that follows a failed pass, which has an event of its own.
+            Found::Running => self.taken += 1,
+        }
+    }
+
     /// The number of passes.
     #[must_use]
     pub fn passes(&self) -> u64 {

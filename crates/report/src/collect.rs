@@ -23,6 +23,7 @@ use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::cookies;
 use crate::history::History;
 use crate::lanes::Lanes;
+use crate::schedstat::{Schedstat, SchedstatVersion};
 use crate::why::{Bad, Explained, Explanation, Why};
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
 use runyard_engine::balance::IdleKind;
@@ -30,7 +31,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::topology::Level;
+use runyard_engine::topology::{Level, Topology};
 
 /// The receiver of the events of one run, which begins at [`Time::ZERO`] with all CPUs idle.
 #[derive(Debug, Default)]
@@ -50,6 +51,8 @@ pub struct Collector {
     why: Option<Box<Why>>,
     /// Kept only for a timeline.
     lanes: Option<Box<Lanes>>,
+    /// Kept only for the text of `/proc/schedstat`.
+    schedstat: Option<Box<Schedstat>>,
 }
 
 /// The counts of the machine as a whole.
@@ -102,6 +105,13 @@ impl Collector {
         Collector { why: Some(Box::new(Why::explaining(tasks, machine))), ..self }
     }
 
+    /// The same collector, which also keeps the counters of `/proc/schedstat` for the CPUs of `topology`
+    /// ([`Totals::schedstat`]).
+    #[must_use]
+    pub fn with_schedstat(self, topology: Topology) -> Collector {
+        Collector { schedstat: Some(Box::new(Schedstat::new(topology))), ..self }
+    }
+
     /// Asks for the wait of `task` that begins at `since`, part by part ([`Collector::explanation`]). Only a collector
     /// that looks for the worst wake-ups heeds this.
     pub fn watch(&mut self, task: TaskId, since: Time) {
@@ -138,6 +148,7 @@ impl Collector {
             What::Wake { task, since, by } => {
                 let now = self.clock;
                 let counts = self.task(task).wake(since, by, now);
+                self.count_wakeup(event.cpu, task, by);
                 if let Some(why) = self.why.as_mut().filter(|_| counts) {
                     why.wake(task, event.cpu, (by.is_none(), now));
                 }
@@ -161,6 +172,9 @@ impl Collector {
                 self.note(event);
             }
             What::Step { .. } | What::Timeline { .. } => {}
+        }
+        if let Some(schedstat) = &mut self.schedstat {
+            schedstat.event(event);
         }
     }
 
@@ -188,6 +202,12 @@ impl Collector {
         }
         self.cpus.iter_mut().for_each(|cpu| cpu.close_stretch(now));
         self.tasks.iter_mut().for_each(|task| task.close_stretch(now));
+        if let Some(schedstat) = &mut self.schedstat {
+            for (id, task) in (0..).map(TaskId).zip(&self.tasks) {
+                let cpu = task.last_cpu().unwrap_or(CpuId::at(0));
+                schedstat.wait(cpu, id, task.totals.wait);
+            }
+        }
         if cfg!(debug_assertions) {
             self.check();
         }
@@ -249,6 +269,9 @@ impl Collector {
         self.turn(cpu, Doing::Exec { task, policy });
         let now = self.clock;
         let Executes { left, waited } = self.task(task).execute(cpu, now);
+        if let Some(schedstat) = &mut self.schedstat {
+            schedstat.wait(cpu, task, self.tasks[task.index()].totals.wait);
+        }
         if let Some((since, is_longest)) = waited {
             if let Some(why) = &mut self.why {
                 why.ends(task, policy, (since, now));
@@ -261,6 +284,17 @@ impl Collector {
             && self.cpu(former).executes(task)
         {
             self.turn(former, Doing::Overhead);
+        }
+    }
+
+    /// Counts a wake-up for `/proc/schedstat`, unless it begins the task's life.
+    #[inline]
+    fn count_wakeup(&mut self, to: CpuId, task: TaskId, by: Option<TaskId>) {
+        if let Some(schedstat) = &mut self.schedstat
+            && self.tasks[task.index()].totals.wakeups > 1
+        {
+            let waker = by.and_then(|by| self.tasks.get(by.index())?.last_cpu());
+            schedstat.wake(to, waker);
         }
     }
 
@@ -371,6 +405,14 @@ impl Totals {
     /// The history of the CPUs; `None` if it was not kept.
     pub(crate) fn history(&self) -> Option<&History> {
         self.0.history.as_deref()
+    }
+
+    /// The counters of the run as the text of `/proc/schedstat`. `None` if the collector did not
+    /// [keep](Collector::with_schedstat) them.
+    #[must_use]
+    pub fn schedstat(&self, version: SchedstatVersion) -> Option<String> {
+        let kept = self.0.schedstat.as_ref()?;
+        Some(kept.text(version, self.duration(), |cpu| self.cpu(cpu)))
     }
 
     /// The occupancy of the CPUs; `None` if it was not kept.

@@ -29,6 +29,7 @@ mod median;
 mod names;
 mod reference;
 mod report;
+mod schedstat;
 mod series;
 pub mod statistics;
 mod story;
@@ -54,6 +55,7 @@ pub use report::{
     CpuReport, EngineReport, MachineReport, Report, RunInfo, SCHEMA, TaskInfo, TaskReport, Timed,
     TimersReport, Violation,
 };
+pub use schedstat::{SchedstatVersion, difference};
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
 pub use story::{WokenBy, story};
 pub use stretches::Stretches;

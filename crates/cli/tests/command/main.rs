@@ -13,6 +13,7 @@ mod report;
 mod reproduce;
 mod rig;
 mod rt_app;
+mod schedstat;
 mod settings;
 mod shells;
 mod streams;

@@ -69,3 +69,25 @@ impl LinuxRun {
         match *self {}
     }
 }
+
+/// The kernel's counters during a run. No value of this type exists.
+#[derive(Debug)]
+pub enum Schedstat {}
+
+impl Schedstat {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn begin() -> Result<Schedstat, Failure> {
+        Err(Failure::Refused("linux: this is another system".to_owned()))
+    }
+
+    /// The counts since the beginning.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn end(self) -> Result<String, Failure> {
+        match self {}
+    }
+}

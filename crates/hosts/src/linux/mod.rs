@@ -14,7 +14,9 @@ mod mutexes;
 mod park;
 mod report;
 mod run;
+mod schedstat;
 mod thread;
 
 pub use ground::Ground;
 pub use run::{LinuxRun, run};
+pub use schedstat::Schedstat;

@@ -9,14 +9,19 @@
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
 use crate::length::Length;
+use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard::experiments::{Experiments, Feature, Features};
 use runyard::{JoinHandle, Observer, Runtime, Task};
+use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
+use runyard_engine::kernel;
+use runyard_engine::task::TaskId;
 use runyard_hosts::machine;
-use runyard_hosts::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use runyard_hosts::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 use runyard_outcome::Failure;
+use std::collections::BTreeMap;
 use std::hint::spin_loop;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,18 +75,25 @@ type Runs = [SettingRun; 3];
 pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);
-    let mut course = Course::new(length, runs as u32 * SETTINGS.len() as u32 * TAKES, progress);
+    let mut course =
+        Course::new(length, runs as u32 * SETTINGS.len() as u32 * TAKES + price::TAKES, progress);
+    let price = course.once("the price", price::TAKES, || {
+        price::measured(kernel::Experiment::GreedyTimers, cpus)
+    })?;
     let run = |_| measured(SETTINGS, cpus, &mut course);
     let measured = (0..runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let (name, host) = ("greedy-timers".to_owned(), "live".to_owned());
-    let experiment = Experiment { name, host, claims: claims(&measured) };
+    let mut claims = claims(&measured);
+    claims.extend(price::claims(&price));
+    let experiment = Experiment { name, host, claims };
     let text = format!(
         "greedy-timers on live: {TASKS} tasks that are woken every {} ms, beside a cycle of {} ms busy and {} ms \
-         idle on each of {cpus} CPUs\n\n{}\n",
+         idle on each of {cpus} CPUs\n\n{}\n{}",
         PERIOD.as_millis(),
         BUSY.as_millis(),
         IDLE.as_millis(),
-        experiment.table()
+        experiment.table(),
+        price::text(&price)
     );
     Ok(Reproduced { experiment, text })
 }
@@ -131,6 +143,8 @@ struct SettingRun {
     cancelled: usize,
     /// The number of times that a task lost its CPU to a woken task.
     preemptions: usize,
+    /// The number of times that a task executed on another CPU than the last time.
+    migrations: usize,
 }
 
 /// The rounds that woken tasks saw, for one task or for all together.
@@ -194,6 +208,7 @@ impl SettingRun {
             greedy: read(&heard.greedy),
             cancelled: read(&heard.cancelled),
             preemptions: read(&heard.preemptions),
+            migrations: read(&heard.migrations),
         }
     }
 }
@@ -261,6 +276,9 @@ struct Heard {
     greedy: AtomicUsize,
     cancelled: AtomicUsize,
     preemptions: AtomicUsize,
+    migrations: AtomicUsize,
+    /// The CPU on which each task executed last.
+    places: Mutex<BTreeMap<TaskId, CpuId>>,
 }
 
 impl Observer for Heard {
@@ -277,6 +295,12 @@ impl Observer for Heard {
                 }
             }
             What::TimerCancelled => add(&self.cancelled),
+            What::Exec { task, .. } => {
+                let last = lock(&self.places).insert(task, event.cpu);
+                if last.is_some_and(|last| last != event.cpu) {
+                    add(&self.migrations);
+                }
+            }
             What::Switch { prev: Some((prev, Left::Preempted)), next } if next != Some(prev) => {
                 add(&self.preemptions);
             }
@@ -315,16 +339,21 @@ fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
         let of = |of: fn(&SettingRun) -> usize| runs.iter().map(|run| of(&run[at])).sum::<usize>();
         Some(percent(of(|run| run.greedy) as f64 / of(|run| run.expired).max(1) as f64))
     };
-    let preemptions = |at: usize| {
-        let sum: usize = runs.iter().map(|run| run[at].preemptions).sum();
-        Some((sum as f64 / ((SETTLE + SPAN).as_secs_f64() * runs.len() as f64)).round())
+    let rate = |of: fn(&SettingRun) -> usize| {
+        let runs = &runs;
+        move |at: usize| {
+            let sum: usize = runs.iter().map(|run| of(&run[at])).sum();
+            Some((sum as f64 / ((SETTLE + SPAN).as_secs_f64() * runs.len() as f64)).round())
+        }
     };
+    let (preemptions, migrations) = (rate(|run| run.preemptions), rate(|run| run.migrations));
     let walks = [REGULAR, GREEDY];
     vec![
         claim("no slack, then 10 ms: wake-ups of the process", "1/s", exact, fewer(exact)),
         claim("10 ms, the walks: wake-ups of the process", "1/s", slack, ClaimVerdict::Shown),
         claim("10 ms, the walks: run greedily", "%", walks.map(greedy), ClaimVerdict::Shown),
         claim("10 ms, the walks: preemptions", "1/s", walks.map(preemptions), ClaimVerdict::Shown),
+        claim("10 ms, the walks: migrations", "1/s", walks.map(migrations), ClaimVerdict::Shown),
         claim("10 ms, the walks: latest round", "ms", walks.map(latest), ClaimVerdict::Shown),
         claim("rounds that began before they were due", "rounds", early, none(early)),
         claim("tasks that no timer woke any more", "tasks", lost, none(lost)),
@@ -346,9 +375,20 @@ pub(crate) mod tests {
     /// A good run with this number of wake-ups.
     fn run(switches: u64) -> SettingRun {
         let tasks = Rounds { fewest: 35, early: 0, latest: Duration::from_micros(1_234) };
-        let (armed, expired, greedy, cancelled, preemptions) = (70, 69, 23, 1, 5);
+        let (armed, expired, greedy, cancelled) = (70, 69, 23, 1);
+        let (preemptions, migrations) = (5, 7);
         let (switches, lost) = (Some(switches), 0);
-        SettingRun { switches, tasks, lost, armed, expired, greedy, cancelled, preemptions }
+        SettingRun {
+            switches,
+            tasks,
+            lost,
+            armed,
+            expired,
+            greedy,
+            cancelled,
+            preemptions,
+            migrations,
+        }
     }
 
     const UNKNOWN: &str = "timers that neither expired nor were cancelled";
@@ -359,7 +399,9 @@ pub(crate) mod tests {
 
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
-        claims(&quiet(&[[run(9), run(5), run(1)]]))
+        let mut claims = claims(&quiet(&[[run(9), run(5), run(1)]]));
+        claims.extend(price::tests::named());
+        claims
     }
 
     /// The claims that fail.

@@ -15,6 +15,7 @@ use super::meter::{Meter, Used, Window};
 use crate::claims::{Claim, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
 use crate::length::Length;
+use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard_engine::event::Event;
@@ -55,8 +56,11 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);
     let takes = Duration::from_nanos(WINDOW.end.0);
-    let mut course = Course::new(length, takes * runs as u32 + SHORT, progress);
+    let mut course = Course::new(length, takes * runs as u32 + SHORT + price::TAKES, progress);
     let before = course.once("hogs without limits", SHORT, without)?;
+    let price = course.once("the price", price::TAKES, || {
+        price::measured(kernel::Experiment::HardLimits, cpus)
+    })?;
     let run = |seed: u64| {
         course.quiet("limited hogs beside others", takes, |attempt| {
             let seed = seed + (u64::from(attempt) << u32::BITS);
@@ -65,10 +69,13 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     };
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let (name, host) = ("hard-limits".to_owned(), "live".to_owned());
-    let experiment = Experiment { name, host, claims: claims(&before, &runs) };
+    let mut claims = claims(&before, &runs);
+    claims.extend(price::claims(&price));
+    let experiment = Experiment { name, host, claims };
     let text = format!(
-        "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that are\n\n{}\n",
-        experiment.table()
+        "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that are\n\n{}\n{}",
+        experiment.table(),
+        price::text(&price)
     );
     Ok(Reproduced { experiment, text })
 }
@@ -206,7 +213,9 @@ pub(crate) mod tests {
 
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
-        claims(&run(GOOD), &[Tried { result: run(GOOD), disturbed: None }])
+        let mut claims = claims(&run(GOOD), &[Tried { result: run(GOOD), disturbed: None }]);
+        claims.extend(price::tests::named());
+        claims
     }
 
     fn failed(runs: &[[f64; 6]]) -> Vec<String> {

@@ -17,6 +17,7 @@ use super::mpstat::{Mpstat, Rows, Window};
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, micros, percent};
 use crate::length::Length;
+use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard_engine::event::{Event, What};
@@ -67,11 +68,15 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     };
     let runs = length.pick(1, SOAK_RUNS);
     let takes = Duration::from_nanos(WINDOW.end().0);
-    let mut course = Course::new(length, takes * (runs as u32 + 1), progress);
+    let takes_all = takes * (runs as u32 + 1) + price::TAKES;
+    let mut course = Course::new(length, takes_all, progress);
     let what = "a soaker on each CPU and a normal task";
     let before = course.once(&format!("{what}, without the balancer"), takes, || {
         let without = kernel::Experiment::IdleBalance.before();
         RunShares::of(case.scenario(without)?, WINDOW, 1)
+    })?;
+    let price = course.once("the price", price::TAKES, || {
+        price::measured(kernel::Experiment::IdleBalance, cpus)
     })?;
     let run = |seed: u64| {
         course.quiet(what, takes, |attempt| {
@@ -81,13 +86,16 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     };
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let (name, host) = ("idle-balance".to_owned(), "live".to_owned());
-    let experiment = Experiment { name, host, claims: claims(&case, &before, &runs) };
+    let mut claims = claims(&case, &before, &runs);
+    claims.extend(price::claims(&price));
+    let experiment = Experiment { name, host, claims };
     let text = format!(
         "idle-balance on live: a SCHED_IDLE task for each CPU, and a normal task that comes; none \
-         ever blocks\n\n{}\n{}\n{}\n",
+         ever blocks\n\n{}\n{}\n{}\n{}",
         experiment.table(),
         case.name(),
-        runs[0].result.rows.text()
+        runs[0].result.rows.text(),
+        price::text(&price)
     );
     Ok(Reproduced { experiment, text })
 }
@@ -244,7 +252,9 @@ pub(crate) mod tests {
 
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
-        claims(&CASE, &run(0, 99, [50, 50]), &quiet(&[run(0, 99, [50, 50])]))
+        let mut claims = claims(&CASE, &run(0, 99, [50, 50]), &quiet(&[run(0, 99, [50, 50])]));
+        claims.extend(price::tests::named());
+        claims
     }
 
     /// The claims that fail.

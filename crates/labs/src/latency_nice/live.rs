@@ -18,9 +18,11 @@ use super::throughput;
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
 use crate::length::Length;
+use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard_engine::attr::{LatencyNice, Slice};
+use runyard_engine::kernel;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::clock::process_cpu_time;
@@ -57,17 +59,23 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let cpus = machine::cpus()?;
     let runs = length.pick(1, SOAK_RUNS);
     let each = 4 * BESIDE + 2 * throughput::GROUPS.len() as u32 * ALONE;
-    let mut course = Course::new(length, each * runs as u32, progress);
+    let mut course = Course::new(length, each * runs as u32 + price::TAKES, progress);
+    let price = course.once("the price", price::TAKES, || {
+        price::measured(kernel::Experiment::LatencyNice, cpus.len())
+    })?;
     let measured = LiveFigures::of(&cpus, runs, &mut course)?;
     let (name, host) = ("latency-nice".to_owned(), "live".to_owned());
-    let experiment = Experiment { name, host, claims: measured.claims() };
+    let mut claims = measured.claims();
+    claims.extend(price::claims(&price));
+    let experiment = Experiment { name, host, claims };
     let text = format!(
         "latency-nice on live: {} CPUs, cyclictest at latency nice 0 and then -20; on linux at \
-         nice 0 and then with a slice of 0.1 ms\n\n{}\n{}\n{}\n",
+         nice 0 and then with a slice of 0.1 ms\n\n{}\n{}\n{}\n{}",
         cpus.len(),
         experiment.table(),
         cyclictest::text(&measured.latencies()),
-        measured.times()
+        measured.times(),
+        price::text(&price)
     );
     Ok(Reproduced { experiment, text })
 }
@@ -329,7 +337,9 @@ pub(crate) mod tests {
 
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
-        measured().claims()
+        let mut claims = measured().claims();
+        claims.extend(price::tests::named());
+        claims
     }
 
     fn failed(measured: &LiveFigures) -> Vec<String> {

@@ -22,6 +22,7 @@ use super::watched::Watched;
 use crate::claims::{Claim, ClaimVerdict, Reproduced, Unjudged};
 use crate::figure::{Figure, micros, percent};
 use crate::length::Length;
+use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard_engine::features::Feature;
@@ -71,7 +72,10 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let runs = length.pick(1, SOAK_RUNS);
     let each = 2 * ROUNDS * ROUND + ROUNDS_OF_ORIGINAL * ROUND_OF_ORIGINAL;
     let before = if cpus.len() > 1 { takes_without(ROUNDS_BEFORE) } else { Duration::ZERO };
-    let mut course = Course::new(length, each * runs as u32 + before, progress);
+    let mut course = Course::new(length, each * runs as u32 + before + price::TAKES, progress);
+    let price = course.once("the price", price::TAKES, || {
+        price::measured(kernel::Experiment::RtMigrate, cpus.len())
+    })?;
     let before = match cpus.len() {
         1 => None,
         _ => Some(course.once(WITHOUT, before, || without(&cpus, ROUNDS_BEFORE, true))?),
@@ -82,8 +86,12 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
         .missing
         .iter()
         .for_each(|why| progress.say(format!("no figures of the kernel's own: {why}")));
-    let experiment = rounds::experiment("live", hosts.claims());
-    let text = hosts.text(cpus.len() + 1);
+    let prices = rounds::experiment("live", price::claims(&price));
+    let rounds_text = hosts.text(cpus.len() + 1);
+    let text = format!("{rounds_text}\n{}\n{}", prices.table(), price::text(&price));
+    let mut claims = hosts.claims();
+    claims.extend(prices.claims);
+    let experiment = rounds::experiment("live", claims);
     Ok(Reproduced { experiment, text })
 }
 
@@ -403,7 +411,9 @@ pub(crate) mod tests {
             original: Some(vec![run()]),
             missing: None,
         };
-        hosts.claims()
+        let mut claims = hosts.claims();
+        claims.extend(price::tests::named());
+        claims
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::protocol::handoff::Ring;
 use crate::shared::Scheduler;
 use crate::task::Job;
 use runyard_engine::attr::Cookie;
+use runyard_engine::balance::Balanced;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::limits::Throttling;
@@ -58,6 +59,10 @@ impl Effects<Job> for KickNow<'_> {
         ring(self.0, cpu);
     }
 
+    fn balanced(&mut self, cpu: CpuId, balanced: Balanced) {
+        self.0.tell_at_once(cpu, || What::Balanced(balanced));
+    }
+
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         self.0.tell_at_once(cpu, || throttling.into());
     }
@@ -86,6 +91,10 @@ impl Effects<Job> for DeferOwnKick<'_> {
         } else {
             ring(self.scheduler, cpu);
         }
+    }
+
+    fn balanced(&mut self, cpu: CpuId, balanced: Balanced) {
+        self.scheduler.tell_at_once(cpu, || What::Balanced(balanced));
     }
 
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
