@@ -20,6 +20,7 @@ mod length;
 mod progress;
 mod quiet;
 pub mod rt_migrate;
+mod spread;
 
 pub use claims::{Claim, ClaimVerdict, Claims, Experiment, Reproduced, Unjudged};
 pub use length::Length;
