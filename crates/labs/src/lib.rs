@@ -21,6 +21,7 @@ mod price;
 mod progress;
 mod quiet;
 pub mod rt_migrate;
+mod spread;
 
 pub use claims::{Claim, ClaimVerdict, Claims, Experiment, Reproduced, Unjudged};
 pub use length::Length;

@@ -78,6 +78,7 @@ pub(crate) const GROUP: Shape = Shape::Keys(&[
     ("weight", Shape::Value),
     ("idle", Shape::Value),
     ("latency_nice", Shape::Value),
+    ("cpu.latency.nice", Shape::Value),
     ("cookie", Shape::Value),
     ("runtime", Shape::Value),
     ("period", Shape::Value),

@@ -423,7 +423,7 @@ fn a_forked_task_inherits_slack_and_latency_nice_and_slice_unless_one_of_the_two
 fn groups_have_a_latency_nice_idle_ones_too() {
     let text = "{'tasks': {'a': {'loop': 1, 'taskgroup': '/made', 'run': 1}}, 'groups': {\
          '/a': {'latency_nice': -20}, '/b': {'idle': true, 'latency_nice': 19}, \
-         '/c': {'weight': 7, 'latency_nice': 1}, '/d': {}}}";
+         '/c': {'weight': 7, 'cpu.latency.nice': 1}, '/d': {}}}";
     let groups = parsed(text).scenario.groups;
     let shown: Vec<_> = groups
         .iter()

@@ -10,7 +10,7 @@
 //! * They wait as daemons do, in `poll` or `epoll_wait`. There the kernel makes the slack at least a thousandth of the
 //!   timeout (`select_estimate_accuracy`, since 2.6.28).
 
-use super::spread::Spread;
+use crate::spread::Spread;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::kernel::{Experiment, Model};

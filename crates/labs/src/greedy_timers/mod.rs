@@ -16,7 +16,6 @@ mod case;
 mod guesses;
 mod live;
 mod simulated;
-mod spread;
 
 pub use live::{live, live_without};
 pub use simulated::{simulated, simulated_without};

@@ -17,6 +17,7 @@ use super::setting::{self, CPUS, LIMITED, PERIOD, Setting};
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::Figure;
 use crate::latency_nice::hackbench::Hackbench;
+use crate::spread::Spread;
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
@@ -124,9 +125,15 @@ impl Row {
         Ok(Took { time: outcome.end.since(Time::ZERO), used: meter.finish(outcome.end) })
     }
 
-    /// The claims about runs in the order of [`Setting::ALL`].
-    pub(super) fn claims(&self, runs: &[Took; 3]) -> Vec<Claim> {
-        let times = self.times(runs);
+    /// The number of runs of each setting. Only kernbench has deviations in the document, of five runs.
+    pub(super) fn runs(&self) -> u64 {
+        if matches!(self.workload, Workload::Kernbench { .. }) { 5 } else { 1 }
+    }
+
+    /// The claims about runs, each in the order of [`Setting::ALL`]. The first decides; the others tell how it could
+    /// have been.
+    pub(super) fn claims(&self, runs: &[[Took; 3]]) -> Vec<Claim> {
+        let times = self.times(&runs[0]);
         times.into_iter().chain(self.accounts(runs)).collect()
     }
 
@@ -156,73 +163,103 @@ impl Row {
 }
 
 impl Row {
-    /// What `time` says of kernbench besides, shown without bounds.
-    fn accounts(&self, [off, unlimited, limited]: &[Took; 3]) -> Vec<Claim> {
+    /// What `time` says of kernbench besides, and the deviations of all of it, shown without bounds.
+    fn accounts(&self, runs: &[[Took; 3]]) -> Vec<Claim> {
         let Workload::Kernbench { jobs } = self.workload else { return Vec::new() };
         let name = self.workload.name();
-        let claims = ACCOUNTS.iter().filter(|account| account.jobs == jobs).flat_map(|account| {
-            let Account { what, unit, of, published: [before, without, with], .. } = *account;
-            [("unlimited", without, unlimited), (LIMITED_TO, with, limited)].map(
-                |(setting, published, took)| {
-                    let what = format!("{name}, {setting}: {what}");
-                    let (before, after) = (Some(before), Some(published));
-                    let figure = Figure { what: &what, unit, before, after };
-                    let rounded = |took| Some((of(took) * 1_000.0_f64).round() / 1_000.0);
-                    figure.claim(rounded(off), rounded(took), ClaimVerdict::Shown)
-                },
-            )
-        });
-        claims.collect()
+        let row =
+            |of: String, account: &Account, published: Option<[f64; 3]>, at, figures: [f64; 3]| {
+                let [before, after] = [0, at].map(|column: usize| published.map(|all| all[column]));
+                let figure = Figure { what: &of, unit: account.unit, before, after };
+                let [before, after] = [0, at].map(|column| (figures[column] * 1e3).round() / 1e3);
+                figure.claim(Some(before), Some(after), ClaimVerdict::Shown)
+            };
+        let mut claims = Vec::new();
+        for account in ACCOUNTS.iter().filter(|account| account.jobs == jobs) {
+            let columns = [0, 1, 2]
+                .map(|at| runs.iter().map(|run| (account.of)(&run[at])).collect::<Vec<_>>());
+            for (at, setting) in [(1, "unlimited"), (2, LIMITED_TO)] {
+                let what = format!("{name}, {setting}: {}", account.what);
+                if account.what != TIME {
+                    let first = columns.each_ref().map(|column| column[0]);
+                    claims.push(row(what.clone(), account, account.published, at, first));
+                }
+                let deviations = columns.each_ref().map(|column| Spread::of_each(column));
+                claims.push(row(what + ", deviation", account, account.deviations, at, deviations));
+            }
+        }
+        claims
     }
 }
 
 /// The document's limit in names of claims.
 const LIMITED_TO: &str = "450 of 500 ms on each CPU";
 
-/// A line of the document about kernbench besides its time, in the order of [`Setting::ALL`].
+/// The figure that has a claim with a bound.
+const TIME: &str = "time";
+
+/// A line of the document about kernbench, in the order of [`Setting::ALL`].
 #[derive(Clone, Copy)]
 struct Account {
     jobs: Jobs,
     what: &'static str,
     unit: &'static str,
     of: fn(&Took) -> f64,
-    published: [f64; 3],
+    published: Option<[f64; 3]>,
+    /// The standard deviations, in brackets in the document.
+    deviations: Option<[f64; 3]>,
 }
 
-/// The lines: `%U` and `%S` together, since a simulated task does not tell them apart; `%P`; `%c` and `%w`.
-const ACCOUNTS: [Account; 12] = [
-    cpu_time(Jobs::Most(12), [35.284, 39.658, 32.0]),
-    percent_cpu(Jobs::Most(12), [615.2, 651.6, 588.4]),
-    switches(Jobs::Most(12), [2_727.8, 3_030.6, 2_536.0]),
-    sleeps(Jobs::Most(12), [4_981.4, 5_532.2, 4_554.6]),
-    cpu_time(Jobs::Most(96), [40.491, 41.934, 42.395]),
-    percent_cpu(Jobs::Most(96), [778.3, 786.1, 803.1]),
-    switches(Jobs::Most(96), [2_906.5, 3_052.1, 3_030.6]),
-    sleeps(Jobs::Most(96), [4_576.6, 4_796.0, 4_576.9]),
+const HALF: Jobs = Jobs::Most(12);
+const OPTIMAL: Jobs = Jobs::Most(96);
+
+/// The lines: `%e`; `%U` and `%S` together, since a simulated task does not tell them apart; `%P`; `%c` and `%w`. The
+/// document gives no deviation of the sum of two.
+const ACCOUNTS: [Account; 15] = [
+    time(HALF, [0.278_711, 0.479_322, 0.360_694]),
+    cpu_time(HALF, [35.284, 39.658, 32.0]),
+    percent_cpu(HALF, [615.2, 651.6, 588.4], [41.166_7, 43.397, 42.021_4]),
+    switches(HALF, [2_727.8, 3_030.6, 2_536.0], [243.19, 425.338, 302.498]),
+    sleeps(HALF, [4_981.4, 5_532.2, 4_554.6], [442.337, 847.27, 510.532]),
+    time(OPTIMAL, [0.276_641, 0.291_599, 0.504_48]),
+    cpu_time(OPTIMAL, [40.491, 41.934, 42.395]),
+    percent_cpu(OPTIMAL, [778.3, 786.1, 803.1], [184.522, 154.295, 244.865]),
+    switches(OPTIMAL, [2_906.5, 3_052.1, 3_030.6], [387.799, 397.15, 765.418]),
+    sleeps(OPTIMAL, [4_576.6, 4_796.0, 4_576.9], [565.383, 990.278, 625.933]),
+    time(Jobs::Any, [0.530_236, 0.040_865_6, 0.229_891]),
     cpu_time(Jobs::Any, [44.695, 44.969, 44.579]),
-    percent_cpu(Jobs::Any, [860.0, 859.8, 864.467]),
-    switches(Jobs::Any, [3_154.27, 3_172.93, 3_127.2]),
-    sleeps(Jobs::Any, [4_602.6, 4_676.67, 4_489.2]),
+    percent_cpu(Jobs::Any, [860.0, 859.8, 864.467], [202.295, 164.415, 218.721]),
+    switches(Jobs::Any, [3_154.27, 3_172.93, 3_127.2], [659.933, 370.439, 657.224]),
+    sleeps(Jobs::Any, [4_602.6, 4_676.67, 4_489.2], [662.155, 813.274, 542.859]),
 ];
+
+const fn time(jobs: Jobs, deviations: [f64; 3]) -> Account {
+    let of: fn(&Took) -> f64 = |took| took.time.0 as f64 / 1e9;
+    Account { jobs, what: TIME, unit: "s", of, published: None, deviations: Some(deviations) }
+}
 
 const fn cpu_time(jobs: Jobs, published: [f64; 3]) -> Account {
     let of: fn(&Took) -> f64 = |took| took.used.total().0 as f64 / 1e9;
-    Account { jobs, what: "user and system time", unit: "s", of, published }
+    let what = "user and system time";
+    Account { jobs, what, unit: "s", of, published: Some(published), deviations: None }
 }
 
-const fn percent_cpu(jobs: Jobs, published: [f64; 3]) -> Account {
+const fn percent_cpu(jobs: Jobs, published: [f64; 3], deviations: [f64; 3]) -> Account {
     let of: fn(&Took) -> f64 = |took| took.used.total().0 as f64 / took.time.0 as f64 * 100.0;
-    Account { jobs, what: "CPU", unit: "%", of, published }
+    let (published, deviations) = (Some(published), Some(deviations));
+    Account { jobs, what: "CPU", unit: "%", of, published, deviations }
 }
 
-const fn switches(jobs: Jobs, published: [f64; 3]) -> Account {
+const fn switches(jobs: Jobs, published: [f64; 3], deviations: [f64; 3]) -> Account {
     let of: fn(&Took) -> f64 = |took| took.used.preempted as f64;
-    Account { jobs, what: "involuntary switches", unit: "times", of, published }
+    let (published, deviations) = (Some(published), Some(deviations));
+    Account { jobs, what: "involuntary switches", unit: "times", of, published, deviations }
 }
 
-const fn sleeps(jobs: Jobs, published: [f64; 3]) -> Account {
+const fn sleeps(jobs: Jobs, published: [f64; 3], deviations: [f64; 3]) -> Account {
     let of: fn(&Took) -> f64 = |took| took.used.slept as f64;
-    Account { jobs, what: "sleeps", unit: "times", of, published }
+    let (published, deviations) = (Some(published), Some(deviations));
+    Account { jobs, what: "sleeps", unit: "times", of, published, deviations }
 }
 
 /// The difference of two times, as a fraction of the first.
@@ -274,7 +311,7 @@ impl Workload {
     fn figure(self) -> (&'static str, &'static str) {
         match self {
             Workload::Ring { .. } => ("a switch", "us"),
-            Workload::Hackbench { .. } | Workload::Kernbench { .. } => ("time", "s"),
+            Workload::Hackbench { .. } | Workload::Kernbench { .. } => (TIME, "s"),
         }
     }
 

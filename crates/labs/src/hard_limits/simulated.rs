@@ -23,8 +23,8 @@ const SOAK_RUNS: u64 = 10;
 /// All results of one seed.
 #[derive(Clone, Debug)]
 struct SeedResults {
-    /// The results of [`ROWS`], in the order of [`Setting::ALL`].
-    founding: Vec<[Took; 3]>,
+    /// The runs of each of [`ROWS`], in the order of [`Setting::ALL`].
+    founding: Vec<Vec<[Took; 3]>>,
     /// The results of [`CASES`].
     exact: Vec<Pair>,
     below: Used,
@@ -41,7 +41,8 @@ struct SeedResults {
 pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let seeds = length.pick(1, SOAK_RUNS);
     let of_tenants = tenants::RUNS.len() * tenants::CASES.len();
-    let runs = Setting::ALL.len() * ROWS.len() + 2 * CASES.len() + 1 + of_tenants;
+    let rows = ROWS.iter().map(|row| row.runs() as usize).sum::<usize>();
+    let runs = Setting::ALL.len() * rows + 2 * CASES.len() + 1 + of_tenants;
     progress.parts("runs", seeds * runs as u64);
     let measured: Result<Vec<_>, _> =
         (1..=seeds).map(|seed| SeedResults::of(seed, || progress.part_done())).collect();
@@ -91,12 +92,16 @@ fn soak_claim(measured: &[SeedResults]) -> Claim {
 impl SeedResults {
     /// Runs one seed on all CPUs; it calls `done` after each run.
     fn of(seed: u64, done: impl Fn() + Sync) -> Result<SeedResults, Failure> {
-        let columns = |row: &founding::Row| -> Result<[Took; 3], Failure> {
+        let columns = |row: &founding::Row, seed| -> Result<[Took; 3], Failure> {
             let run = |setting: &Setting| row.run(*setting, seed).inspect(|_| done());
             let runs: Result<Vec<_>, _> = Setting::ALL.par_iter().map(run).collect();
             Ok(runs?.try_into().expect("as many as there are columns"))
         };
-        let founding: Result<Vec<_>, _> = ROWS.par_iter().with_max_len(1).map(columns).collect();
+        let runs = |row: &founding::Row| -> Result<Vec<_>, Failure> {
+            let seeds = (0..row.runs()).map(|nth| seed + nth * SOAK_RUNS);
+            seeds.map(|seed| columns(row, seed)).collect()
+        };
+        let founding: Result<Vec<_>, _> = ROWS.par_iter().with_max_len(1).map(runs).collect();
         let exact: Result<Vec<_>, _> =
             CASES.par_iter().with_max_len(1).map(|case| case.pair(seed, &done)).collect();
         let inherited = inheritance::pair(Model::default())?;
@@ -156,7 +161,7 @@ pub(crate) mod tests {
     fn measured() -> SeedResults {
         let took = Took { time: runyard_engine::time::Nanos(1), used: Used::default() };
         SeedResults {
-            founding: vec![[took.clone(), took.clone(), took]; ROWS.len()],
+            founding: vec![vec![[took.clone(), took.clone(), took]]; ROWS.len()],
             exact: vec![Pair::default(); CASES.len()],
             below: Used::default(),
             inherited: [Waited::default(); 2],

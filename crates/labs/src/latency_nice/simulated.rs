@@ -2,7 +2,7 @@
 
 use super::rounds::Rounds;
 use super::shipped::latency_nice;
-use super::{audio, core_latency, cyclictest, frames, tenants, throughput};
+use super::{audio, core_latency, cyclictest, frames, patches, tenants, throughput};
 use crate::claims::{Claim, Experiment, Reproduced};
 use crate::length::Length;
 use crate::progress::Progress;
@@ -29,7 +29,10 @@ struct SimulatedFigures {
     cyclictest: [Histogram; 3],
     /// The results at 0, and at -20.
     frames: [Rounds; 2],
-    audio: [Rounds; 2],
+    /// The results at each of [`audio::POINTS`], at 0, and at -20.
+    audio: [[Rounds; 2]; 3],
+    /// The figures of the patches by themselves, without the feature and with it.
+    patches: Vec<[f64; 2]>,
     /// The results with each of [`throughput::GROUPS`], without the feature and with it.
     hackbench: Vec<[Nanos; 2]>,
     core_latency: core_latency::Measured,
@@ -66,7 +69,8 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
     let model = kernel::Experiment::LatencyNice.before();
-    let runs: [Run; 3] = [cyclictest::run, frames::run, audio::run];
+    let audio: Run = |model, value, seed| audio::run(model, (audio::POINTS[0], value), seed);
+    let runs: [Run; 3] = [cyclictest::run, frames::run, audio];
     let at = |run: Run, value| run(model, latency_nice(value), 1);
     let runs: Result<Vec<[Rounds; 2]>, Failure> =
         runs.into_par_iter().map(|run| Ok([at(run, 0)?, at(run, -20)?])).collect();
@@ -74,7 +78,8 @@ pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
     let [zero, sensitive] = latencies.map(|rounds| rounds.latency);
     let mut claims = cyclictest::claims(&[zero.clone(), sensitive, zero]);
     claims.push(frames::claim(&frames[0], &frames[1]));
-    claims.push(audio::claim(&audio[0], &audio[1]));
+    claims.extend(audio::claims(&[audio.clone(), audio.clone(), audio]));
+    claims.extend(patches::claims(&patches::pairs(model, model)?));
     Ok(claims)
 }
 
@@ -84,9 +89,10 @@ impl SimulatedFigures {
         let (before, after) = (kernel::Experiment::LatencyNice.before(), Model::default());
         let sizes = throughput::GROUPS.map(|groups| [(groups, before), (groups, after)]);
         let both = [0, -20];
+        let points = audio::POINTS.map(|point| both.map(|value| (point, latency_nice(value))));
         let more = core_latency::runs(seeds);
-        let runs = cyclictest::VALUES.len() + 2 * both.len() + sizes.as_flattened().len();
-        let runs = runs + tenants::cases().len();
+        let runs = cyclictest::VALUES.len() + both.len() + sizes.as_flattened().len();
+        let runs = runs + points.as_flattened().len() + tenants::cases().len();
         let all = seeds * runs as u64 + more * core_latency::CASES.len() as u64;
         progress.parts("runs", all);
         let counted = |value: i64, seed, run: Run| {
@@ -96,7 +102,9 @@ impl SimulatedFigures {
         let latencies =
             each(&cyclictest::VALUES, seeds, |value, seed| counted(value, seed, cyclictest::run))?;
         let frames = each(&both, seeds, |value, seed| counted(value, seed, frames::run))?;
-        let audio = each(&both, seeds, |value, seed| counted(value, seed, audio::run))?;
+        let audio = each(points.as_flattened(), seeds, |at, seed| {
+            audio::run(after, at, seed).inspect(|_| progress.part_done())
+        })?;
         let times = each(sizes.as_flattened(), seeds, |(groups, model), seed| {
             throughput::run(groups, model, seed).inspect(|_| progress.part_done())
         })?;
@@ -111,7 +119,8 @@ impl SimulatedFigures {
         Ok(SimulatedFigures {
             cyclictest: sums(latencies).map(|rounds| rounds.latency),
             frames: sums(frames),
-            audio: sums(audio),
+            audio: pairs(sums(audio)),
+            patches: patches::pairs(before, after)?,
             hackbench: times.chunks(2).map(|pair| [pair[0], pair[1]]).collect(),
             core_latency: core_latency::Measured::of(between),
             tenants: tenants::Table::of(tenants),
@@ -122,8 +131,8 @@ impl SimulatedFigures {
         let mut claims = cyclictest::claims(&self.cyclictest);
         let [before, after] = &self.frames;
         claims.push(frames::claim(before, after));
-        let [before, after] = &self.audio;
-        claims.push(audio::claim(before, after));
+        claims.extend(audio::claims(&self.audio));
+        claims.extend(patches::claims(&self.patches));
         let sizes = throughput::GROUPS.into_iter().zip(&self.hackbench);
         claims.extend(sizes.map(|(groups, &times)| throughput::claim(groups, times)));
         claims.extend(self.core_latency.claims());
@@ -155,6 +164,11 @@ fn sums<const N: usize>(cases: Vec<Vec<Rounds>>) -> [Rounds; N] {
     sums.try_into().expect("as many as there are values")
 }
 
+/// The runs at 0 and at -20 of each of three points.
+fn pairs([a, b, c, d, e, f]: [Rounds; 6]) -> [[Rounds; 2]; 3] {
+    [[a, b], [c, d], [e, f]]
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -184,11 +198,17 @@ pub(crate) mod tests {
         SimulatedFigures {
             cyclictest: [latencies(1_397, 5_610), latencies(100, 138), latencies(1_400, 5_600)],
             frames: [rounds(10_000, 500), rounds(10_000, 9)],
-            audio: [rounds(1_000, 50), rounds(1_000, 0)],
+            audio: good_audio(),
+            patches: patches::tests::good(),
             hackbench: vec![[time; 2]; throughput::GROUPS.len()],
             core_latency: core_latency::tests::good(),
             tenants: tenants::tests::good(),
         }
+    }
+
+    fn good_audio() -> [[Rounds; 2]; 3] {
+        let kept = || [rounds(1_000, 50), rounds(1_000, 0)];
+        [kept(), kept(), [rounds(500, 490), rounds(505, 490)]]
     }
 
     /// The claims of the experiment, for the page that names them.
@@ -241,12 +261,16 @@ pub(crate) mod tests {
 
     #[test]
     fn one_underrun_after_is_one_too_many() {
-        for audio in [
+        for pair in [
             [rounds(1_000, 0), rounds(1_000, 0)],
             [rounds(1_000, 50), rounds(1_000, 1)],
             [rounds(1_000, 50), rounds(0, 0)],
         ] {
-            assert_eq!(failed(&SimulatedFigures { audio, ..good() }), ["underruns"]);
+            for at in [0, 1] {
+                let mut audio = good_audio();
+                audio[at] = pair.clone();
+                assert_eq!(failed(&SimulatedFigures { audio, ..good() }), ["underruns"]);
+            }
         }
     }
 

@@ -155,7 +155,7 @@ fn listed(
     cookies: &mut Cookies,
     warnings: &mut Warnings,
 ) -> Result<GroupSpec, Fault> {
-    let (mut weight, mut idle, mut latency_nice) = (None, false, LatencyNice::ZERO);
+    let (mut weight, mut idle, mut latency_nice) = (None, false, None);
     let mut cookie = None;
     let mut limit = LimitKeys::default();
     let is_root = group.key() == "/";
@@ -174,7 +174,16 @@ fn listed(
                 weight = Some((member.at, member.value.checked("a weight", range, Weight::new)?));
             }
             "idle" => idle = member.value.boolean()?,
-            "latency_nice" => latency_nice = policy::latency_nice(member.value)?,
+            // The second is the file of the founding document.
+            key @ ("latency_nice" | "cpu.latency.nice") => {
+                if let Some((other, _)) = latency_nice {
+                    let what = format!(
+                        "`{key}` and `{other}` are one thing: a task group has one of them"
+                    );
+                    return Err(Fault::new(member.at, what));
+                }
+                latency_nice = Some((key, policy::latency_nice(member.value)?));
+            }
             "cookie" => cookie = cookies.named(member.value)?,
             "runtime" => limit.runtime = Some((member.value, limits::runtime(member.value)?)),
             "period" => limit.period = Some((member.value, limits::span(member.value)?)),
@@ -202,6 +211,7 @@ fn listed(
         (true, None) => Weight::IDLE,
         (false, weight) => weight.map_or(Weight::NICE_0, |(_, weight)| weight),
     };
+    let latency_nice = latency_nice.map_or(LatencyNice::ZERO, |(_, value)| value);
     Ok(GroupSpec { weight, idle, latency_nice, limit, cookie, ..GroupSpec::ROOT })
 }
 

@@ -3,9 +3,9 @@
 /// A mean, and its standard deviation: that of the runs, divided by the square root of their number. This is the "+-"
 /// of `perf`, in per cent of the mean (`stddev_stats`, `rel_stddev_stats`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Spread {
-    pub(super) mean: f64,
-    pub(super) deviation: f64,
+pub(crate) struct Spread {
+    pub(crate) mean: f64,
+    pub(crate) deviation: f64,
 }
 
 /// Two means count as the same if their distance is at most this multiple of their combined deviation. Five runs of the
@@ -16,7 +16,7 @@ const DEVIATIONS: f64 = 2.0;
 const MAX_NOISE: f64 = 0.1;
 
 impl Spread {
-    pub(super) fn of(values: &[f64]) -> Spread {
+    pub(crate) fn of(values: &[f64]) -> Spread {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n.max(1.0);
         if n < 2.0 {
@@ -27,13 +27,18 @@ impl Spread {
         Spread { mean, deviation: (variance / n).sqrt() }
     }
 
+    /// The standard deviation of `values` themselves.
+    pub(crate) fn of_each(values: &[f64]) -> f64 {
+        Spread::of(values).deviation * (values.len() as f64).sqrt()
+    }
+
     /// The deviation in per cent of the mean.
-    pub(super) fn percent(self) -> f64 {
+    pub(crate) fn percent(self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { 100.0 * self.deviation / self.mean }
     }
 
     /// The largest distance of another mean that counts as the same.
-    pub(super) fn noise(self, other: Spread) -> f64 {
+    pub(crate) fn noise(self, other: Spread) -> f64 {
         (DEVIATIONS * self.deviation.hypot(other.deviation)).min(MAX_NOISE * self.mean)
     }
 }
@@ -53,6 +58,7 @@ mod tests {
         // The variance is 16 / 3, and the variance of the mean is a quarter of it.
         assert!((some.deviation - (4.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{some:?}");
         assert!((some.percent() - some.deviation).abs() < 1e-12);
+        assert!((Spread::of_each(&[98.0, 102.0]) - 8.0_f64.sqrt()).abs() < 1e-12);
         assert_eq!(spread(&[7.0]), Spread { mean: 7.0, deviation: 0.0 });
         assert_eq!(spread(&[0.0, 0.0]).percent(), 0.0);
     }
