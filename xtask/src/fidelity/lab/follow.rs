@@ -40,8 +40,9 @@ const NEAR: i64 = 50_000;
 /// tell their places in the queue.
 const UNKNOWN: Nanos = Nanos::from_millis(300);
 
-/// What follows a request within this time belongs to it: wake-ups by the same interrupt.
-const SOON: Nanos = Nanos::from_micros(15);
+/// What follows a request within so many instructions belongs to it: wake-ups by the same interrupt, and the way to the
+/// switch.
+const SOON: u64 = 7_500;
 
 /// The ways in which a decision can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,9 +119,10 @@ impl Followed {
     }
 }
 
-/// Follows the trace of a scenario's run, for `span` from the first switch to one of its tasks.
-pub(super) fn follow(scenario: &Scenario, text: &str, span: Nanos) -> Followed {
-    let mut follower = Follower::new(scenario);
+/// Follows the trace of a scenario's run, for `span` from the first switch to one of its tasks. An instruction takes two to
+/// the power `shift` nanoseconds.
+pub(super) fn follow(scenario: &Scenario, text: &str, span: Nanos, shift: u32) -> Followed {
+    let mut follower = Follower { soon: Nanos(SOON << shift), ..Follower::new(scenario) };
     follower.follow(text, span);
     follower.followed
 }
@@ -199,6 +201,8 @@ struct Follower {
     /// The first switch to a task of the scenario.
     begun: Option<Time>,
     asked: Option<Asked>,
+    /// What follows a request within this time belongs to it.
+    soon: Nanos,
     followed: Followed,
 }
 
@@ -220,6 +224,7 @@ impl Follower {
             charged_to: Time::ZERO,
             ahead: 0,
             asked: None,
+            soon: Nanos(SOON << 1),
             followed: Followed::default(),
         }
     }
@@ -299,7 +304,7 @@ impl Follower {
     /// well: a decision that no trace shows.
     fn settle(&mut self, recorded: Time) {
         let Some(Asked { since, .. }) = self.asked else { return };
-        if recorded.since(since) > SOON {
+        if recorded.since(since) > self.soon {
             let picture = self.picture();
             let own = self.go_to(Prev::Preempted(()), self.curr);
             let margin = self.margin(self.curr, own, false);

@@ -360,8 +360,8 @@ impl Lab<'_> {
             let overrides = Overrides { features, settings, ..Overrides::default() };
             let parsed = runyard_workload::parse(&scenario.name, &scenario.text, &overrides);
             let parsed = parsed.map_err(|error| format!("{error:?}"))?;
-            let followed =
-                follow::follow(&parsed.scenario, &trace_of(&place, &scenario.name)?, span);
+            let trace = trace_of(&place, &scenario.name)?;
+            let followed = follow::follow(&parsed.scenario, &trace, span, self.options.shift);
             all.add(&scenario.name, followed);
         }
         Ok(all)
