@@ -10,7 +10,7 @@ mod archive;
 mod follow;
 mod guest;
 mod judge;
-mod waker;
+mod wakeup;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -35,6 +35,7 @@ use self::archive::{Archive, Image};
 use self::follow::Followed;
 use self::guest::Parts;
 use self::judge::{Measure, Runs};
+use self::wakeup::{Wakeup, wakeup};
 use super::{bootstrap, draw, verdict};
 use crate::workspace::{self, Outcome, cargo, program};
 
@@ -46,10 +47,6 @@ const GUEST: u32 = 6;
 
 /// The longest name of a thread, in bytes.
 const COMM: usize = 15;
-
-/// The task of `runyard calibrate` whose wake-ups tell their cost, and more time than a calibration takes, in seconds.
-const PROBE: &str = "probe";
-const CALIBRATES: u64 = 1_000;
 
 /// The part of a run that other threads may have, of the scenario's time.
 const FOREIGN: f64 = 0.01;
@@ -429,14 +426,10 @@ const SWITCH: &str = "context_switch_ns";
 /// its way into the kernel, before the wake-up. A program cannot tell the two apart.
 fn guest_machine(image: &Image, place: &Path) -> Outcome<Value> {
     let mut machine = json_of(&place.join("calibrate.report"))?;
-    let is_probe = |name: &str| name == PROBE;
-    let trace = trace_of(place, "calibrate")?;
-    let probes = tally(&trace, Nanos::from_secs(CALIBRATES), is_probe);
-    let wakeup = probes.tasks.get(PROBE).and_then(|probe| probe.percentile(50));
-    let wakeup = wakeup.ok_or("a calibration wakes its probe")?;
-    let wakeup = wakeup.0.saturating_sub(switch_cost(&machine).0);
+    let Wakeup { latency, call } = wakeup(&trace_of(place, "calibrate")?)?;
+    let wakeup = latency.0.saturating_sub(switch_cost(&machine).0);
     machine["costs"]["wakeup_ns"] = wakeup.into();
-    machine["costs"]["wake_call_ns"] = waker::wakeup(&trace)?.0.saturating_sub(wakeup).into();
+    machine["costs"]["wake_call_ns"] = call.0.saturating_sub(wakeup).into();
     describe(image, place, &mut machine)?;
     Ok(machine)
 }
