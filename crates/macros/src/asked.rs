@@ -19,8 +19,8 @@ pub(crate) enum Attribute {
 }
 
 /// The keys that an attribute accepts, for its messages.
-const KEYS: &str = "`workers`, `max_threads`, `preempt`, `tokio`, `crate`, `paused`, `seed`, `cpus`, and \
-     tokio's `worker_threads` and `flavor`";
+const KEYS: &str = "`workers`, `max_threads`, `preempt`, `shutdown_timeout`, `tokio`, `crate`, `paused`, `seed`, \
+     `cpus`, and tokio's `worker_threads` and `flavor`";
 
 /// The keys that mean `true` if they have no value.
 const SWITCHES: [&str; 2] = ["paused", "tokio"];
@@ -30,6 +30,8 @@ pub(crate) struct Asked {
     pub(crate) workers: Option<usize>,
     pub(crate) max_threads: Option<usize>,
     pub(crate) preempt: Option<bool>,
+    /// The most nanoseconds that the end of the runtime takes.
+    pub(crate) shutdown_timeout: Option<u64>,
     /// The place of the argument that asks for tokio's driver, if there is one.
     pub(crate) tokio: Option<Span>,
     /// The runtime in virtual time that replaces a live one, if it is asked for.
@@ -82,6 +84,7 @@ struct Reading {
     workers: Option<LitInt>,
     max_threads: Option<LitInt>,
     preempt: Option<bool>,
+    shutdown_timeout: Option<u64>,
     tokio: Option<Span>,
     paused: Option<bool>,
     seed: Option<LitInt>,
@@ -110,6 +113,7 @@ impl Reading {
             "workers" => self.workers = Some(count(value)?),
             "max_threads" => self.max_threads = Some(count(value)?),
             "preempt" => self.preempt = Some(switch(value)?),
+            "shutdown_timeout" => self.shutdown_timeout = Some(span_of_time(value)?),
             "tokio" => self.tokio = switch(value)?.then(|| key.span()),
             "paused" => self.paused = Some(switch(value)?),
             "seed" => self.seed = Some(seed(value)?),
@@ -142,7 +146,7 @@ impl Reading {
         if attribute == Attribute::Main {
             return Err(Error::new(span, "only a test may be `paused`: remove the argument"));
         }
-        if gives(&["workers", "max_threads", "preempt", "flavor"]) {
+        if gives(&["workers", "max_threads", "preempt", "shutdown_timeout", "flavor"]) {
             let message = "a `paused` test has simulated CPUs: it accepts `seed` and `cpus`, and no \
                            argument about threads";
             return Err(Error::new(span, message));
@@ -175,6 +179,7 @@ impl Reading {
             workers: if one { Some(1) } else { workers },
             max_threads: number(self.max_threads)?,
             preempt: self.preempt,
+            shutdown_timeout: self.shutdown_timeout,
             tokio: self.tokio,
             paused,
             runyard: self.runyard.unwrap_or_else(|| syn::parse_quote!(::runyard)),
@@ -206,6 +211,25 @@ fn seed(value: &Expr) -> Result<LitInt> {
         Some(Lit::Int(number)) if number.base10_parse::<u64>().is_ok() => Ok(number.clone()),
         _ => Err(Error::new(value.span(), "a whole number is expected here")),
     }
+}
+
+/// Returns the nanoseconds of a span of time such as `"5s"` or `"250ms"`.
+fn span_of_time(value: &Expr) -> Result<u64> {
+    let message = "a span of time is expected here, such as `\"5s\"` or `\"250ms\"`";
+    let error = || Error::new(value.span(), message);
+    let Some(Lit::Str(text)) = literal(value) else { return Err(error()) };
+    let text = text.value();
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit: u64 = match text[digits.len()..].trim() {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        _ => return Err(error()),
+    };
+    let number = digits.trim().parse::<u64>().ok();
+    number.and_then(|number| number.checked_mul(unit)).ok_or_else(error)
 }
 
 fn switch(value: &Expr) -> Result<bool> {

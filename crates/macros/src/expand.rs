@@ -37,7 +37,7 @@ fn expand(
 ) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function)?;
     check(attribute, &function)?;
-    let Asked { workers, max_threads, preempt, tokio, paused, runyard } =
+    let Asked { workers, max_threads, preempt, shutdown_timeout, tokio, paused, runyard } =
         Asked::take(attribute, arguments)?;
     let workers = workers.map(|number| quote!(.workers(#number)));
     let max_threads = max_threads.map(|number| quote!(.max_threads(#number)));
@@ -52,9 +52,17 @@ fn expand(
         Some(Paused { seed, cpus }) => {
             quote!(#runyard::test::paused(#seed).cpus(#cpus).run(#name()))
         }
-        None => quote! {
-            #runyard::Runtime::builder() #workers #max_threads #preempt #tokio .build().block_on(#name())
-        },
+        None => {
+            let run = match shutdown_timeout {
+                Some(nanos) => quote! {
+                    .run_and_end(::core::time::Duration::from_nanos(#nanos), #name())
+                },
+                None => quote!(.block_on(#name())),
+            };
+            quote! {
+                #runyard::Runtime::builder() #workers #max_threads #preempt #tokio .build() #run
+            }
+        }
     };
     Ok(quote! {
         #test
@@ -195,6 +203,8 @@ mod tests {
         assert!(wrong("tokio, tokio").contains("was given before"));
         assert!(wrong("max_threads = \"many\"").contains("above 0"));
         assert!(wrong("preempt = 1").contains("`true` or `false`"));
+        assert!(wrong("shutdown_timeout = 5").contains("\"250ms\""));
+        assert!(wrong("shutdown_timeout = \"5h\"").contains("a span of time"));
         assert!(wrong("flavor = \"local\"").contains("\"multi_thread\""));
         assert!(wrong("workers = 2, worker_threads = 2").contains("was given before"));
         assert!(wrong("flavor = \"current_thread\", workers = 2").contains("has one worker"));

@@ -106,13 +106,14 @@ pub mod balance {
 /// Runs an `async fn` as the main function of a program, on a [`Runtime`] of its own.
 ///
 /// The function runs in [`Runtime::block_on`], on the main thread. It is not a task, and need not be `Send`. When it
-/// returns, the runtime is dropped, which ends all tasks.
+/// returns, the runtime ends with all tasks.
 ///
 /// | argument | meaning | default |
 /// |---|---|---|
-/// | `workers = N`, or tokio's `worker_threads = N` | [`Builder::workers`] | all CPUs |
+/// | `workers = N`, or tokio's `worker_threads = N` | [`Builder::workers`] | all CPUs, as far as the limit of the process goes |
 /// | `max_threads = N` | [`Builder::max_threads`] | nine tenths of the system's limit |
 /// | `preempt = BOOL` | [`Builder::preempt`] | `true` |
+/// | `shutdown_timeout = "5s"` | [`Runtime::shutdown_timeout`]; units from `ns` to `m` | the end waits for all tasks |
 /// | `tokio`, or `tokio = BOOL` | `Builder::enable_tokio`, with the feature `tokio` | `false` |
 /// | `flavor = "current_thread"` | one worker | |
 /// | `flavor = "multi_thread"` | no effect | |

@@ -1,6 +1,7 @@
 //! The live tasks, in parts with one lock each, and the boxes of tasks that are over.
 
 use crate::deferred::rubbish::{Rubbish, discard};
+use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::protocol::parker::Parker;
@@ -8,6 +9,7 @@ use crate::protocol::places::{Place, Places};
 use crate::shared::{FIRST_ROOM, Scheduler};
 use crate::task::{Cell, Job, Todo};
 use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::TaskOf;
 
 /// Number of boxes of tasks that are over which each part keeps for a burst of spawns: at most 720 KiB, and 4 MiB with
@@ -17,6 +19,9 @@ const BOXES: usize = 4_096;
 /// Maximum size, in bytes, of a cell that is kept with its box. It includes the future, which has been dropped. A
 /// spawning thread then frees memory of the same size that it allocates, so the allocator has it at hand.
 const KEPT: usize = 1_024;
+
+/// How long the end of a runtime waits for its tasks until it says for which.
+const LONG: Nanos = Nanos::from_secs(1);
 
 /// Number of parts of the live tasks for each CPU. All but one are for threads that are not workers. If there were one
 /// for each such thread, all workers would contend for its lock, because they end the tasks that the thread spawned.
@@ -79,6 +84,8 @@ pub(crate) struct Registry {
     next_task: NextTask,
     /// Set when no more tasks are accepted.
     closed: AtomicBool,
+    /// Set when nobody waits for blocking functions any more.
+    cut_off: AtomicBool,
     /// Set when no more tasks that serve others are accepted, because no task is left to serve.
     serves_nobody: AtomicBool,
     /// The word on which the thread waits that ends the runtime, until its last task has ended.
@@ -131,6 +138,7 @@ impl Registry {
             room: AtomicUsize::new(FIRST_ROOM),
             next_task: NextTask::default(),
             closed: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
             serves_nobody: AtomicBool::new(false),
             closer: Parker::new(),
             leavers: Leavers::default(),
@@ -177,19 +185,34 @@ impl Registry {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Aborts the tasks that serve others, or those that do not.
-    pub(crate) fn abort_all(&self, serves: bool) {
-        self.cells().filter(|cell| cell.serves == serves).for_each(|cell| cell.abort());
+    /// Cancels the blocking functions that have not begun, after [`Registry::close`].
+    pub(crate) fn cut_off(&self) {
+        self.cut_off.store(true, Ordering::SeqCst);
+        self.abort_all(Cell::is_function);
+    }
+
+    /// Returns whether nobody waits for blocking functions any more.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.cut_off.load(Ordering::SeqCst)
+    }
+
+    /// Aborts the tasks that are of this kind.
+    pub(crate) fn abort_all(&self, are: impl Fn(&Cell) -> bool) {
+        self.cells().filter(|cell| are(cell)).for_each(|cell| cell.abort());
     }
 
     /// Waits until all tasks have ended: then no more are accepted at all, and those that serve others end too. Called
-    /// by the thread that ends the runtime, after [`Registry::close`].
-    pub(crate) fn wait_for_the_last(&self) {
+    /// by the thread that ends the runtime, after [`Registry::close`]. If that takes long, `says` is called once.
+    pub(crate) fn wait_for_the_last(&self, says: impl FnOnce()) {
+        let (long, mut says) = (Time(os::thread::now().0 + LONG.0), Some(says));
         while self.nr_live_but_serving() > 0 {
-            self.closer.park();
+            self.closer.park_until(says.is_some().then_some(long));
+            if os::thread::now() >= long && self.nr_live_but_serving() > 0 {
+                says.take().into_iter().for_each(|says| says());
+            }
         }
         self.serves_nobody.store(true, Ordering::SeqCst);
-        self.abort_all(true);
+        self.abort_all(Cell::serves);
         while self.nr_live() > 0 {
             self.closer.park();
         }
@@ -243,15 +266,15 @@ impl Registry {
             cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
             part.live.insert(cell.clone());
             part.nr_live += 1;
-            part.nr_serving += usize::from(cell.serves);
+            part.nr_serving += usize::from(cell.serves());
             part.boxes.pop()
         });
-        let ends = if cell.serves { &self.serves_nobody } else { &self.closed };
+        let ends = if cell.serves() { &self.serves_nobody } else { &self.closed };
         if !ends.load(Ordering::SeqCst) {
             return Some(used);
         }
         let place = Place(cell.place.load(Ordering::Acquire));
-        let used = without_preemption(|| self.withdraw(place, cell.serves, used));
+        let used = without_preemption(|| self.withdraw(place, cell.serves(), used));
         drop(used);
         None
     }
@@ -305,7 +328,7 @@ impl Registry {
         for place_of_task in tasks.iter_mut() {
             let Some(task) = place_of_task.take() else { continue };
             let cell = &task.payload.as_ref().expect("a task has its cell").cell;
-            let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
+            let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves());
             let nth = place.part();
             let part = match held.take() {
                 Some((held_nth, part)) if held_nth == nth => part,
@@ -332,7 +355,7 @@ impl Registry {
             cell.leave_groups();
         }
         cell.note_used(task.runtime());
-        let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
+        let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves());
         // The cell is freed when the box is used again. That is in a spawn, which may free memory.
         let (kept, gone) = if is_kept(&cell) { (Some(cell), None) } else { (None, Some(cell)) };
         task.payload = kept.map(|cell| Job { cell, todo: Todo::Nothing });

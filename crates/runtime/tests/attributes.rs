@@ -28,6 +28,16 @@ async fn a_test_may_have_arguments() {
     assert_eq!(spawn_blocking(|| 7).await.unwrap(), 7);
 }
 
+/// Without the argument it would never end.
+#[runyard::test(shutdown_timeout = "20ms")]
+async fn a_test_may_end_without_its_tasks() {
+    spawn(async {
+        loop {
+            std::thread::park();
+        }
+    });
+}
+
 #[runyard::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_test_may_have_the_arguments_of_tokio() {
     time::sleep(Duration::from_millis(1)).await;

@@ -291,6 +291,42 @@ fn never_ends(runtime: &Runtime, begun: &Arc<Barrier>) -> (Receiver<()>, Arc<Ato
     (ended, over)
 }
 
+/// Seen failing: one of 200 functions ran.
+#[test]
+fn blocking_functions_given_before_the_end_run_to_their_end() {
+    for preempts in [true, false] {
+        let ran = Arc::new(AtomicUsize::new(0));
+        for round in 1..=100 {
+            let runtime = Runtime::builder().workers(1).preempt(preempts).build();
+            let (counts, last) = (ran.clone(), ran.clone());
+            drop(runtime.spawn_blocking(move || counts.fetch_add(1, Ordering::SeqCst)));
+            let kept = runtime.spawn_blocking(move || last.fetch_add(1, Ordering::SeqCst));
+            drop(runtime);
+            assert_eq!(ran.load(Ordering::SeqCst), 2 * round);
+            assert!(workers(1).block_on(kept).is_ok());
+        }
+    }
+}
+
+/// A function that has begun is left behind, and one that has not is cancelled.
+#[test]
+fn shutdown_timeout_cuts_off_functions_that_have_not_begun() {
+    let runtime = Runtime::builder().workers(1).preempt(false).build();
+    let ((begins, begun), (go_on, until)) = (channel(), channel::<()>());
+    // Without preemption it keeps the only CPU.
+    runtime.spawn(async move {
+        begins.send(()).unwrap();
+        until.recv().map_err(drop)
+    });
+    begun.recv().unwrap();
+    let function = runtime.spawn_blocking(|| ());
+    let began = Instant::now();
+    runtime.shutdown_timeout(ms(50));
+    assert!(began.elapsed() >= ms(50));
+    drop(go_on);
+    assert!(is_cancelled(workers(1).block_on(function)));
+}
+
 #[test]
 fn shutdown_timeout_leaves_a_blocking_function_behind_and_cancels_the_others() {
     ends(|| {

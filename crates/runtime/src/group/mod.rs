@@ -516,7 +516,7 @@ impl Cell {
     /// Returns the number of the task's group.
     pub(crate) fn group_id(&self) -> GroupId {
         // Every task in a group bequeaths it, except one that serves others.
-        let rest = self.rest_if_any().filter(|_| self.bequeaths() || self.serves);
+        let rest = self.rest_if_any().filter(|_| self.bequeaths() || self.serves());
         rest.map_or(GroupId::ROOT, |rest| {
             lock(&rest.membership).group.as_ref().map_or(GroupId::ROOT, Group::id)
         })

@@ -15,6 +15,15 @@ pub(crate) fn of_this_process() -> Option<Nanos> {
     least(&groups, &mounts, |path| fs::read_to_string(path).ok())
 }
 
+/// Returns the number of whole CPUs that the process may use by that, at least one.
+pub(crate) fn whole_cpus() -> usize {
+    whole(of_this_process())
+}
+
+fn whole(quota: Option<Nanos>) -> usize {
+    quota.map_or(usize::MAX, |quota| (quota.0 / Nanos::from_secs(1).0).max(1) as usize)
+}
+
 /// Returns the lowest quota among the control groups of the process.
 fn least(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Option<Nanos> {
     levels(Controller::Cpu, groups, mounts).filter_map(|level| quota_of(&level, &read)).min()
@@ -83,6 +92,14 @@ mod tests {
         let mounts = "30 23 0:26 / /run/my\\040groups rw - cgroup2 cgroup2 rw";
         let read = files(&[("/run/my groups/a/cpu.max", "50000 100000\n")]);
         assert_eq!(least("0::/a\n", mounts, &read), Some(Nanos(500_000_000)));
+    }
+
+    #[test]
+    fn a_part_of_a_cpu_is_no_worker_beside_a_whole_one() {
+        let second = Nanos::from_secs(1).0;
+        let whole_of = |tenths: u64| whole(Some(Nanos(second / 10 * tenths)));
+        assert_eq!([5, 10, 15, 20, 29].map(whole_of), [1, 1, 1, 2, 2]);
+        assert_eq!(whole(None), usize::MAX);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The operations that only the operating system provides, behind safe functions. Runyard has `unsafe` code only here.
 //!
 //! Linux has all of them. Other systems have [`portable`], with the same functions; it cannot stop a thread, so tasks
-//! cooperate there. This file chooses between the two; beside it only [`sync`] checks the system.
+//! cooperate there. This file chooses between the two; beside it only [`sync`] and [`errno`] check the system.
 //!
 //! A function that may be called in a signal handler says so. It uses only atomics and raw system calls, no allocator
 //! and no lock, and it keeps errno.
@@ -11,6 +11,7 @@ pub(crate) mod alloc;
 pub(crate) mod biased;
 pub(crate) mod cgroup;
 pub(crate) mod cpu_latency;
+pub(crate) mod errno;
 pub(crate) mod future;
 pub(crate) mod harmless;
 pub(crate) mod here;
@@ -38,7 +39,7 @@ use portable as system;
 #[cfg(feature = "tokio")]
 pub(crate) use system::bell;
 pub(crate) use system::{
-    barrier, disturb, fork, futex, pages, signal, stack, symbols, tasks, thread, timer,
+    alternate, barrier, disturb, fork, futex, pages, signal, stack, symbols, tasks, thread, timer,
 };
 
 /// Whether threads can be stopped on this system at all.

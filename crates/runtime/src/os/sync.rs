@@ -22,7 +22,7 @@ pub(crate) use std::sync::{
     atomic::{
         AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
     },
-    mpsc::{Receiver, channel},
+    mpsc::{Receiver, RecvTimeoutError, channel},
 };
 
 /// Only the sign of a forked child needs it.
@@ -36,5 +36,14 @@ pub(crate) use std::thread::yield_now;
 
 /// Takes a lock. The runtime never panics under one of its locks unless an invariant is broken.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no thread panicked with this lock held")
+    const WHOLE: &str = "no thread panicked with this lock held";
+    #[cfg(not(loom))]
+    match mutex.try_lock() {
+        Err(std::sync::TryLockError::WouldBlock) => {
+            crate::os::errno::kept(|| mutex.lock()).expect(WHOLE)
+        }
+        done => done.expect(WHOLE),
+    }
+    #[cfg(loom)]
+    mutex.lock().expect(WHOLE)
 }

@@ -13,6 +13,10 @@
 
 use crate::os::sync::{AtomicU32, Ordering};
 use crate::os::wait::{futex_wait, futex_wake};
+#[cfg(not(loom))]
+use crate::os::{self};
+#[cfg(not(loom))]
+use runyard_engine::time::Time;
 
 /// The word. It belongs to one wait of one thread at a time.
 #[derive(Debug)]
@@ -37,6 +41,20 @@ impl Parker {
         while !self.change(state::CALLED, state::QUIET) {
             self.change(state::QUIET, state::PARKED);
             futex_wait(&self.0, state::PARKED);
+        }
+    }
+
+    /// Waits as [`Parker::park`], and until `deadline` on the monotonic clock at the latest.
+    #[cfg(not(loom))]
+    pub(crate) fn park_until(&self, deadline: Option<Time>) {
+        while !self.change(state::CALLED, state::QUIET) {
+            if deadline.is_some_and(|deadline| os::thread::now() >= deadline) {
+                // A call that comes from now on belongs to the next wait.
+                self.change(state::PARKED, state::QUIET);
+                return;
+            }
+            self.change(state::QUIET, state::PARKED);
+            os::futex::wait(&self.0, state::PARKED, deadline);
         }
     }
 

@@ -43,7 +43,10 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Sets how many of the CPUs that the process may use the runtime uses. By default it uses all of them.
+    /// Sets how many of the CPUs that the process may use the runtime uses. By default these are all of them, but no more
+    /// than the whole CPUs in the limit of its control groups, and at least one: in a container with `cpu.max` of one and a
+    /// half CPUs it is one. More workers than that use the limit up early in each period, and then the kernel stops all of
+    /// them until the next.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
         self.settings.workers = Some(workers);

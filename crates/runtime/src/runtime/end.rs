@@ -1,7 +1,7 @@
 //! The end of a runtime, and how long the caller waits for it.
 //!
 //! An end has two parts. First the runtime is closed: it takes no more tasks, and each of its tasks ends at its next
-//! await. Then a thread waits for the last task and for the threads. That is the caller of `drop`, or a thread that is
+//! await. A blocking function runs to its end, unless the caller does not wait for that. Then a thread waits for the last task and for the threads. That is the caller of `drop`, or a thread that is
 //! started for this purpose. A caller that must not wait, or not for long, cannot do it itself.
 //!
 //! Rejected: to end the threads of tasks that do not end. A thread cannot be ended in the middle of foreign code that
@@ -15,21 +15,23 @@ use super::Runtime;
 use crate::crew::hooks;
 use crate::current::section::blocking;
 use crate::os;
-use crate::os::sync::{Arc, Receiver, channel};
+use crate::os::sync::{Arc, Receiver, RecvTimeoutError, channel};
 use crate::shared::{Scheduler, Shared};
 use std::fs::File;
+use std::future::Future;
 use std::thread;
 use std::time::Duration;
 
 impl Runtime {
     /// Ends the runtime, and waits at most `longest` for that. Every task ends at its next await. Tasks that are
-    /// spawned from now on are cancelled.
+    /// spawned from now on are cancelled, and so are blocking functions that have not begun when the time is over.
     ///
     /// A task in a poll that never ends is left behind with its thread. Examples are an endless loop and a
     /// [`spawn_blocking`](crate::spawn_blocking) that waits for ever. The task continues under its policy and may end
     /// later; then the rest of the runtime ends as well. The exit of the process ends it in any case.
     ///
-    /// In a task of this runtime the call does not wait, because that task would wait for itself.
+    /// In a task of this runtime the call does not wait, because that task would wait for itself: it is as
+    /// [`Runtime::shutdown_background`].
     ///
     /// ```
     /// use runyard::Runtime;
@@ -59,16 +61,34 @@ impl Runtime {
         self.end_without(Duration::ZERO);
     }
 
+    /// Runs a future as [`Runtime::block_on`], and then ends the runtime as [`Runtime::shutdown_timeout`], also if the future
+    /// panics. For the attributes; not part of the interface.
+    #[doc(hidden)]
+    pub fn run_and_end<F: Future>(self, longest: Duration, future: F) -> F::Output {
+        struct End(Runtime, Duration);
+        impl Drop for End {
+            fn drop(&mut self) {
+                self.0.end_without(self.1);
+            }
+        }
+        let end = End(self, longest);
+        end.0.block_on(future)
+    }
+
     /// Ends the runtime on another thread, and waits at most `longest` for that thread.
     fn end_without(&mut self, longest: Duration) {
         self.has_ended = true;
         if os::fork::is_child() {
             return;
         }
-        let ended = end_elsewhere(&self.handle.shared, self.cpu_latency.take());
-        if !longest.is_zero() && !may_not_wait(&self.handle.shared.scheduler) {
-            // No value is ever sent; the channel is closed.
-            let _ = blocking(|| ended.recv_timeout(longest));
+        let shared = &self.handle.shared;
+        let ended = end_elsewhere(shared, self.cpu_latency.take());
+        let waits = !longest.is_zero() && !may_not_wait(&shared.scheduler);
+        // No value is ever sent; the channel is closed.
+        let is_over = waits
+            && blocking(|| ended.recv_timeout(longest)) == Err(RecvTimeoutError::Disconnected);
+        if !is_over {
+            shared.registry.cut_off();
         }
     }
 }

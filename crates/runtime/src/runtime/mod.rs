@@ -14,7 +14,7 @@ pub(crate) use block_on::block_on;
 pub use builder::Builder;
 pub use error::BuildError;
 
-use crate::group::GroupBuilder;
+use crate::group::{GroupBuilder, quota};
 use crate::os::sync::Arc;
 use crate::os::{self, cpu_latency, here};
 use crate::runtime::handle::{EnterGuard, Handle};
@@ -54,7 +54,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts a runtime on all CPUs that the process may use.
+    /// Starts a runtime with the [usual number of workers](Builder::workers).
     ///
     /// # Panics
     /// As [`Builder::build`]. [`Builder::try_build`] returns the refusal as an error.
@@ -269,7 +269,8 @@ impl Builder {
         if cpus.is_empty() {
             cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
         }
-        let ours = self.settings.workers.unwrap_or(usize::MAX).clamp(1, cpus.len());
+        let ours = self.settings.workers.unwrap_or_else(quota::whole_cpus).clamp(1, cpus.len());
+        self.settings.workers = Some(ours);
         let preempts = self.preempt && os::PREEMPTS && may_preempt(self.settings.signal, ours);
         self.settings.pins = self.settings.pins && may_pin(cpus[0]);
         self.settings.cores = self.cores(&mut cpus[..ours]);

@@ -11,9 +11,14 @@ use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::sync::Arc;
 use crate::os::threads;
+use crate::task::Cell;
+
+/// The most tasks that are named.
+const NAMED: usize = 5;
 
 impl Shared {
-    /// Accepts no more tasks, and ends every task at its next await. It may be called twice.
+    /// Accepts no more tasks, and ends every task at its next await. A blocking function runs to its end. It may be called
+    /// twice.
     pub(crate) fn close(&self) {
         self.registry.close();
         // Throttled tasks must end too.
@@ -21,8 +26,27 @@ impl Shared {
             let fx = &mut KickNow(&self.scheduler);
             self.scheduler.machine.lift_limits(os::thread::now(), fx);
         });
-        self.registry.abort_all(false);
+        self.registry.abort_all(|cell| !cell.serves() && !cell.is_function());
         self.scheduler.let_in(usize::MAX);
+    }
+
+    /// Says on standard error for which tasks the end waits, unless its caller does not.
+    fn say_who_is_left(&self) {
+        if self.registry.is_cut_off() {
+            return;
+        }
+        let left: Vec<_> = self.registry.cells().filter(|cell| !cell.serves()).collect();
+        let named = |cell: &Arc<Cell>| match cell.name() {
+            Some(name) => format!("`{name}` (task {})", cell.id.0),
+            None => format!("task {}", cell.id.0),
+        };
+        let mut names: Vec<_> = left.iter().take(NAMED).map(named).collect();
+        names.extend((left.len() > NAMED).then(|| format!("{} more", left.len() - NAMED)));
+        eprintln!(
+            "runyard: the end of a runtime has waited for a second for {}. A poll that does not end, and a blocking \
+             function, keep the runtime; `shutdown_timeout` leaves them behind",
+            names.join(", ")
+        );
     }
 
     /// Ends the runtime, and waits until none of its tasks and threads is left.
@@ -30,7 +54,7 @@ impl Shared {
         guards::delist(self.number);
         self.scheduler.teller.iter().for_each(Teller::prepare_for_end);
         self.close();
-        self.registry.wait_for_the_last();
+        self.registry.wait_for_the_last(|| self.say_who_is_left());
         self.scheduler.crew.end();
         self.scheduler.driver.leave_to_thread();
         self.scheduler.crew.keeper().look();

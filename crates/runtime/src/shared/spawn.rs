@@ -5,7 +5,7 @@ use crate::group::Membership;
 use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::sync::{Arc, lock};
-use crate::task::{Asked, Cell, Head, Job, JoinHandle, NewCell, NewTask, Todo};
+use crate::task::{Asked, Cell, Head, Job, JoinHandle, Kind, NewCell, NewTask, Todo};
 use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
@@ -32,8 +32,7 @@ impl Shared {
             // The task's thread must not be bound: a thread that a foreign waker starts would inherit that.
             has_affinity: false,
             name: Some(name.to_owned()),
-            serves: true,
-            blocks: false,
+            kind: Kind::Server,
         };
         drop(self.spawn(server, new));
     }
@@ -50,10 +49,14 @@ impl Shared {
             host.note_place(id, Location::caller(), self.registry.is_closed());
         }
         let bequeaths = new.bequeaths();
-        let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
+        let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, kind } = new;
         let asked = Asked::new(&attr, reset_on_fork);
-        let light = serves || !(self.scheduler.crew.preemption().is_on || blocks);
-        let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
+        let light = match kind {
+            Kind::Server => true,
+            Kind::Future => !self.scheduler.crew.preemption().is_on,
+            Kind::Function => false,
+        };
+        let new = NewCell { id, name, asked, slack, kind, bequeaths, light };
         let (cell, result) = os::future::task(Head::new(self.clone(), new), future);
         let result = JoinHandle::new(result);
         if let Some(group) = group {

@@ -5,7 +5,7 @@ use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
 use crate::os::sync::Arc;
 use crate::shared::Shared;
-use crate::task::{Heritage, JoinHandle, NewTask, Task};
+use crate::task::{Heritage, JoinHandle, Kind, NewTask, Task};
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
@@ -47,8 +47,7 @@ pub struct TaskBuilder {
     /// By default, the group of the spawning task.
     group: Update<Group>,
     name: Option<String>,
-    /// Set for a function that may block.
-    blocks: bool,
+    kind: Kind,
 }
 
 impl Task {
@@ -235,7 +234,7 @@ impl TaskBuilder {
         mut self,
         function: impl FnOnce() -> T,
     ) -> (TaskBuilder, impl Future<Output = T>) {
-        self.blocks = true;
+        self.kind = Kind::Function;
         // As any poll, if polls can be stopped, otherwise as a section that blocks.
         (self, async move {
             crate::current::worker::section(function, |worker, function| {
@@ -292,9 +291,8 @@ impl TaskBuilder {
                 affinity.unwrap_or_else(|| shared.scheduler.all(&shared.registry).clone()),
             )
         };
-        let TaskBuilder { reset_on_fork, name, blocks, .. } = self;
-        let serves = false;
-        let new = NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks };
+        let TaskBuilder { reset_on_fork, name, kind, .. } = self;
+        let new = NewTask { attr, slack, reset_on_fork, group, has_affinity, name, kind };
         Ok(shared.spawn(future, new))
     }
 }

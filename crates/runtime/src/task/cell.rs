@@ -5,6 +5,7 @@
 //! is lost.
 
 use super::join::JoinError;
+use super::new::Kind;
 use crate::crew::kick::KickNow;
 use crate::group::Membership;
 use crate::mutex::guards::Guards;
@@ -150,7 +151,7 @@ pub(crate) struct NewCell {
     pub(crate) name: Option<String>,
     pub(crate) asked: Asked,
     pub(crate) slack: Nanos,
-    pub(crate) serves: bool,
+    pub(crate) kind: Kind,
     pub(crate) bequeaths: bool,
     /// See [`Cell::is_light`].
     pub(crate) light: bool,
@@ -171,8 +172,7 @@ pub(crate) struct Head {
     has_affinity: AtomicBool,
     /// See [`Cell::bequeaths`].
     bequeaths: AtomicBool,
-    /// Set for a task that serves other tasks, and ends after them.
-    pub(crate) serves: bool,
+    kind: Kind,
     pub(crate) guards: Guards,
     pub(crate) id: TaskId,
     /// The only reference of a task to its runtime. All others go through it, because CPUs would contend for the
@@ -231,7 +231,7 @@ impl future::Head for Head {
 
 impl Head {
     pub(crate) fn new(shared: Arc<Shared>, new: NewCell) -> Head {
-        let NewCell { id, name, asked, slack, serves, bequeaths, light } = new;
+        let NewCell { id, name, asked, slack, kind, bequeaths, light } = new;
         let rest = OnceLock::new();
         if name.is_some() {
             let _ = rest.set(Box::new_in(Rest { name, ..Rest::default() }, Own));
@@ -240,7 +240,7 @@ impl Head {
             light: AtomicBool::new(light),
             has_affinity: AtomicBool::new(false),
             bequeaths: AtomicBool::new(bequeaths),
-            serves,
+            kind,
             guards: Guards::default(),
             id,
             shared,
@@ -256,6 +256,16 @@ impl Head {
 }
 
 impl Cell {
+    /// Returns whether the task serves other tasks, and ends after them.
+    pub(crate) fn serves(&self) -> bool {
+        self.kind == Kind::Server
+    }
+
+    /// Returns whether the task is a blocking function.
+    pub(crate) fn is_function(&self) -> bool {
+        self.kind == Kind::Function
+    }
+
     /// Returns the part of the cell that few tasks need, and makes it if it does not exist. The thread is not stopped
     /// meanwhile.
     pub(crate) fn rest(&self) -> &Rest {
@@ -280,7 +290,7 @@ impl Cell {
 
     /// Records that the task has an attribute to pass on.
     pub(crate) fn note_heritage(&self) {
-        self.bequeaths.store(!self.serves, Ordering::Release);
+        self.bequeaths.store(!self.serves(), Ordering::Release);
     }
 
     /// Changes the attributes that are asked for the task.

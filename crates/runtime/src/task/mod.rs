@@ -18,4 +18,4 @@ pub use set::JoinSet;
 
 pub(crate) use cell::{Asked, Cell, Head, Job, NewCell, Todo};
 pub(crate) use heritage::Heritage;
-pub(crate) use new::NewTask;
+pub(crate) use new::{Kind, NewTask};

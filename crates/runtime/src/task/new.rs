@@ -15,10 +15,19 @@ pub(crate) struct NewTask {
     /// Whether it asks for its own CPUs.
     pub(crate) has_affinity: bool,
     pub(crate) name: Option<String>,
-    /// Set for a task of the runtime itself, which serves other tasks and ends after them.
-    pub(crate) serves: bool,
-    /// Set for a blocking function.
-    pub(crate) blocks: bool,
+    pub(crate) kind: Kind,
+}
+
+/// What a task runs, and so how it ends with its runtime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A future, which ends at its next await.
+    #[default]
+    Future,
+    /// A blocking function, which runs to its end, also if it has not begun.
+    Function,
+    /// A task of the runtime itself, which serves other tasks and ends after them.
+    Server,
 }
 
 impl NewTask {
@@ -33,6 +42,6 @@ impl NewTask {
             && self.group.is_none()
             && cookie.is_none()
             && !self.has_affinity;
-        !plain && !self.serves
+        !plain && self.kind != Kind::Server
     }
 }

@@ -34,6 +34,7 @@ mod without_slot;
 
 use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
+use crate::os::alternate::AlternateStack;
 use crate::os::sync::{Arc, lock};
 use crate::protocol::company::NO_POLL;
 use crate::protocol::handoff::{Left, WorkerId};
@@ -110,13 +111,14 @@ impl Worker {
     }
 
     /// Runs the thread: it waits as a spare, runs tasks while it owns a slot, and so on until it retires or the runtime
-    /// ends. The first worker of a slot owns it from the start. A thread without a timer could not be stopped, and runs
-    /// no task.
+    /// ends. The first worker of a slot owns it from the start. A thread without a timer or a stack for the handler could not
+    /// be stopped, and runs no task.
     pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
         let settled = self.thread.begins_here();
+        let stack = settled.then(AlternateStack::new).flatten();
         self.hearing.listen(&self.thread);
         self.poll.clock().note_stack();
-        if settled {
+        if stack.is_some() {
             crate::current::worker::with_worker(self, || {
                 self.thread.is_ready(true);
                 if owns {

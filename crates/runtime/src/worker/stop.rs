@@ -29,11 +29,13 @@ impl Worker {
         let count = self.own.count() - 1;
         let hears = count == 0 && !self.section.waits();
         if hears && self.thread.is_called() {
-            self.answer_calls();
+            os::errno::kept(|| self.answer_calls());
         }
         self.own.set_count(count);
         if hears && self.thread.is_called() {
-            self.poll.call_again(&self.thread, self.shared.scheduler.machine());
+            os::errno::kept(|| {
+                self.poll.call_again(&self.thread, self.shared.scheduler.machine());
+            });
         }
     }
 

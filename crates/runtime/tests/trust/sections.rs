@@ -3,12 +3,43 @@
 //!
 //! Assertions are about CPU time by the threads' own clocks, which stand still while the machine has other work.
 
-use crate::child::within;
+use crate::child::{run, within};
 use crate::common::{Work, ms, workers};
 use runyard::{Limit, Task, blocking, spawn, time, yield_now};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+
+/// Seen failing: the end waited for ever, and said nothing.
+#[test]
+fn a_section_that_never_ends_is_told_by_its_task() {
+    let name = "sections::a_section_that_never_ends_is_told_by_its_task";
+    let end = run(ms(20_000), &[], name, || {
+        let runtime = workers(2);
+        let handle = runtime.handle().clone();
+        let (begins, begun) = std::sync::mpsc::channel();
+        let never_ends = async move {
+            blocking(|| {
+                begins.send(()).unwrap();
+                handle.block_on(async {
+                    loop {
+                        yield_now().await;
+                    }
+                })
+            })
+        };
+        runtime.block_on(async { drop(Task::builder().name("loops").spawn(never_ends)) });
+        begun.recv().unwrap();
+        std::thread::spawn(|| {
+            std::thread::sleep(ms(2_500));
+            std::process::exit(7);
+        });
+        drop(runtime);
+    });
+    let Some(end) = end else { return };
+    assert_eq!(end.status.and_then(|status| status.code()), Some(7), "{}", end.said);
+    assert!(end.said.contains("waited for a second for `loops`"), "{}", end.said);
+}
 
 /// Keeps the CPU for `span` of wall-clock time, mostly outside of the C library.
 fn spin(span: Duration) {

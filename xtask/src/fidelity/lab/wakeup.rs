@@ -87,7 +87,9 @@ mod tests {
 
     fn waking(at_us: u64, flags: &str, task: (&str, u32)) -> String {
         let (name, prio) = task;
-        format!(" x-1 [000] {flags} 1.{at_us:06}: sched_waking: comm={name} pid=9 prio={prio} target_cpu=000\n")
+        format!(
+            " x-1 [000] {flags} 1.{at_us:06}: sched_waking: comm={name} pid=9 prio={prio} target_cpu=000\n"
+        )
     }
 
     #[test]
@@ -99,7 +101,8 @@ mod tests {
             switch(30, ("waiter", 9, 'S'), ("waker", 8)),
             switch(44, ("waker", 8, 'S'), ("idle", 0)),
         ];
-        let probe = [waking(50, "d.h2.", ("probe", 79)), switch(53, ("idle", 0, 'R'), ("probe", 9))];
+        let probe =
+            [waking(50, "d.h2.", ("probe", 79)), switch(53, ("idle", 0, 'R'), ("probe", 9))];
         // Another task woke these, or they are fair: what they wait for is not the kernel alone.
         let others = [
             waking(60, "d..2.", ("probe", 79)),

@@ -1,5 +1,6 @@
 //! The operations of Linux.
 
+pub(crate) mod alternate;
 pub(crate) mod barrier;
 #[cfg(feature = "tokio")]
 pub(crate) mod bell;

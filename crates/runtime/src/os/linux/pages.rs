@@ -14,6 +14,15 @@ pub(in crate::os) fn map(size: usize) -> Option<NonNull<u8>> {
     if at == libc::MAP_FAILED { None } else { NonNull::new(at.cast()) }
 }
 
+/// Forbids access to pages.
+///
+/// # Safety
+/// [`map`] returned memory that contains them, and no thread uses them.
+pub(in crate::os) unsafe fn protect(pages: NonNull<u8>, size: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { libc::mprotect(pages.as_ptr().cast(), size, libc::PROT_NONE) };
+}
+
 /// Unmaps pages.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! The doorbell: a signal that only tells a thread to check its words.
 //!
 //! The handler keeps errno and calls [`Calls::rung`], which uses only atomics and futex calls (H1). While it runs, all
-//! signals except those of faults are blocked (`sa_mask`, H9). The signal may come late, twice, or from another sender:
+//! signals except those of faults are blocked (`sa_mask`, H9). It runs on a [stack of its own](super::alternate). The signal may come late, twice, or from another sender:
 //! the words say which actions are wanted (H8).
 //!
 //! A worker's signal mask is that of the thread that built the runtime: threads and programs that tasks start inherit
@@ -13,7 +13,7 @@ use super::thread::Tid;
 use super::unwind::Registers;
 use super::{clock, code};
 use crate::os::above::{Above, Calls};
-use crate::os::local;
+use crate::os::{errno, local};
 use std::ops::Range;
 
 pub(crate) use crate::os::above::Signals;
@@ -27,7 +27,7 @@ pub(crate) fn install(signal: i32) -> bool {
     // SAFETY: a zeroed sigaction is valid, and every field that is read is set.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
-    action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+    action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: as above.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: the mask is ours, and the pointers given to the kernel lead to valid structures. The handler takes
@@ -107,25 +107,19 @@ fn all_but_faults() -> libc::sigset_t {
 }
 
 extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: errno belongs to this thread.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let saved = unsafe { *errno };
-    // Discards the clock's anchor: after the instant of a timer no reading may lie before it.
-    clock::forget();
-    // A thread that unwinds may hold the lock of standard error, or the loader's (H5). The check only reads words.
-    let unsafe_point = code::is_unsafe(interrupted(context)) || std::thread::panicking();
-    let deaf_to = deaf_to(context);
-    let copy = |place: &Copied, worker: u32, poll: u64, stack: Range<usize>| {
-        // SAFETY: the stack is this thread's, as the C library said when the thread began. It is mapped from below the
-        // stack pointer, which is in it, up to the beginning of the poll.
-        unsafe { place.answer(worker, poll, stack, || registers(context)) };
-    };
-    local::handling(|| Above::rung(unsafe_point, deaf_to, copy));
-    // SAFETY: as above.
-    unsafe {
-        *errno = saved;
-    }
+    errno::kept(|| {
+        // Discards the clock's anchor: after the instant of a timer no reading may lie before it.
+        clock::forget();
+        // A thread that unwinds may hold the lock of standard error, or the loader's (H5). The check only reads words.
+        let unsafe_point = code::is_unsafe(interrupted(context)) || std::thread::panicking();
+        let deaf_to = deaf_to(context);
+        let copy = |place: &Copied, worker: u32, poll: u64, stack: Range<usize>| {
+            // SAFETY: the stack is this thread's, as the C library said when the thread began. It is mapped from below the
+            // stack pointer, if that is in it, up to the beginning of the poll.
+            unsafe { place.answer(worker, poll, stack, || registers(context)) };
+        };
+        local::handling(|| Above::rung(unsafe_point, deaf_to, copy));
+    });
 }
 
 /// Returns the signals that the interrupted code blocked.

@@ -10,6 +10,7 @@
 //! Rejected: each system's own waits (`WaitOnAddress`, `os_sync_wait_on_address`). They would be `unsafe` code that
 //! none of our machines can run.
 
+pub(crate) mod alternate;
 pub(crate) mod barrier;
 #[cfg(feature = "tokio")]
 pub(crate) mod bell;
