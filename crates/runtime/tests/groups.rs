@@ -491,3 +491,23 @@ fn a_group_that_lives_gets_another_weight() {
         assert!((0.35..0.65).contains(&even) && uneven > 0.75, "{even} {uneven}");
     });
 }
+
+/// Seen failing: 1,000 groups took 2.8 s, which is cubic in their number; and 20,000 took the whole stack.
+#[test]
+fn nested_groups_end_one_after_the_other() {
+    let runtime = Runtime::builder().workers(1).max_groups(20_100).build();
+    let nested = |depth: usize| {
+        let first = runtime.group("of").create().unwrap();
+        (0..depth).fold(first, |above, _| above.group("of").create().unwrap())
+    };
+    let ends_in = |depth: usize| {
+        let innermost = nested(depth);
+        let began = Instant::now();
+        drop(innermost);
+        began.elapsed()
+    };
+    let fastest = |depth: usize| (0..5).map(|_| ends_in(depth)).min().unwrap();
+    let (few, many) = (fastest(250), fastest(1_000));
+    assert!(many < 20 * few, "1,000 groups end in {many:?}, 250 in {few:?}");
+    ends_in(20_000);
+}

@@ -565,3 +565,17 @@ fn attributes_that_a_runtime_does_not_take_are_errors() {
     let right = Task::builder().affinity([0, 9]).try_spawn_on(async { 7 }, handle);
     assert_eq!(runtime.block_on(right.unwrap()).unwrap(), 7);
 }
+
+/// Seen failing: each of them panicked, or ended the process for lack of memory.
+#[test]
+fn absurd_settings_are_refused_or_bounded() {
+    let groups = Runtime::builder().workers(1).max_groups(usize::MAX).try_build();
+    assert!(matches!(groups, Err(BuildError::Groups { asked: usize::MAX, most: 65_536 })));
+    for threads in [1 << 40, usize::MAX] {
+        let runtime = Runtime::builder().workers(1).max_threads(threads).try_build().unwrap();
+        let task = Task::builder().affinity(0..).spawn_on(async { 7 }, runtime.handle());
+        assert_eq!(runtime.block_on(task).unwrap(), 7);
+        let refused = Task::builder().affinity(1..).try_spawn_on(async {}, runtime.handle());
+        assert!(refused.unwrap_err().to_string().ends_with("15, 16] and more"));
+    }
+}

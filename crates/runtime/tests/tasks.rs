@@ -51,6 +51,65 @@ fn tasks_spawn_tasks() {
     assert_eq!(depth, 500);
 }
 
+/// Seen failing: the future was dropped after the unwinding, so its destructor saw no panic.
+#[test]
+fn a_future_that_panics_is_dropped_while_its_thread_unwinds() {
+    struct Asks(Arc<AtomicUsize>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            self.0.fetch_add(1 + usize::from(std::thread::panicking()), Ordering::SeqCst);
+            // A second panic goes no further.
+            assert!(!std::thread::panicking(), "on purpose");
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    // The poll fails outside of the function whose values it would drop.
+    let (asks, mut polls) = (Asks(drops.clone()), 0);
+    let future = poll_fn(move |cx| {
+        let _held = &asks;
+        polls += 1;
+        assert!(polls < 2, "on purpose");
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    });
+    let error = runtime().block_on(async { spawn(future).await.unwrap_err() });
+    assert!(error.is_panic(), "{error}");
+    assert_eq!(drops.load(Ordering::SeqCst), 2);
+}
+
+/// Seen failing: the place was in the runtime.
+#[test]
+fn a_panic_names_the_line_of_the_caller() {
+    let places = Arc::new(Mutex::new(Vec::new()));
+    let told = places.clone();
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().name().is_some_and(|name| name.contains("names_the_line")) {
+            told.lock().unwrap().extend(info.location().map(|place| place.file().to_owned()));
+        } else {
+            before(info);
+        }
+    }));
+    let one = runtime();
+    let calls: [&dyn Fn(); 8] = [
+        &|| drop(spawn(async {})),
+        &|| drop(spawn_blocking(|| ())),
+        &|| drop(Task::builder().affinity([9]).spawn_on(async {}, one.handle())),
+        &|| drop(Task::builder().fifo(0)),
+        &|| drop(Task::builder().nice(20)),
+        &|| drop(time::interval(Duration::ZERO)),
+        &|| drop(runyard::Handle::current()),
+        &|| drop(one.group("of").weight(0)),
+    ];
+    for call in calls {
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err());
+    }
+    drop(std::panic::take_hook());
+    let places = places.lock().unwrap();
+    assert_eq!(places.len(), calls.len());
+    assert!(places.iter().all(|place| place.ends_with("tests/tasks.rs")), "{places:?}");
+}
+
 #[test]
 fn a_panic_is_the_result_and_nobody_elses() {
     runtime().block_on(async {

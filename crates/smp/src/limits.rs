@@ -85,7 +85,9 @@ impl<W: Controlled> Machine<W> {
     pub fn remove_group(&self, now: Time, group: GroupId, fx: &mut impl Effects<W>) {
         let groups = self.groups();
         assert!(group != GroupId::ROOT && !groups.has_children(group), "{group:?} is a leaf");
-        self.set_limit(now, group, None, fx);
+        if groups.has_limit(group) {
+            self.set_limit(now, group, None, fx);
+        }
         groups.leave(group);
         for cpu in self.config().topology.iter() {
             let _ = self.cpu(cpu).change(fx, |rq| rq.forget_group(now, group));

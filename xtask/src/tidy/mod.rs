@@ -57,6 +57,7 @@ pub const RULES: &[(&str, Rule)] = rules![
     source::no_promises_in_code,
     source::files_have_at_most_600_lines_of_code,
     source::files_open_with_a_short_header,
+    source::who_panics_names_the_caller,
     source::one_file_names_the_sync_primitives,
     source::no_path_of_one_machine,
     documents::links_point_somewhere,

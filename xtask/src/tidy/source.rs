@@ -129,6 +129,33 @@ pub fn files_open_with_a_short_header(tree: &Tree) -> Vec<Violation> {
     })
 }
 
+/// A public function of the runtime whose documentation says that it panics tells the place of its caller. The compiler
+/// accepts that for no `async fn`.
+#[must_use]
+pub fn who_panics_names_the_caller(tree: &Tree) -> Vec<Violation> {
+    let is_of_runtime = |file: &&File| {
+        crate_of(file).is_some_and(|(name, path)| name == "runtime" && path.starts_with("src/"))
+    };
+    each(tree.with_extension("rs").filter(is_of_runtime), |file| {
+        let (mut panics, mut tracks) = (false, false);
+        let mut found = Vec::new();
+        for (line, text) in (1..).zip(file.text.lines().map(str::trim_start)) {
+            if text.starts_with("///") {
+                panics |= text == "/// # Panics";
+            } else if text.starts_with("#[") {
+                tracks |= text == "#[track_caller]";
+            } else {
+                if text.starts_with("pub fn ") && panics && !tracks {
+                    let reason = "`# Panics` without `#[track_caller]`: a panic names the line that is wrong";
+                    found.push((line, reason.to_owned()));
+                }
+                (panics, tracks) = (false, false);
+            }
+        }
+        found
+    })
+}
+
 /// One file of a crate names locks, atomics, loom and shuttle. In a modelled crate that is `sync.rs`, and `Arc` is one
 /// of them. The engine has none of them but `Arc`.
 #[must_use]

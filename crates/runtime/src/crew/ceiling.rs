@@ -12,6 +12,9 @@ use std::path::Path;
 /// its guard page.
 const MAPPINGS_OF_A_THREAD: usize = 6;
 
+/// The most threads of Linux: its numbers of threads are below this (`PID_MAX_LIMIT`, linux/threads.h).
+pub(crate) const OF_LINUX: usize = 4 << 20;
+
 /// Returns the number of threads that the system allows this process, less a tenth for its other threads. It is the
 /// minimum of `RLIMIT_NPROC`, `pids.max` of its control groups, `kernel.threads-max`, and the threads that
 /// `vm.max_map_count` has room for.

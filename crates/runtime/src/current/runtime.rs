@@ -107,7 +107,10 @@ impl std::error::Error for TryCurrentError {}
 /// If it belongs to none.
 #[track_caller]
 pub(crate) fn current() -> Arc<Shared> {
-    try_current().unwrap_or_else(|error| panic!("{error}"))
+    match try_current() {
+        Ok(runtime) => runtime,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Returns the runtime that the calling code belongs to, or the reason why there is none.

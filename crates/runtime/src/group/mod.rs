@@ -91,6 +91,8 @@ struct Inner {
     weight: AtomicU32,
     /// Account of the tasks that ended in the group, and in groups that were below it.
     ended: Mutex<Account>,
+    /// Set at its end.
+    has_left: bool,
 }
 
 impl fmt::Debug for Inner {
@@ -190,6 +192,7 @@ impl Group {
     ///
     /// # Panics
     /// If the weight is not in 2..=262144.
+    #[track_caller]
     pub fn set_weight(&self, weight: u32) {
         let new = Weight::new(weight.into()).expect("a weight must be in 2..=262144");
         let shared = &self.inner.shared;
@@ -298,8 +301,12 @@ impl Discarded for Inner {
     }
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
+impl Inner {
+    /// Takes the group out of the machine, once. Returns the group above it.
+    fn leave(&mut self) -> Option<Group> {
+        if std::mem::replace(&mut self.has_left, true) {
+            return None;
+        }
         self.shared.observation.groups.forget(self.id);
         without_preemption(|| {
             let ended = *lock(&self.ended);
@@ -307,6 +314,18 @@ impl Drop for Inner {
             let fx = &mut KickNow(&self.shared.scheduler);
             self.shared.scheduler.machine().remove_group(os::thread::now(), self.id, fx);
         });
+        self.parent.take()
+    }
+}
+
+impl Drop for Inner {
+    /// Ends the group, and in turn those above it that only this one kept. A drop within a drop would take a stack as
+    /// deep as groups are nested.
+    fn drop(&mut self) {
+        let mut above = self.leave();
+        while let Some(mut inner) = above.and_then(|group| Arc::into_inner(group.inner)) {
+            above = inner.leave();
+        }
     }
 }
 
@@ -351,6 +370,7 @@ impl GroupBuilder {
     /// # Panics
     /// If the weight is not in 2..=262144.
     #[must_use]
+    #[track_caller]
     pub fn weight(mut self, weight: u32) -> GroupBuilder {
         self.weight = Weight::new(weight.into()).expect("a weight must be in 2..=262144");
         self
@@ -370,6 +390,7 @@ impl GroupBuilder {
     /// # Panics
     /// If the value is not in -20..=19.
     #[must_use]
+    #[track_caller]
     pub fn latency_nice(mut self, nice: i8) -> GroupBuilder {
         let nice = LatencyNice::new(nice.into()).expect("a latency nice value must be in -20..=19");
         self.latency_nice = nice;
@@ -421,7 +442,8 @@ impl GroupBuilder {
         let id = added.map_err(|TooManyGroups| GroupError::NoRoom)?;
         let (limit, ended) = (Mutex::new(limit), Mutex::default());
         let weight = AtomicU32::new(weight.get());
-        let inner = Arc::new(Inner { shared, id, name, parent, limit, weight, ended });
+        let has_left = false;
+        let inner = Arc::new(Inner { shared, id, name, parent, limit, weight, ended, has_left });
         inner.shared.observation.groups.note(WeakGroup { id, inner: Arc::downgrade(&inner) });
         Ok(Group { inner })
     }

@@ -8,7 +8,7 @@
 //! and one more allocation per task. A task that is woken during its poll comes back through it.)
 
 use crate::os::above::without_preemption;
-use crate::os::harmless::Outcome;
+use crate::os::harmless::{Outcome, harmless};
 use crate::os::seat::Seat;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use runyard_smp::machine::TaskOf;
@@ -17,7 +17,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -133,6 +133,16 @@ enum Stage<H: Head, F: Future> {
 // most sent.
 unsafe impl<H: Head, F: Future<Output: Send> + Send> Sync for FutureBody<H, F> {}
 
+/// The stage of a future whose poll panics. The future is dropped while the thread unwinds, as any value that a panic
+/// drops: its destructors see that the thread is panicking.
+struct Unwinding<'a, H: Head, F: Future>(&'a mut Stage<H, F>);
+
+impl<H: Head, F: Future> Drop for Unwinding<'_, H, F> {
+    fn drop(&mut self) {
+        harmless(|| *self.0 = Stage::Gone);
+    }
+}
+
 impl<H, F> Body<H> for FutureBody<H, F>
 where
     H: Head,
@@ -141,9 +151,6 @@ where
     unsafe fn poll(&self, task: &Arc<Cell<H>>) -> bool {
         // SAFETY: the caller has the turn.
         let stage = unsafe { &mut *self.stage.get() };
-        let Stage::Future(future) = stage else {
-            unreachable!("a future is polled only until it is ready")
-        };
         let ready = if task.is_aborted() {
             Err(task.cancelled())
         } else {
@@ -151,10 +158,18 @@ where
             // waker stands for is the caller's: the waker is not dropped.
             let waker = unsafe { Arc::from_raw(Arc::as_ptr(task).cast::<TaskCell<H, Self>>()) };
             let waker = ManuallyDrop::new(Waker::from(waker));
-            // SAFETY: the future is in a reference-counted allocation, and stays there until it is dropped.
-            let future = unsafe { Pin::new_unchecked(future) };
             let mut cx = Context::from_waker(&waker);
-            match catch_unwind(AssertUnwindSafe(|| future.poll(&mut cx))) {
+            let poll = || {
+                let stage = Unwinding(&mut *stage);
+                let Stage::Future(future) = &mut *stage.0 else {
+                    unreachable!("a future is polled only until it is ready")
+                };
+                // SAFETY: the future is in a reference-counted allocation, and stays there until it is dropped.
+                let polled = unsafe { Pin::new_unchecked(future) }.poll(&mut cx);
+                mem::forget(stage);
+                polled
+            };
+            match catch_unwind(AssertUnwindSafe(poll)) {
                 Ok(Poll::Pending) => return false,
                 Ok(Poll::Ready(value)) => Ok(value),
                 Err(payload) => Err(task.panicked(payload)),

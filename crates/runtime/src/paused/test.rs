@@ -87,6 +87,7 @@ impl Paused {
     /// # Panics
     /// If it is zero.
     #[must_use]
+    #[track_caller]
     pub fn cpus(mut self, cpus: usize) -> Paused {
         assert!(cpus > 0, "a machine has at least one CPU");
         self.cpus = cpus;
@@ -174,6 +175,7 @@ impl Drop for Back {
 ///
 /// # Panics
 /// With the panic of the test.
+#[track_caller]
 pub fn seeds(seeds: impl IntoIterator<Item = u64>, test: impl Fn(Paused)) {
     for seed in seeds {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| test(paused(seed)))) {
@@ -207,6 +209,7 @@ pub fn seeds(seeds: impl IntoIterator<Item = u64>, test: impl Fn(Paused)) {
 ///
 /// # Panics
 /// If the calling code is not in virtual time.
+#[track_caller]
 pub fn compute(span: Duration) {
     assert!(here::is_paused(), "`compute` needs virtual time: use `runyard::test::paused(seed)`");
     let span = Nanos::from(span);
@@ -256,6 +259,7 @@ pub fn cpu() -> Option<usize> {
 /// # Panics
 /// If the calling code belongs to no runtime.
 #[must_use]
+#[track_caller]
 pub fn group(name: impl Into<String>) -> GroupBuilder {
     GroupBuilder::new(&current(), name)
 }

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 
 /// Runs a future on the calling thread until it is ready, in the context of a runtime. Before it returns, every earlier
 /// event has reached the observer, if there is one.
+#[track_caller]
 pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     assert!(
         !here::is_paused(),

@@ -200,6 +200,7 @@ impl Builder {
     /// # Panics
     /// If the value is not in -20..=0. A task that asks for nothing has 0.
     #[must_use]
+    #[track_caller]
     pub fn min_latency_nice(mut self, lowest: i8) -> Builder {
         let allowed = LatencyNice::new(lowest.into()).filter(|&lowest| lowest <= LatencyNice::ZERO);
         self.settings.lowest_latency_nice =
@@ -207,8 +208,8 @@ impl Builder {
         self
     }
 
-    /// Sets how many task groups can exist at a time. The default is 256. Room for one more group costs about 400
-    /// bytes, and about 200 more on each CPU.
+    /// Sets how many task groups can exist at a time, up to 65,536. The default is 256. Room for one more group costs about
+    /// 400 bytes, and about 200 more on each CPU. A higher number is a [`BuildError::Groups`](crate::BuildError::Groups).
     #[must_use]
     pub fn max_groups(mut self, groups: usize) -> Builder {
         self.settings.max_groups = groups;
@@ -217,7 +218,8 @@ impl Builder {
 
     /// Sets the maximum number of kernel threads that run tasks. The default is nine tenths of the number that the
     /// system allows the process. Each task that is stopped in the middle of a poll keeps one thread, and so does each
-    /// task that blocks in the kernel. At least three threads for each CPU are always allowed.
+    /// task that blocks in the kernel. At least three threads for each CPU are always allowed, and at most the 4,194,304 that
+    /// Linux can have.
     ///
     /// At the ceiling, and wherever the system refuses a thread, the runtime falls back. Tasks whose last poll ended
     /// without blocking go on. Tasks that have never run wait. No task is stopped until there are threads again. The

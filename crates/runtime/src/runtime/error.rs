@@ -24,6 +24,13 @@ pub enum BuildError {
     Timer,
     /// The operating system refuses a resource of tokio's driver (`Builder::enable_tokio`, with the feature `tokio`).
     Driver(io::Error),
+    /// The builder asks for [room for more groups](crate::Builder::max_groups) than there can be.
+    Groups {
+        /// The room that is asked for.
+        asked: usize,
+        /// The most room that there can be.
+        most: usize,
+    },
     /// The process is a child of fork, and its parent had a runtime when it forked: locks of that runtime may be held
     /// by threads that the child does not have.
     Forked,
@@ -54,6 +61,9 @@ impl fmt::Display for BuildError {
             BuildError::Timer => f.write_str(
                 "a runtime cannot start: the kernel refuses more timers (RLIMIT_SIGPENDING)",
             ),
+            BuildError::Groups { asked, most } => {
+                write!(f, "a runtime cannot start: it has room for at most {most} groups, not {asked}")
+            }
             BuildError::Forked => f.write_str(
                 "a runtime cannot start: this process is a child of fork, and a runtime lived in its parent",
             ),
@@ -65,7 +75,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             BuildError::Thread(error) | BuildError::Driver(error) => Some(error),
-            BuildError::Timer | BuildError::Forked => None,
+            BuildError::Timer | BuildError::Groups { .. } | BuildError::Forked => None,
         }
     }
 }
@@ -75,6 +85,7 @@ impl From<BuildError> for io::Error {
         let kind = match &error {
             BuildError::Thread(error) | BuildError::Driver(error) => error.kind(),
             BuildError::Timer => io::ErrorKind::WouldBlock,
+            BuildError::Groups { .. } => io::ErrorKind::InvalidInput,
             BuildError::Forked => io::ErrorKind::Unsupported,
         };
         io::Error::new(kind, error)

@@ -173,6 +173,7 @@ impl Handle {
     /// // The runtime has ended.
     /// handle.block_on(time::sleep(Duration::from_millis(1)));
     /// ```
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         block_on(&self.shared, future)
     }

@@ -59,6 +59,7 @@ impl Runtime {
     /// # Panics
     /// As [`Builder::build`]. [`Builder::try_build`] returns the refusal as an error.
     #[must_use]
+    #[track_caller]
     pub fn new() -> Runtime {
         Runtime::builder().build()
     }
@@ -215,6 +216,7 @@ impl Runtime {
     /// let runtime = Runtime::new();
     /// assert_eq!(runtime.block_on(async { spawn(async { 7 }).await.unwrap() }), 7);
     /// ```
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
     }
@@ -225,6 +227,9 @@ impl Default for Runtime {
         Runtime::new()
     }
 }
+
+/// The most task groups of a runtime. Their room is made at the start: 25 MiB, and 12 more for each CPU.
+const MOST_GROUPS: usize = 65_536;
 
 impl Builder {
     /// Starts the threads and returns the runtime.
@@ -245,7 +250,10 @@ impl Builder {
     #[must_use]
     #[track_caller]
     pub fn build(self) -> Runtime {
-        self.try_build().unwrap_or_else(|error| panic!("{error}"))
+        match self.try_build() {
+            Ok(runtime) => runtime,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Starts the threads as [`Builder::build`] does, and returns an error where `build` panics.
@@ -265,6 +273,10 @@ impl Builder {
     /// ```
     pub fn try_build(mut self) -> Result<Runtime, BuildError> {
         assert!(!here::is_paused(), "a live runtime cannot start in virtual time");
+        let asked = self.settings.max_groups;
+        if asked > MOST_GROUPS {
+            return Err(BuildError::Groups { asked, most: MOST_GROUPS });
+        }
         let mut cpus = os::thread::allowed_cpus();
         if cpus.is_empty() {
             cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();

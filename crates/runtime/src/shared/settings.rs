@@ -65,6 +65,7 @@ impl Default for Settings {
 impl Settings {
     /// Returns the maximum number of threads of a runtime with `cpus` CPUs.
     pub(super) fn most_threads(&self, cpus: usize) -> usize {
-        self.max_threads.unwrap_or_else(ceiling::of_this_process).max(3 * cpus)
+        let asked = self.max_threads.unwrap_or_else(ceiling::of_this_process);
+        asked.max(3 * cpus).min(ceiling::OF_LINUX)
     }
 }

@@ -7,6 +7,7 @@ use crate::os::sync::Arc;
 use crate::shared::Shared;
 use crate::task::{Heritage, JoinHandle, Kind, NewTask, Task};
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
+use runyard_engine::cpu::MAX_CPUS;
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use std::fmt;
@@ -71,6 +72,7 @@ impl TaskBuilder {
     /// # Panics
     /// If the priority is not in 1..=99.
     #[must_use]
+    #[track_caller]
     pub fn fifo(self, priority: u8) -> TaskBuilder {
         let prio = RtPrio::new(priority.into()).expect("a real-time priority must be in 1..=99");
         self.policy(Policy::Fifo(prio))
@@ -81,6 +83,7 @@ impl TaskBuilder {
     /// # Panics
     /// If the nice value is not in -20..=19.
     #[must_use]
+    #[track_caller]
     pub fn nice(mut self, nice: i8) -> TaskBuilder {
         let nice = Nice::new(nice.into()).expect("a nice value must be in -20..=19");
         self.policy = Some(match self.policy {
@@ -92,10 +95,11 @@ impl TaskBuilder {
 
     /// Sets the CPUs of the runtime on which the task may run, counted from 0. The default is the CPUs of the spawning
     /// task, or all CPUs without one. While the task is polled, its thread is bound to the machine's CPUs behind these,
-    /// unless they are all of them. Threads and programs that the task starts inherit that binding.
+    /// unless they are all of them. Threads and programs that the task starts inherit that binding. Of more than
+    /// 65,536 numbers the first count: no machine has more CPUs.
     #[must_use]
     pub fn affinity(mut self, cpus: impl IntoIterator<Item = usize>) -> TaskBuilder {
-        self.cpus = Some(cpus.into_iter().collect());
+        self.cpus = Some(numbers(cpus));
         self
     }
 
@@ -113,6 +117,7 @@ impl TaskBuilder {
     /// # Panics
     /// If the value is not in -20..=19.
     #[must_use]
+    #[track_caller]
     pub fn latency_nice(mut self, nice: i8) -> TaskBuilder {
         let nice = LatencyNice::new(nice.into()).expect("a latency nice value must be in -20..=19");
         self.latency_nice = Some(nice);
@@ -126,6 +131,7 @@ impl TaskBuilder {
     /// # Panics
     /// If the slice is not in 0.1..=100 ms.
     #[must_use]
+    #[track_caller]
     pub fn slice(mut self, slice: Duration) -> TaskBuilder {
         self.slice = Some(Slice::new(Nanos::from(slice)).expect("a slice must be in 0.1..=100 ms"));
         self
@@ -252,7 +258,10 @@ impl TaskBuilder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.try_spawn_in(shared, future).unwrap_or_else(|error| panic!("{error}"))
+        match self.try_spawn_in(shared, future) {
+            Ok(task) => task,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Starts the task in `shared`, for [`TaskBuilder::spawn_on`] and [`TaskBuilder::try_spawn_on`].
@@ -326,9 +335,11 @@ impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SpawnError::Affinity { asked, cpus } => {
+                let shown = &asked[..asked.len().min(SHOWN)];
+                let more = if asked.len() > SHOWN { " and more" } else { "" };
                 write!(
                     f,
-                    "the runtime has {cpus} CPUs, numbered from 0, and none of the CPUs {asked:?}"
+                    "the runtime has {cpus} CPUs, numbered from 0, and none of the CPUs {shown:?}{more}"
                 )
             }
             SpawnError::LatencyNice(error) => error.fmt(f),
@@ -344,6 +355,14 @@ impl std::error::Error for SpawnError {
             SpawnError::Affinity { .. } | SpawnError::Group => None,
         }
     }
+}
+
+/// The most CPUs that a message names.
+const SHOWN: usize = 16;
+
+/// Returns the numbers of CPUs that a caller names. An endless list of them ends.
+pub(super) fn numbers(cpus: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    cpus.into_iter().take(MAX_CPUS).collect()
 }
 
 /// Starts a task in the runtime of the calling code. The task inherits the attributes of the calling task

@@ -5,6 +5,7 @@
 //! can be given to other code. Rejected: one type called `Task` for all three. In other libraries that name is a handle
 //! that waits for the result, and cancels the task when it is dropped.
 
+use super::builder::{SpawnError, numbers};
 use super::cell::Cell;
 use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
@@ -37,6 +38,7 @@ impl Task {
     /// # Panics
     /// If it belongs to none.
     #[must_use]
+    #[track_caller]
     pub fn current() -> TaskHandle {
         let cell = crate::current::task::current()
             .expect("Task::current was called outside of every task");
@@ -100,13 +102,12 @@ impl TaskHandle {
     ///
     /// # Panics
     /// If the runtime has none of these CPUs.
+    #[track_caller]
     pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
-        let wanted: Vec<_> = cpus.into_iter().collect();
-        let scheduler = &self.cell.shared.scheduler;
-        let affinity = scheduler.crew().cpus().among(&wanted).unwrap_or_else(|| {
-            let all = scheduler.machine().all();
-            panic!("the runtime has the CPUs {all}, and none of the CPUs {wanted:?}")
-        });
+        let (asked, crew) = (numbers(cpus), self.cell.shared.scheduler.crew());
+        let Some(affinity) = crew.cpus().among(&asked) else {
+            panic!("{}", SpawnError::Affinity { asked, cpus: crew.slots().len() })
+        };
         self.cell.note_affinity(&affinity);
         self.change(Change { affinity: Some(affinity), ..Change::default() });
     }
@@ -216,6 +217,7 @@ impl TaskHandle {
     ///
     /// # Panics
     /// If the group belongs to another runtime.
+    #[track_caller]
     pub fn set_group<'a>(&self, group: impl Into<Option<&'a Group>>) {
         let group = group.into().cloned();
         assert!(is_same_runtime(group.as_ref(), &self.cell.shared), "{ONE_RUNTIME}");

@@ -81,6 +81,7 @@ impl JoinError {
     /// # Panics
     /// If the task did not panic.
     #[must_use]
+    #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
         self.try_into_panic().expect("the task panicked")
     }

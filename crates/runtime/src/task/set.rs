@@ -181,6 +181,7 @@ impl<T> JoinSet<T> {
     ///
     /// # Panics
     /// If the result of the task was taken already.
+    #[track_caller]
     pub fn add(&mut self, handle: JoinHandle<T>) -> AbortHandle {
         assert!(!handle.is_taken(), "the result of the task was taken already");
         let abort = handle.abort_handle();
@@ -321,6 +322,7 @@ impl<T: Send + 'static> JoinSet<T> {
     ///
     /// # Panics
     /// If the calling code belongs to no runtime.
+    #[track_caller]
     pub fn spawn<F>(&mut self, future: F) -> AbortHandle
     where
         F: Future<Output = T> + Send + 'static,
@@ -332,6 +334,7 @@ impl<T: Send + 'static> JoinSet<T> {
     ///
     /// # Panics
     /// If the calling code belongs to no runtime.
+    #[track_caller]
     pub fn spawn_blocking(&mut self, function: impl FnOnce() -> T + Send + 'static) -> AbortHandle {
         self.add(spawn_blocking(function))
     }

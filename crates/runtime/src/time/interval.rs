@@ -81,6 +81,7 @@ pub struct Interval {
 /// # Panics
 /// If the period is zero.
 #[must_use]
+#[track_caller]
 pub fn interval(period: Duration) -> Interval {
     interval_at(super::now(), period)
 }
@@ -102,6 +103,7 @@ pub fn interval(period: Duration) -> Interval {
 /// # Panics
 /// If the period is zero.
 #[must_use]
+#[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert!(period > Duration::ZERO, "`period` must be non-zero");
     let missed = MissedTickBehavior::default();

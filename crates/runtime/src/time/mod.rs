@@ -84,6 +84,7 @@ const NOT_OVER: Duration = Duration::from_millis(1);
 ///
 /// # Panics
 /// When it is polled before its deadline, and the calling code belongs to no runtime.
+#[track_caller]
 pub fn sleep(span: Duration) -> Sleep {
     Sleep { looks: span < NOT_OVER, ..sleep_until(after(now(), span)) }
 }
@@ -101,6 +102,7 @@ pub fn sleep(span: Duration) -> Sleep {
 ///
 /// # Panics
 /// When it is polled before its deadline, and the calling code belongs to no runtime.
+#[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep { deadline, slack: None, looks: true, armed: None }
 }

@@ -65,6 +65,7 @@ fn steps_in(span: Duration) -> u32 {
 /// # Panics
 /// If a name contains a zero byte.
 #[must_use]
+#[track_caller]
 pub fn call_in_library(library: &str, name: &str, argument: f64) -> Option<f64> {
     let [library, name] =
         [library, name].map(|it| CString::new(it).expect("a name has no zero byte"));
@@ -96,6 +97,7 @@ static INTERRUPTIONS: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Panics
 /// If the kernel refuses the handler.
+#[track_caller]
 pub fn interrupt_by(signal: i32) {
     extern "C" fn count(_: i32) {
         INTERRUPTIONS.fetch_add(1, Ordering::Relaxed);
@@ -117,6 +119,7 @@ pub fn interruptions() -> usize {
 ///
 /// # Panics
 /// If the C library does not know the stack.
+#[track_caller]
 pub fn stack_left() -> usize {
     let here = 0_u8;
     let mut lowest = std::ptr::null_mut();
@@ -146,6 +149,7 @@ pub enum Birth {
 /// # Panics
 /// If the kernel refuses the child.
 #[must_use]
+#[track_caller]
 pub fn fork(birth: Birth) -> Option<i32> {
     // SAFETY: the callers are tests, whose children call the C library only as it allows them to.
     let child = unsafe {
@@ -167,6 +171,7 @@ const CHILD_STACK: usize = 256 << 10;
 /// # Panics
 /// If the kernel refuses the child.
 #[must_use]
+#[track_caller]
 pub fn vfork<F: FnMut() -> i32>(mut body: F) -> i32 {
     extern "C" fn run<F: FnMut() -> i32>(body: *mut libc::c_void) -> libc::c_int {
         // SAFETY: `vfork` passes a pointer to its closure, which lives until the child is over.
@@ -201,6 +206,7 @@ pub fn exit_at_once(code: i32) -> ! {
 /// # Panics
 /// If it is no child of this process.
 #[must_use]
+#[track_caller]
 pub fn status_of(child: i32) -> i32 {
     let mut status = 0;
     // SAFETY: the kernel writes the status to a valid place.
@@ -226,6 +232,7 @@ pub fn before_exec(command: &mut Command, mut hook: impl FnMut() + Send + Sync +
 ///
 /// # Panics
 /// If the kernel refuses.
+#[track_caller]
 pub fn drop_rights_of_thread() {
     const NOBODY: libc::uid_t = 65_534;
     // SAFETY: the call takes only numbers. The C library would change all threads.
