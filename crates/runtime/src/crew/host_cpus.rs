@@ -3,8 +3,23 @@
 use super::homes::Homes;
 use crate::os;
 use crate::os::thread::{Places, Tid};
-use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::cpu::{CpuId, CpuSet, MAX_CPUS};
 use runyard_engine::topology::Topology;
+
+/// The most CPUs that a message names.
+const SHOWN: usize = 16;
+
+/// Returns the numbers of CPUs that a caller names. An endless list of them ends.
+pub(crate) fn numbers(cpus: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    cpus.into_iter().take(MAX_CPUS).collect()
+}
+
+/// Returns the message for a caller that asks for CPUs of which a runtime with this many CPUs has none.
+pub(crate) fn none_of(cpus: usize, asked: &[usize]) -> String {
+    let (shown, more) = asked.split_at(asked.len().min(SHOWN));
+    let more = if more.is_empty() { "" } else { " and more" };
+    format!("the runtime has {cpus} CPUs, numbered from 0, and none of the CPUs {shown:?}{more}")
+}
 
 /// The CPUs of the machine that the process may use.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! The start of tasks, and the attributes with which they start.
 
+use crate::crew::host_cpus::{none_of, numbers};
 use crate::current::runtime::current;
 use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
@@ -7,7 +8,6 @@ use crate::os::sync::Arc;
 use crate::shared::Shared;
 use crate::task::{Heritage, JoinHandle, Kind, NewTask, Task};
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
-use runyard_engine::cpu::MAX_CPUS;
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use std::fmt;
@@ -334,14 +334,7 @@ pub enum SpawnError {
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SpawnError::Affinity { asked, cpus } => {
-                let shown = &asked[..asked.len().min(SHOWN)];
-                let more = if asked.len() > SHOWN { " and more" } else { "" };
-                write!(
-                    f,
-                    "the runtime has {cpus} CPUs, numbered from 0, and none of the CPUs {shown:?}{more}"
-                )
-            }
+            SpawnError::Affinity { asked, cpus } => f.write_str(&none_of(*cpus, asked)),
             SpawnError::LatencyNice(error) => error.fmt(f),
             SpawnError::Group => f.write_str(ONE_RUNTIME),
         }
@@ -355,14 +348,6 @@ impl std::error::Error for SpawnError {
             SpawnError::Affinity { .. } | SpawnError::Group => None,
         }
     }
-}
-
-/// The most CPUs that a message names.
-const SHOWN: usize = 16;
-
-/// Returns the numbers of CPUs that a caller names. An endless list of them ends.
-pub(super) fn numbers(cpus: impl IntoIterator<Item = usize>) -> Vec<usize> {
-    cpus.into_iter().take(MAX_CPUS).collect()
 }
 
 /// Starts a task in the runtime of the calling code. The task inherits the attributes of the calling task

@@ -5,8 +5,8 @@
 //! can be given to other code. Rejected: one type called `Task` for all three. In other libraries that name is a handle
 //! that waits for the result, and cancels the task when it is dropped.
 
-use super::builder::{SpawnError, numbers};
 use super::cell::Cell;
+use crate::crew::host_cpus::{none_of, numbers};
 use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
 use crate::os::above::without_preemption;
@@ -106,7 +106,7 @@ impl TaskHandle {
     pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
         let (asked, crew) = (numbers(cpus), self.cell.shared.scheduler.crew());
         let Some(affinity) = crew.cpus().among(&asked) else {
-            panic!("{}", SpawnError::Affinity { asked, cpus: crew.slots().len() })
+            panic!("{}", none_of(crew.slots().len(), &asked))
         };
         self.cell.note_affinity(&affinity);
         self.change(Change { affinity: Some(affinity), ..Change::default() });
