@@ -652,3 +652,61 @@ fn an_interval_that_is_dropped_as_it_expires_adds_up() {
         assert_eq!(armed, expired + cancelled, "{timers:?}");
     });
 }
+
+/// Runs a future that never ends within a timeout, and beside a heartbeat in the same task.
+async fn has_an_end(always_ready: impl Future<Output = ()>) {
+    let ends = pin!(timeout(ms(30), always_ready));
+    let heart = async {
+        let mut interval = interval_at(Instant::now(), ms(1));
+        loop {
+            interval.tick().await;
+        }
+    };
+    let mut both = (ends, pin!(heart));
+    poll_fn(|cx| {
+        assert!(both.1.as_mut().poll(cx).is_pending());
+        both.0.as_mut().poll(cx).map(|ended| assert!(ended.is_err()))
+    })
+    .await;
+}
+
+/// Seen failing: a timeout around a loop that is always ready never ended.
+#[test]
+fn what_is_always_ready_lets_the_rest_of_its_task_go_on() {
+    async fn all() {
+        let mutex = runyard::sync::Mutex::new(0);
+        has_an_end(async {
+            loop {
+                *mutex.lock().await += 1;
+            }
+        })
+        .await;
+        let mutex = Arc::new(runyard::sync::Mutex::new(0));
+        has_an_end(async {
+            loop {
+                *mutex.clone().lock_owned().await += 1;
+            }
+        })
+        .await;
+        let mut late = interval_at(Instant::now() - HOUR, Duration::from_nanos(10));
+        late.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        has_an_end(async {
+            loop {
+                late.tick().await;
+            }
+        })
+        .await;
+        let empty = Arc::new(runyard::sync::Mutex::new(runyard::JoinSet::<()>::new()));
+        has_an_end(async {
+            loop {
+                assert!(empty.lock().await.join_next().await.is_none());
+            }
+        })
+        .await;
+    }
+    ends(|| {
+        let runtime = workers(1);
+        runtime.block_on(async { spawn(all()).await.unwrap() });
+        runtime.block_on(all());
+    });
+}

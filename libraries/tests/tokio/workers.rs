@@ -303,3 +303,35 @@ fn nobody_is_forgotten_as_the_driver_changes_hands() {
         });
     }
 }
+
+/// Seen failing: a timeout around a loop of tokio's futures that are always ready never ended.
+#[test]
+fn futures_of_tokio_that_are_always_ready_let_the_rest_of_their_task_go_on() {
+    async fn all() {
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let received = async {
+            loop {
+                sender.send(7).unwrap();
+                receiver.recv().await.unwrap();
+            }
+        };
+        assert!(runyard::time::timeout(ms(30), received).await.is_err());
+        let semaphore = tokio::sync::Semaphore::new(1);
+        let acquired = async {
+            loop {
+                drop(semaphore.acquire().await.unwrap());
+            }
+        };
+        assert!(tokio::time::timeout(ms(30), acquired).await.is_err());
+        let (mut zeros, mut nowhere) = (tokio::io::repeat(0), tokio::io::sink());
+        let copied = tokio::io::copy(&mut zeros, &mut nowhere);
+        assert!(runyard::time::timeout(ms(30), copied).await.is_err());
+    }
+    crate::with_each_driver(|builder| {
+        ends(|| {
+            let runtime = builder.workers(1).build();
+            runtime.block_on(async { spawn(all()).await.unwrap() });
+            runtime.block_on(all());
+        });
+    });
+}

@@ -4,5 +4,6 @@
 pub(crate) mod runtime;
 pub(crate) mod section;
 pub(crate) mod task;
+pub(crate) mod turn;
 pub(crate) mod unpark;
 pub(crate) mod worker;

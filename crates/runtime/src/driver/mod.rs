@@ -22,6 +22,7 @@
 //! where a function says so; a driver that a runtime owns lives as long as any thread of the runtime that runs foreign
 //! code.
 
+pub(crate) mod budget;
 mod parks;
 mod thread;
 mod visit;

@@ -1,6 +1,7 @@
 //! Guards that share their mutex, and may outlive the code that locked it.
 
 use super::value::{Mutex, TryLockError, wait_for};
+use crate::current::turn;
 use crate::mutex::lending::{Attempt, count};
 use crate::os::locked::OwnedHeld;
 use crate::os::sync::Arc;
@@ -9,7 +10,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A future that locks a [`Mutex`] and shares it, from [`Mutex::lock_owned`].
 #[must_use = "a mutex is locked only when its future is awaited"]
@@ -64,6 +65,7 @@ impl<T: ?Sized> Future for LockOwned<T> {
     type Output = OwnedMutexGuard<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedMutexGuard<T>> {
+        ready!(turn::proceed(cx));
         let LockOwned { mutex, attempt } = &mut *self;
         let waits_for = mutex.as_ref().expect("the future is not polled after its end");
         let turn = attempt.poll(&waits_for.raw, cx);

@@ -5,6 +5,7 @@
 //! so an error in those would be a panic and not unsoundness ([`crate::os::locked`]).
 
 use crate::current::section::blocking;
+use crate::current::turn;
 use crate::current::unpark::Unpark;
 use crate::mutex::lending::{Attempt, RawMutex, count};
 use crate::os::here;
@@ -15,7 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A mutex for tasks, and for threads that are not tasks, with priority inheritance. A task that holds it is as
 /// important as the most important of its waiters. Limits of its own groups do not throttle it if the waiters are
@@ -177,6 +178,7 @@ impl<'a, T: ?Sized> Future for Lock<'a, T> {
     type Output = MutexGuard<'a, T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<MutexGuard<'a, T>> {
+        ready!(turn::proceed(cx));
         let mutex = self.mutex;
         self.attempt.poll(&mutex.raw, cx).map(|taker| mutex.guard(taker))
     }

@@ -2,7 +2,9 @@
 //! future the thread waits on a word of its own, so code in a poll may park the thread as it likes.
 
 use crate::current::runtime::Entered;
+use crate::current::turn;
 use crate::current::unpark::Unpark;
+use crate::driver::budget;
 use crate::os::sync::Arc;
 use crate::os::{self, here};
 use crate::shared::Shared;
@@ -24,11 +26,15 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     let (parker, waker) = Unpark::new();
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
-            shared.scheduler.flush();
-            return value;
+    turn::within(|| {
+        loop {
+            turn::begin(os::thread::now());
+            budget::begin_poll();
+            if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+                shared.scheduler.flush();
+                return value;
+            }
+            parker.park();
         }
-        parker.park();
-    }
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::cell::Head;
 use super::handle::{AbortHandle, TaskHandle};
+use crate::current::turn;
 use crate::deferred::careful::LastCareful;
 use crate::os::future::Joined;
 use crate::os::harmless::Outcome;
@@ -12,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 /// The reason why a task has no result: it panicked, or it was cancelled.
 ///
@@ -195,6 +196,7 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        ready!(turn::proceed(cx));
         let mut careful = std::mem::take(&mut self.careful);
         let polled = self.poll_by(careful.of(cx.waker()));
         self.careful = careful;

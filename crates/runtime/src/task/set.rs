@@ -16,6 +16,7 @@
 
 use super::handle::AbortHandle;
 use super::join::{JoinError, JoinHandle};
+use crate::current::turn;
 use crate::deferred::careful::LastCareful;
 use crate::os::above::without_preemption;
 use crate::os::harmless::harmless;
@@ -25,7 +26,7 @@ use runyard_engine::task::TaskId;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 /// A set of tasks with results of one type, which are taken in the order in which the tasks end. If the set is dropped,
 /// its tasks are aborted.
@@ -284,6 +285,7 @@ impl<T> JoinSet<T> {
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Option<(TaskId, Result<T, JoinError>)>> {
+        ready!(turn::proceed(cx));
         loop {
             if let Some(ready) = self.take_ready() {
                 return Poll::Ready(Some(ready));

@@ -5,10 +5,11 @@
 
 use super::clock::{after, time_of};
 use super::tasks_slack;
+use crate::current::turn;
 use crate::time::timers::{Alarm, Armed};
 use runyard_engine::time::Nanos;
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 /// The rule for the ticks that follow a late one. A tick is late if its task had other work to do, or no CPU.
@@ -131,6 +132,7 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let now = super::now();
         if now >= self.next {
+            ready!(turn::proceed(cx));
             return Poll::Ready(self.take(now));
         }
         let alarm = self.alarm();

@@ -32,7 +32,9 @@ mod timer;
 mod visits;
 mod without_slot;
 
+use crate::current::turn;
 use crate::deferred::rubbish::{Rubbish, discard};
+use crate::driver::budget;
 use crate::os;
 use crate::os::alternate::AlternateStack;
 use crate::os::sync::{Arc, lock};
@@ -314,6 +316,8 @@ impl Worker {
             self.shared.deferred.bins.empty_a_little(cpu);
             self.poll.foreign(|| {
                 self.poll.clock().clocked(now, || {
+                    turn::begin(now);
+                    budget::begin_poll();
                     crate::current::task::with_task(cell, || os::future::run(cell))
                 });
                 os::fork::end_child();
