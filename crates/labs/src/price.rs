@@ -2,7 +2,7 @@
 //!
 //! The documents promise "practically no" and no "visible" overhead. Three programs have the shapes of their
 //! benchmarks: hackbench (groups of senders and receivers), a ring that passes a token (lat_ctx), and a build (tasks that
-//! live shortly). No task of theirs uses a mechanism; that is *unused*. A fourth run has hackbench beside a task that
+//! live shortly). Nothing of theirs uses a mechanism; that is *unused*. A fourth run has hackbench beside a task that
 //! uses the mechanism, and beside the same task without it; that is *used*.
 //!
 //! The sides run in turns in one process, and each other turn begins with the other side, so whatever the machine does
@@ -36,27 +36,56 @@ pub(crate) const TAKES: Duration = Duration::from_millis(2_200);
 /// the ring is, is chance. With that their switches vary, so one turn may take twice as long as another on one side.
 const MOST: f64 = 1.25;
 
-const HACKBENCH: &str = "
-    'sender': {'instance': 4, 'loop': 200, 'send': {'ref': 'pipe', 'bytes': 100, 'capacity': 2000}},
-    'receiver': {'instance': 4, 'loop': 200, 'recv': {'ref': 'pipe', 'bytes': 100, 'capacity': 2000}},
-    'sender2': {'instance': 4, 'loop': 200, 'send': {'ref': 'pipe2', 'bytes': 100, 'capacity': 2000}},
-    'receiver2': {'instance': 4, 'loop': 200, 'recv': {'ref': 'pipe2', 'bytes': 100, 'capacity': 2000}}";
-
-const RING: &str = "
-    'first': {'loop': 300, 'send': {'ref': 'a', 'bytes': 1}, 'recv': {'ref': 'd', 'bytes': 1}},
-    'second': {'loop': 300, 'recv': {'ref': 'a', 'bytes': 1}, 'send': {'ref': 'b', 'bytes': 1}},
-    'third': {'loop': 300, 'recv': {'ref': 'b', 'bytes': 1}, 'send': {'ref': 'c', 'bytes': 1}},
-    'fourth': {'loop': 300, 'recv': {'ref': 'c', 'bytes': 1}, 'send': {'ref': 'd', 'bytes': 1}}";
-
-const BUILD: &str = "
-    'make': {'instance': 2, 'loop': 40, 'fork': 'compiler', 'run': 20, 'sleep': 100},
-    'compiler': {'instance': 0, 'loop': 1, 'run': 200}";
+/// A program of tasks. Its text has `LOOPS` for the number of rounds of each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    text: &'static str,
+    /// The number of rounds for the price.
+    loops: u32,
+}
 
 /// The program whose price has a bound.
 const BOUND: &str = "a build";
 
-/// The programs.
-const PROGRAMS: [(&str, &str); 3] = [("hackbench", HACKBENCH), ("a ring", RING), (BOUND, BUILD)];
+impl Program {
+    /// All programs. The first one also runs beside users of the mechanism.
+    pub(crate) const ALL: [Program; 3] = [
+        Program {
+            name: "hackbench",
+            text: "
+    'sender': {'instance': 4, 'loop': LOOPS, 'send': {'ref': 'pipe', 'bytes': 100, 'capacity': 2000}},
+    'receiver': {'instance': 4, 'loop': LOOPS, 'recv': {'ref': 'pipe', 'bytes': 100, 'capacity': 2000}},
+    'sender2': {'instance': 4, 'loop': LOOPS, 'send': {'ref': 'pipe2', 'bytes': 100, 'capacity': 2000}},
+    'receiver2': {'instance': 4, 'loop': LOOPS, 'recv': {'ref': 'pipe2', 'bytes': 100, 'capacity': 2000}}",
+            loops: 200,
+        },
+        Program {
+            name: "a ring",
+            text: "
+    'first': {'loop': LOOPS, 'send': {'ref': 'a', 'bytes': 1}, 'recv': {'ref': 'd', 'bytes': 1}},
+    'second': {'loop': LOOPS, 'recv': {'ref': 'a', 'bytes': 1}, 'send': {'ref': 'b', 'bytes': 1}},
+    'third': {'loop': LOOPS, 'recv': {'ref': 'b', 'bytes': 1}, 'send': {'ref': 'c', 'bytes': 1}},
+    'fourth': {'loop': LOOPS, 'recv': {'ref': 'c', 'bytes': 1}, 'send': {'ref': 'd', 'bytes': 1}}",
+            loops: 300,
+        },
+        Program {
+            name: BOUND,
+            text: "
+    'make': {'instance': 2, 'loop': LOOPS, 'fork': 'compiler', 'run': 20, 'sleep': 100},
+    'compiler': {'instance': 0, 'loop': 1, 'run': 200}",
+            loops: 40,
+        },
+    ];
+
+    /// The tasks of `times` as many rounds.
+    pub(crate) fn tasks(self, times: u32) -> String {
+        self.text.replace("LOOPS", &(times * self.loops).to_string())
+    }
+}
+
+/// The task group of the users of hard limits.
+const LIMITED: &str = "'/limited': {'runtime': 90000, 'period': 100000}";
 
 /// A task that uses the mechanism.
 fn user(experiment: Experiment) -> &'static str {
@@ -102,30 +131,36 @@ pub(crate) fn measured(
 }
 
 fn all_sides(experiment: Experiment, cpus: usize) -> Result<Vec<Sides>, Failure> {
-    let mut all: Vec<_> = PROGRAMS
-        .iter()
-        .map(|&(name, tasks)| {
-            let has_bound = name == BOUND;
-            (format!("unused, {name}"), scenario(tasks, cpus), has_bound)
-        })
-        .collect();
-    let tasks = format!("{HACKBENCH}, {}", user(experiment));
-    all.push(("used, hackbench".to_owned(), scenario(&tasks, cpus), false));
-    let mut sides = Vec::new();
-    for (what, scenario, has_bound) in all {
-        let scenario = scenario?;
+    let sides = |(what, scenario): (String, Scenario)| {
         let times = (0..TURNS).map(|turn| turn_of(&scenario, experiment, cpus, turn));
         let times = times.collect::<Result<_, _>>()?;
-        sides.push(Sides { what, times, has_bound });
-    }
-    Ok(sides)
+        Ok(Sides { has_bound: has_bound(&what), what, times })
+    };
+    all_programs(experiment, cpus)?.into_iter().map(sides).collect()
 }
 
-fn scenario(tasks: &str, cpus: usize) -> Result<Scenario, Failure> {
-    let text = format!(
-        "{{'machine': {{'cpus': {cpus}}}, 'groups': {{'/limited': {{'runtime': 90000, 'period': 100000}}}}, \
-         'tasks': {{{tasks}}}}}"
-    );
+/// The programs of an experiment, with their names in claims. Only where the mechanism is used does anything of it exist.
+fn all_programs(experiment: Experiment, cpus: usize) -> Result<Vec<(String, Scenario)>, Failure> {
+    let mut all = Vec::new();
+    for program in Program::ALL {
+        all.push((format!("unused, {}", program.name), scenario(&program.tasks(1), "", cpus)?));
+    }
+    let [first, ..] = Program::ALL;
+    let groups = if experiment == Experiment::HardLimits { LIMITED } else { "" };
+    let tasks = format!("{}, {}", first.tasks(1), user(experiment));
+    all.push((format!("used, {}", first.name), scenario(&tasks, groups, cpus)?));
+    Ok(all)
+}
+
+/// Whether the price of this name has a bound.
+fn has_bound(what: &str) -> bool {
+    what.strip_prefix("unused, ") == Some(BOUND)
+}
+
+/// A scenario of these tasks and task groups.
+pub(crate) fn scenario(tasks: &str, groups: &str, cpus: usize) -> Result<Scenario, Failure> {
+    let text =
+        format!("{{'machine': {{'cpus': {cpus}}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}");
     let parsed = parse("price.json", &text, &Overrides::default()).map_err(Failure::input)?;
     Ok(parsed.scenario)
 }
@@ -211,15 +246,22 @@ pub(crate) fn text(sides: &[Sides]) -> String {
 pub(crate) mod tests {
     use super::*;
 
+    const ALL: [Experiment; 5] = [
+        Experiment::RtMigrate,
+        Experiment::IdleBalance,
+        Experiment::LatencyNice,
+        Experiment::HardLimits,
+        Experiment::GreedyTimers,
+    ];
+
     /// Sides of which the second takes so many per cent of the first.
     fn sides(percent: u64) -> Vec<Sides> {
-        let of = |(what, has_bound): (String, bool)| {
+        let of = |(what, _): (String, Scenario)| {
             let times =
                 (1..=u64::from(TURNS)).map(|it| [Nanos(it * 100_000), Nanos(it * percent * 1_000)]);
-            Sides { what, times: times.collect(), has_bound }
+            Sides { has_bound: has_bound(&what), what, times: times.collect() }
         };
-        let unused = PROGRAMS.map(|(name, _)| (format!("unused, {name}"), name == BOUND));
-        unused.into_iter().chain([("used, hackbench".to_owned(), false)]).map(of).collect()
+        all_programs(Experiment::HardLimits, 2).unwrap().into_iter().map(of).collect()
     }
 
     /// The claims, for the page that names them.
@@ -239,18 +281,21 @@ pub(crate) mod tests {
 
     #[test]
     fn each_mechanism_has_programs_that_run_and_end() {
-        for experiment in [
-            Experiment::RtMigrate,
-            Experiment::IdleBalance,
-            Experiment::LatencyNice,
-            Experiment::HardLimits,
-            Experiment::GreedyTimers,
-        ] {
-            let tasks = format!("{HACKBENCH}, {}", user(experiment));
-            for tasks in PROGRAMS.map(|(_, tasks)| tasks.to_owned()).into_iter().chain([tasks]) {
-                let scenario = scenario(&tasks, 2).unwrap();
+        for experiment in ALL {
+            for (_, scenario) in all_programs(experiment, 2).unwrap() {
                 let [off, on] = turn_of(&scenario, experiment, 2, 0).unwrap();
                 assert!(off > Nanos::ZERO && on > Nanos::ZERO);
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_is_only_where_limits_are_used() {
+        for experiment in ALL {
+            for (what, scenario) in all_programs(experiment, 2).unwrap() {
+                let limited = scenario.groups.iter().any(|group| group.spec.limit.is_some());
+                let used = experiment == Experiment::HardLimits && what.starts_with("used");
+                assert_eq!(limited, used, "{experiment:?}, {what}");
             }
         }
     }
