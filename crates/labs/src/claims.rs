@@ -2,7 +2,7 @@
 
 use runyard_report::table;
 use serde::{Serialize, Serializer};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// All experiments of one call, as scripts read them (`runyard.reproduce/1`).
@@ -75,6 +75,8 @@ pub enum Unjudged {
     Uncounted,
     /// The machine has fewer CPUs than the claim is about, which are so many.
     FewerCpus(u8),
+    /// The kernel makes no task groups for this process.
+    NoGroups,
 }
 
 /// An experiment that was run on a host.
@@ -158,6 +160,7 @@ impl fmt::Display for Unjudged {
             Unjudged::Others(percent) => write!(f, "others had {percent} % of the CPUs"),
             Unjudged::Uncounted => write!(f, "the kernel does not count who has the CPUs"),
             Unjudged::FewerCpus(cpus) => write!(f, "fewer than {cpus} CPUs"),
+            Unjudged::NoGroups => write!(f, "the kernel makes no task groups for this process"),
         }
     }
 }
@@ -200,8 +203,8 @@ impl Claims {
 }
 
 impl Experiment {
-    /// The claims as a table that ends with a line end. Below it stands why claims have a word that says less than
-    /// "holds".
+    /// The claims as a table that ends with a line end. Below it stands how many claims have each word, and why claims
+    /// have a word that says less than "holds".
     #[must_use]
     pub fn table(&self) -> String {
         let header = ["claim", "published: before", "after", "here: before", "after", "so"];
@@ -210,7 +213,17 @@ impl Experiment {
         let reason = |claim: &Claim| Some((claim.verdict.word(), claim.verdict.why()?));
         let reasons: BTreeSet<_> = self.claims.iter().filter_map(reason).collect();
         let reasons = reasons.into_iter().map(|(word, why)| format!("{word}: {why}\n"));
-        table.trim_fmt() + "\n" + &reasons.collect::<String>()
+        table.trim_fmt() + "\n" + &self.counts() + "\n" + &reasons.collect::<String>()
+    }
+
+    /// The number of claims with each word: `7 claims: 5 holds, 2 shown`.
+    fn counts(&self) -> String {
+        let mut words = BTreeMap::new();
+        for claim in &self.claims {
+            *words.entry(claim.verdict.cell()).or_insert(0) += 1;
+        }
+        let words: Vec<_> = words.iter().map(|(word, number)| format!("{number} {word}")).collect();
+        format!("{} claims: {}", self.claims.len(), words.join(", "))
     }
 }
 
@@ -265,7 +278,7 @@ mod tests {
     fn a_figure_without_a_bound_cannot_fail() {
         let claims = [ClaimVerdict::Holds, ClaimVerdict::Shown].map(claim).to_vec();
         let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
-        assert!(experiment.table().lines().last().unwrap().ends_with("  shown"));
+        assert!(experiment.table().ends_with("  shown\n2 claims: 1 holds, 1 shown\n"));
         let claims = Claims::new(vec![experiment]);
         assert!(claims.hold() && claims.not_judged() == 0);
         let json = serde_json::to_string(&claims).unwrap();
@@ -294,9 +307,9 @@ mod tests {
         let claims = [ClaimVerdict::Holds, why, why].map(claim).to_vec();
         let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
         let table = experiment.table();
-        let last: Vec<_> = table.lines().rev().take(2).collect();
-        assert_eq!(last[0], "not judged: others had 40 % of the CPUs");
-        assert!(last[1].ends_with("  not judged"), "{table}");
+        let end = "  not judged\n3 claims: 1 holds, 2 not judged\n\
+                   not judged: others had 40 % of the CPUs\n";
+        assert!(table.ends_with(end), "{table}");
         let claims = Claims::new(vec![experiment]);
         assert!(claims.hold(), "it is no failure");
         assert_eq!(claims.not_judged(), 2);

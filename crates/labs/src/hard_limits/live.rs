@@ -8,9 +8,12 @@
 //! since it comes whenever a worker changes its task. The claims are judged while
 //! [others leave the CPUs alone](crate::quiet).
 //!
+//! Beside them are programs under the kernel's own limit ([`kernels_own`]).
+//!
 //! Before, the runtime has no `HARD_LIMITS`. Those figures are measured once, for a shorter time and whatever others do.
 
 use super::exact::{HELD, Held, WINDOW, scenario_of};
+use super::kernels_own;
 use super::meter::{Meter, Used, Window};
 use crate::claims::{Claim, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
@@ -53,12 +56,16 @@ const SOAK_RUNS: u64 = 5;
 /// # Errors
 /// If the machine refuses something.
 pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    let cpus = machine::cpus()?.len();
+    let machine = machine::cpus()?;
+    let cpus = machine.len();
     let runs = length.pick(1, SOAK_RUNS);
     let takes = Duration::from_nanos(WINDOW.end.0);
-    let mut course = Course::new(length, takes * runs as u32 + SHORT + price::TAKES, progress);
+    let all = takes * runs as u32 + SHORT + price::TAKES + kernels_own::TAKES;
+    let mut course = Course::new(length, all, progress);
     let before = course.once("hogs without limits", SHORT, without)?;
     let price = price::measured(kernel::Experiment::HardLimits, cpus, &mut course)?;
+    let own = kernels_own::TAKES;
+    let own = course.once("the kernel's own limit", own, || kernels_own::measured(&machine))?;
     let run = |seed: u64| {
         course.quiet("limited hogs beside others", takes, |attempt| {
             let seed = seed + (u64::from(attempt) << u32::BITS);
@@ -68,6 +75,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let (name, host) = ("hard-limits".to_owned(), "live".to_owned());
     let mut claims = claims(&before, &runs);
+    claims.extend(kernels_own::claims(&own));
     claims.extend(price::claims(&price));
     let experiment = Experiment { name, host, claims };
     let text = format!(
@@ -212,6 +220,7 @@ pub(crate) mod tests {
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
         let mut claims = claims(&run(GOOD), &[Tried { result: run(GOOD), disturbed: None }]);
+        claims.extend(kernels_own::claims(&kernels_own::tests::NO_GROUPS));
         claims.extend(price::tests::named());
         claims
     }
