@@ -9,6 +9,8 @@
 //!   timer that expires on a busy CPU moves its task whenever another CPU of the socket is idle.
 //! * They wait as daemons do, in `poll` or `epoll_wait`. There the kernel makes the slack at least a thousandth of the
 //!   timeout (`select_estimate_accuracy`, since 2.6.28).
+//!
+//! The same cases have, instead of these daemons, those whose timers were recorded (`docs/figures/timers/recorded.json`).
 
 use crate::spread::Spread;
 use runyard_engine::cpu::CpuId;
@@ -23,8 +25,10 @@ use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Step, TaskSpec};
 use runyard_workload::{Overrides, Scenario, parse};
 
-/// The scenario as in case 2: cycles, a thread of hogs without an instance, and daemons.
-const SCENARIO: &str = include_str!("../../scenarios/greedy-timers.json");
+/// The scenarios: cycles, a thread of hogs without an instance, and daemons. With assumed daemons it is case 2, with
+/// recorded ones case 1.
+const ASSUMED: &str = include_str!("../../scenarios/greedy-timers.json");
+const RECORDED: &str = include_str!("../../scenarios/recorded-timers.json");
 const CYCLE: usize = 0;
 const HOG: usize = 1;
 const DAEMONS: usize = 2;
@@ -64,8 +68,16 @@ pub(super) struct Case {
     pub(super) load: Load,
     /// The least slack of the daemons' timers.
     pub(super) slack: Nanos,
-    /// The unknown properties of the document's machine.
-    pub(super) guess: Guess,
+    pub(super) daemons: Daemons,
+}
+
+/// The daemons of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Daemons {
+    /// Daemons that the document may have had, with the other unknown properties of its machine.
+    Assumed(Guess),
+    /// Those whose timers were recorded.
+    Recorded,
 }
 
 /// The values that the document does not give.
@@ -104,24 +116,38 @@ impl Guess {
 
 impl Case {
     /// The document's cases, by their numbers there.
-    pub(super) const DOCUMENTS: [Case; 4] = [
-        Case::of(Load::Nothing, DEFAULT_SLACK),
-        Case::of(Load::Cycles, DEFAULT_SLACK),
-        Case::of(Load::Cycles, MUCH_SLACK),
-        Case::of(Load::Hogs, DEFAULT_SLACK),
-    ];
+    pub(super) const DOCUMENTS: [Case; 4] = Case::with(Daemons::Assumed(Guess::SHIPPED));
 
-    const fn of(load: Load, slack: Nanos) -> Case {
-        Case { load, slack, guess: Guess::SHIPPED }
+    /// The same with recorded timers.
+    pub(super) const RECORDED: [Case; 4] = Case::with(Daemons::Recorded);
+
+    const fn with(daemons: Daemons) -> [Case; 4] {
+        [
+            Case { load: Load::Nothing, slack: DEFAULT_SLACK, daemons },
+            Case { load: Load::Cycles, slack: DEFAULT_SLACK, daemons },
+            Case { load: Load::Cycles, slack: MUCH_SLACK, daemons },
+            Case { load: Load::Hogs, slack: DEFAULT_SLACK, daemons },
+        ]
+    }
+
+    /// The case's number in the document.
+    pub(super) fn number(self) -> usize {
+        match (self.load, self.slack == MUCH_SLACK) {
+            (Load::Nothing, _) => 0,
+            (Load::Cycles, false) => 1,
+            (Load::Cycles, true) => 2,
+            (Load::Hogs, _) => 3,
+        }
     }
 
     /// The case's name in claims.
-    pub(super) fn name(self) -> &'static str {
-        match (self.load, self.slack == MUCH_SLACK) {
-            (Load::Nothing, _) => "0: daemons alone",
-            (Load::Cycles, false) => "1: cycles, slack 50 us",
-            (Load::Cycles, true) => "2: cycles, slack 10 ms",
-            (Load::Hogs, _) => "3: hogs",
+    pub(super) fn name(self) -> String {
+        let case = ["daemons alone", "cycles, slack 50 us", "cycles, slack 10 ms", "hogs"];
+        let number = self.number();
+        let case = format!("{number}: {}", case[number]);
+        match self.daemons {
+            Daemons::Assumed(_) => case,
+            Daemons::Recorded => format!("recorded timers, {case}"),
         }
     }
 
@@ -154,31 +180,54 @@ impl Case {
     }
 
     fn scenario(self) -> Result<Scenario, Failure> {
-        let Case { load, slack, guess } = self;
-        let mut scenario = shipped();
-        let (nodes, cores, threads) = guess.topology;
-        scenario.machine.topology = Topology::new(nodes, cores, threads).map_err(Failure::input)?;
-        scenario.machine.tick_hz = guess.tick_hz;
-        let cycle = &mut scenario.tasks[CYCLE];
-        cycle.instances = if load == Load::Cycles { BUSY } else { 0 };
-        cycle.properties.slack = Some(guess.cycle_slack);
-        cycle.phases[0].steps.change(|step| match step {
-            Step::Run(Draw::Uniform(least, most)) => {
-                let mean = Nanos((least.0 + most.0) / 2);
-                Step::Run(Draw::Uniform(mean - guess.uneven, mean + guess.uneven))
+        let Case { load, slack, daemons } = self;
+        let mut scenario = daemons.shipped();
+        let instances = |of| if load == of { BUSY } else { 0 };
+        scenario.tasks[CYCLE].instances = instances(Load::Cycles);
+        scenario.tasks[HOG].instances = instances(Load::Hogs);
+        match daemons {
+            Daemons::Assumed(guess) => guess.apply(&mut scenario, slack)?,
+            Daemons::Recorded => {
+                for TaskSpec { properties, .. } in &mut scenario.tasks[DAEMONS..] {
+                    properties.slack = properties.slack.max(Some(slack));
+                }
             }
-            other => other,
-        });
-        scenario.tasks[HOG].instances = if load == Load::Hogs { BUSY } else { 0 };
-        for daemon in &mut scenario.tasks[DAEMONS..] {
-            guess.apply(daemon, slack);
         }
         Ok(scenario)
     }
 }
 
+impl Daemons {
+    /// The shipped scenario.
+    fn shipped(self) -> Scenario {
+        let (name, text) = match self {
+            Daemons::Assumed(_) => ("greedy-timers.json", ASSUMED),
+            Daemons::Recorded => ("recorded-timers.json", RECORDED),
+        };
+        let parsed = parse(name, text, &Overrides::default());
+        parsed.expect("the scenario that comes with the program is right").scenario
+    }
+}
+
 impl Guess {
-    fn apply(self, daemon: &mut TaskSpec, slack: Nanos) {
+    fn apply(self, scenario: &mut Scenario, slack: Nanos) -> Result<(), Failure> {
+        let (nodes, cores, threads) = self.topology;
+        scenario.machine.topology = Topology::new(nodes, cores, threads).map_err(Failure::input)?;
+        scenario.machine.tick_hz = self.tick_hz;
+        let cycle = &mut scenario.tasks[CYCLE];
+        cycle.properties.slack = Some(self.cycle_slack);
+        cycle.phases[0].steps.change(|step| match step {
+            Step::Run(Draw::Uniform(least, most)) => {
+                let mean = Nanos((least.0 + most.0) / 2);
+                Step::Run(Draw::Uniform(mean - self.uneven, mean + self.uneven))
+            }
+            other => other,
+        });
+        scenario.tasks[DAEMONS..].iter_mut().for_each(|daemon| self.change(daemon, slack));
+        Ok(())
+    }
+
+    fn change(self, daemon: &mut TaskSpec, slack: Nanos) {
         daemon.instances = self.daemons;
         let steps = &mut daemon.phases[0].steps;
         let Some(Step::Sleep(Draw::Fixed(period))) = steps.get(1) else {
@@ -190,12 +239,6 @@ impl Guess {
         let least = if self.poll { Nanos(period.0 / POLL_ACCURACY) } else { Nanos::ZERO };
         daemon.properties.slack = Some(slack.max(least));
     }
-}
-
-/// The shipped scenario.
-fn shipped() -> Scenario {
-    let parsed = parse("greedy-timers.json", SCENARIO, &Overrides::default());
-    parsed.expect("the scenario that comes with the program is right").scenario
 }
 
 /// The runs without the greedy walk and with it.
@@ -335,10 +378,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shipped_scenario_is_case_2() {
-        let [_, _, case, _] = Case::DOCUMENTS;
-        let (shipped, made) = (shipped(), case.scenario().unwrap());
-        assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
+    fn the_shipped_scenarios_are_cases() {
+        for case in [Case::DOCUMENTS[2], Case::RECORDED[1]] {
+            let (shipped, made) = (case.daemons.shipped(), case.scenario().unwrap());
+            assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
+        }
+    }
+
+    #[test]
+    fn recorded_timers_have_at_least_the_slack_of_the_case() {
+        let slacks = |case: Case| {
+            let daemons = case.scenario().unwrap().tasks.split_off(DAEMONS);
+            daemons.iter().map(|it| it.properties.slack.unwrap().0 / 1_000).collect::<Vec<_>>()
+        };
+        let [_, little, much, _] = Case::RECORDED.map(slacks);
+        assert_eq!(little, [100, 200, 200, 60_000, 60_000, 50]);
+        assert_eq!(much, [10_000, 10_000, 10_000, 60_000, 60_000, 10_000]);
     }
 
     #[test]

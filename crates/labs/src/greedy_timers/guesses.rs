@@ -1,6 +1,6 @@
 //! The influence of values that the document does not give: the cases once more, with one assumption changed each time.
 
-use super::case::{Case, Guess, MUCH_SLACK, Pair, SEEDS};
+use super::case::{Case, Daemons, Guess, MUCH_SLACK, Pair, SEEDS};
 use rayon::prelude::*;
 use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
@@ -38,7 +38,8 @@ pub(super) const RUNS: u64 = (GUESSES.len() * CASES) as u64 * 2 * SEEDS;
 /// The table of all of them; it calls `done` after each run.
 pub(super) fn text(done: impl Fn() + Sync) -> Result<String, Failure> {
     let row = |(what, guess): &(&str, Guess)| -> Result<String, Failure> {
-        let of = |at: usize| Case { guess: *guess, ..Case::DOCUMENTS[at] }.pair(SECONDS, &done);
+        let daemons = Daemons::Assumed(*guess);
+        let of = |at: usize| Case { daemons, ..Case::DOCUMENTS[at] }.pair(SECONDS, &done);
         Ok(line(what, &[of(0)?, of(1)?, of(2)?]))
     };
     let rows: Result<Vec<_>, _> = GUESSES.par_iter().with_max_len(1).map(row).collect();

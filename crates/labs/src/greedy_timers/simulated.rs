@@ -1,6 +1,6 @@
 //! The experiment in virtual time: without the greedy walk and with it, and a model of cancelled timers.
 
-use super::case::{self, Case, Counted, Load, Pair, SEEDS};
+use super::case::{self, Case, Counted, Daemons, Load, Pair, Runs, SEEDS};
 use super::{cancelled, guesses};
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
@@ -15,6 +15,7 @@ const ASSUMED: &str = "\
 assumed: 80 daemons, eight of each of ten periods from 100 ms to 6.3 s, that compute for 100 us at a time and
 wait in poll (slack at least a thousandth of the period); cycles of 4 ms +- 2.5 % and 1 ms, slack 50 us in
 every case; two sockets of four cores with two threads; a tick of 1 ms
+recorded timers: those of Postgres, redis and cron without clients, 17 wake-ups a second, instead of the 80 daemons
 ";
 
 /// The counted part of each run, in seconds; with `--soak` it is as long as the document's.
@@ -61,10 +62,11 @@ const PUBLISHED: [Published; 4] = [
 pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let seconds = length.pick(SECONDS, SOAK_SECONDS);
     let guesses = length.pick(0, guesses::RUNS);
-    progress.parts("runs", 2 * SEEDS * Case::DOCUMENTS.len() as u64 + guesses);
+    let cases: Vec<_> = [Case::DOCUMENTS, Case::RECORDED].concat();
+    progress.parts("runs", 2 * SEEDS * cases.len() as u64 + guesses);
     let done = || progress.part_done();
-    let pairs: Result<Vec<_>, _> =
-        Case::DOCUMENTS.par_iter().with_max_len(1).map(|case| case.pair(seconds, done)).collect();
+    let pair = |case: &Case| Ok((*case, case.pair(seconds, done)?));
+    let pairs: Result<Vec<_>, Failure> = cases.par_iter().with_max_len(1).map(pair).collect();
     let pairs = pairs?;
     let guessed = match length {
         Length::Short => String::new(),
@@ -72,9 +74,7 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
     };
     let rows = cancelled::rows(true);
 
-    let cases = Case::DOCUMENTS.into_iter().zip(PUBLISHED).zip(&pairs);
-    let mut claims: Vec<_> =
-        cases.flat_map(|((case, published), pair)| claims(case, published, pair)).collect();
+    let mut claims: Vec<_> = pairs.iter().flat_map(|(case, pair)| claims(*case, pair)).collect();
     claims.extend(cancelled::claims(&rows));
     let (name, host) = ("greedy-timers".to_owned(), "sim".to_owned());
     let experiment = Experiment { name, host, claims };
@@ -88,30 +88,25 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
     Ok(Reproduced { experiment, text })
 }
 
-fn claims(case: Case, published: Published, pair: &Pair) -> Vec<Claim> {
-    let claim = |what: &str, unit: &'static str, published: [Option<f64>; 2], figures, verdict| {
+/// The claims about a case. With recorded timers only its migrations are claimed, and the greedy walk's part is shown.
+fn claims(case: Case, pair: &Pair) -> Vec<Claim> {
+    let published = PUBLISHED[case.number()];
+    let is_recorded = case.daemons == Daemons::Recorded;
+    let claim = |what: &str, unit: &'static str, [before, after]: [Option<f64>; 2], figures, so| {
         let what = format!("{}: {what}", case.name());
-        let [before, after] = published;
         let (measured, with): (Option<f64>, f64) = figures;
-        Figure { what: &what, unit, before, after }.claim(measured, Some(with), verdict)
+        Figure { what: &what, unit, before, after }.claim(measured, Some(with), so)
     };
-    let published_migrations = published.migrations.map(|(mean, _)| Some(mean));
-    let [before, after] = [&pair.before, &pair.after].map(|runs| runs.migrations().mean.round());
-    let hold = migrations_hold(case, pair);
-    let (bound, verdict) = match (case.load, case.slack == case::MUCH_SLACK) {
-        (Load::Nothing, _) => ("no change beyond the noise", ClaimVerdict::of(hold)),
-        (Load::Cycles, false) => ("no more beyond the noise", ClaimVerdict::fitted(hold, DAEMONS)),
-        (Load::Cycles, true) => ("at most 0.7 of before", ClaimVerdict::of(hold)),
-        (Load::Hogs, _) => ("the same", ClaimVerdict::same(hold, NEVER_IDLE)),
-    };
+    let of_both = |of: fn(&Runs) -> f64| (Some(of(&pair.before)), of(&pair.after));
+    let (bound, verdict) = migrations(case, pair);
     let mut claims = vec![claim(
         &format!("migrations, {bound}"),
         "in 60 s",
-        published_migrations,
-        (Some(before), after),
+        published.migrations.map(|(mean, _)| Some(mean)),
+        of_both(|runs| runs.migrations().mean.round()),
         verdict,
     )];
-    if case.load == Load::Cycles {
+    if case.load == Load::Cycles && !is_recorded {
         let [before, after] = [&pair.before, &pair.after].map(|runs| runs.by_timer().mean);
         let verdict = match case.slack == case::MUCH_SLACK {
             true => ClaimVerdict::of(after <= MOST_LEFT_BY_TIMER * before),
@@ -120,13 +115,16 @@ fn claims(case: Case, published: Published, pair: &Pair) -> Vec<Claim> {
         let figures = (Some(percent(before)), percent(after));
         claims.push(claim("migrations by timer wake-ups", "%", [None; 2], figures, verdict));
     }
-    let busy = percent(pair.after.spread(|run| run.busy).mean);
-    let verdict = match case.load {
-        Load::Nothing => ClaimVerdict::fitted(busy < MOST_BUSY, "the daemons' computing time"),
-        Load::Cycles | Load::Hogs => ClaimVerdict::Shown,
-    };
-    let before = percent(pair.before.spread(|run| run.busy).mean);
-    claims.push(claim("busy", "%", [None; 2], (Some(before), busy), verdict));
+    if !is_recorded {
+        let busy = of_both(|runs| percent(runs.spread(|run| run.busy).mean));
+        let verdict = match case.load {
+            Load::Nothing => {
+                ClaimVerdict::fitted(busy.1 < MOST_BUSY, "the daemons' computing time")
+            }
+            Load::Cycles | Load::Hogs => ClaimVerdict::Shown,
+        };
+        claims.push(claim("busy", "%", [None; 2], busy, verdict));
+    }
     if let Some(greedy) = published.greedy {
         let mut share = |what, published, kind: fn(&Counted) -> case::Kind| {
             let figures = (None, percent(pair.after.greedy(kind)));
@@ -139,41 +137,52 @@ fn claims(case: Case, published: Published, pair: &Pair) -> Vec<Claim> {
     claims
 }
 
+/// The bound of a case's migrations in words, and whether it is kept.
+fn migrations(case: Case, Pair { before, after }: &Pair) -> (&'static str, ClaimVerdict) {
+    let (was, is) = (before.migrations(), after.migrations());
+    let of = ClaimVerdict::of;
+    match (case.load, case.slack == case::MUCH_SLACK) {
+        (Load::Nothing, _) => {
+            ("no change beyond the noise", of((is.mean - was.mean).abs() <= was.noise(is)))
+        }
+        (Load::Cycles, false) => {
+            let holds = is.mean - was.mean <= was.noise(is);
+            let verdict = match case.daemons {
+                Daemons::Assumed(_) => ClaimVerdict::fitted(holds, DAEMONS),
+                Daemons::Recorded => of(holds),
+            };
+            ("no more beyond the noise", verdict)
+        }
+        (Load::Cycles, true) => ("at most 0.7 of before", of(is.mean <= MOST_LEFT * was.mean)),
+        (Load::Hogs, _) => ("the same", ClaimVerdict::same(before.0 == after.0, NEVER_IDLE)),
+    }
+}
+
 /// The claims of the case with much slack and of the cancelled timers without the greedy walk, in short runs: for tests
 /// that see them fail.
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
-    let [_, _, case, _] = Case::DOCUMENTS;
-    let before = case.pair(1, || ())?.before;
-    let mut claims = claims(case, PUBLISHED[2], &Pair { after: before.clone(), before });
+    let mut claims = Vec::new();
+    for case in [Case::DOCUMENTS[2], Case::RECORDED[2]] {
+        let before = case.pair(1, || ())?.before;
+        claims.extend(self::claims(case, &Pair { after: before.clone(), before }));
+    }
     claims.extend(cancelled::claims(&cancelled::rows(false)));
     Ok(claims)
 }
 
-/// Whether the greedy walk changes migrations as the document says.
-fn migrations_hold(case: Case, Pair { before, after }: &Pair) -> bool {
-    let (was, is) = (before.migrations(), after.migrations());
-    match (case.load, case.slack == case::MUCH_SLACK) {
-        (Load::Nothing, _) => (is.mean - was.mean).abs() <= was.noise(is),
-        (Load::Cycles, false) => is.mean - was.mean <= was.noise(is),
-        (Load::Cycles, true) => is.mean <= MOST_LEFT * was.mean,
-        // No CPU is ever idle, so both runs are the same.
-        (Load::Hogs, _) => before.0 == after.0,
-    }
-}
-
 /// The means of the migrations, in the form of `perf stat -r`.
-fn deviations(pairs: &[Pair]) -> String {
+fn deviations(pairs: &[(Case, Pair)]) -> String {
     let mut text = String::from(
         "migrations in 60 s, +- the standard deviation of the mean in per cent (as perf stat -r)\n\
-         case                    published: before          after            here: before          \
+         case                                     published: before          after            here: before          \
          after    of the daemons\n",
     );
     let figure = |(mean, percent): (f64, f64)| format!("{mean:.0} +-{percent:.1}%");
-    for ((case, published), pair) in Case::DOCUMENTS.into_iter().zip(PUBLISHED).zip(pairs) {
-        let [was, is] = published.migrations.map(figure);
+    for (case, pair) in pairs {
+        let [was, is] = PUBLISHED[case.number()].migrations.map(figure);
         let [before, after] = [&pair.before, &pair.after].map(|runs| {
             let migrations = runs.migrations();
             figure((migrations.mean, migrations.percent()))
@@ -183,7 +192,7 @@ fn deviations(pairs: &[Pair]) -> String {
         let name = case.name();
         let _ = writeln!(
             text,
-            "{name:22}  {was:>17}  {is:>13}  {before:>22}  {after:>13}    {own:.0}, {own_after:.0}"
+            "{name:39}  {was:>17}  {is:>13}  {before:>22}  {after:>13}    {own:.0}, {own_after:.0}"
         );
     }
     text
@@ -192,7 +201,7 @@ fn deviations(pairs: &[Pair]) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use case::{Kind, Runs};
+    use case::Kind;
 
     /// Five runs of a minute with these migrations.
     fn runs(migrations: [u64; 5]) -> Runs {
@@ -212,14 +221,14 @@ pub(crate) mod tests {
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
         let pair = Pair { before: about(1_000), after: about(1_000) };
-        let cases = Case::DOCUMENTS.into_iter().zip(PUBLISHED);
-        let claims = cases.flat_map(|(case, published)| claims(case, published, &pair));
+        let cases = [Case::DOCUMENTS, Case::RECORDED].concat();
+        let claims = cases.into_iter().flat_map(|case| claims(case, &pair));
         claims.chain(cancelled::claims(&cancelled::rows(true))).collect()
     }
 
     /// The claims of a case that fail.
     fn failed(at: usize, before: Runs, after: Runs) -> Vec<String> {
-        let claims = claims(Case::DOCUMENTS[at], PUBLISHED[at], &Pair { before, after });
+        let claims = claims(Case::DOCUMENTS[at], &Pair { before, after });
         let failed = claims.into_iter().filter(|claim| claim.verdict.fails());
         failed.map(|claim| claim.what.rsplit(": ").next().unwrap().to_owned()).collect()
     }
