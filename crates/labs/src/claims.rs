@@ -227,7 +227,52 @@ impl Experiment {
     }
 }
 
+impl Reproduced {
+    /// An experiment with these claims on a host. `text` gets the table of the claims.
+    pub(crate) fn of(
+        name: &str,
+        host: &str,
+        claims: Vec<Claim>,
+        text: impl FnOnce(&str) -> String,
+    ) -> Reproduced {
+        let experiment = Experiment { name: name.to_owned(), host: host.to_owned(), claims };
+        let text = text(&experiment.table());
+        Reproduced { experiment, text }
+    }
+}
+
 impl Claim {
+    /// A claim without published figures, with those that were measured before and after.
+    pub(crate) fn of(
+        what: impl Into<String>,
+        unit: &str,
+        [before, after]: [Option<f64>; 2],
+        verdict: ClaimVerdict,
+    ) -> Claim {
+        Claim {
+            what: what.into(),
+            unit: unit.to_owned(),
+            published_before: None,
+            published_after: None,
+            before,
+            after,
+            verdict,
+        }
+    }
+
+    /// The same claim beside the published figures.
+    pub(crate) fn beside(self, [before, after]: [Option<f64>; 2]) -> Claim {
+        Claim { published_before: before, published_after: after, ..self }
+    }
+
+    /// The claim about the number of runs, each with its claims, in which all of them hold.
+    pub(crate) fn of_runs(what: String, runs: impl Iterator<Item = Vec<Claim>>) -> Claim {
+        let hold: Vec<_> =
+            runs.map(|claims| claims.iter().all(|claim| !claim.verdict.fails())).collect();
+        let good = hold.iter().filter(|&&holds| holds).count();
+        Claim::of(what, "runs", [None, Some(good as f64)], ClaimVerdict::of(good == hold.len()))
+    }
+
     fn row(&self) -> Vec<String> {
         let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
         vec![
@@ -242,25 +287,50 @@ impl Claim {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
+    /// The names of the claims that fail.
+    pub(crate) fn failed(claims: impl IntoIterator<Item = Claim>) -> Vec<String> {
+        let failed = claims.into_iter().filter(|claim| claim.verdict.fails());
+        failed.map(|claim| claim.what).collect()
+    }
+
+    /// The names of the claims that fail, without what stands before this.
+    pub(crate) fn failed_after(
+        separator: &str,
+        claims: impl IntoIterator<Item = Claim>,
+    ) -> Vec<String> {
+        let short = |what: String| what.split_once(separator).unwrap().1.to_owned();
+        failed(claims).into_iter().map(short).collect()
+    }
+
     fn claim(verdict: ClaimVerdict) -> Claim {
-        Claim {
-            what: "latest start".to_owned(),
-            unit: "us".to_owned(),
-            published_before: Some(20_041.0),
-            published_after: Some(61.0),
-            before: None,
-            after: Some(55.5),
-            verdict,
-        }
+        let claim = Claim::of("latest start", "us", [None, Some(55.5)], verdict);
+        claim.beside([Some(20_041.0), Some(61.0)])
+    }
+
+    /// An experiment with claims of these verdicts.
+    fn experiment(verdicts: &[ClaimVerdict]) -> Experiment {
+        let claims = verdicts.iter().copied().map(claim).collect();
+        Experiment { name: "a".to_owned(), host: "live".to_owned(), claims }
+    }
+
+    #[test]
+    fn one_bad_run_of_many_fails() {
+        let runs = |verdicts: &[ClaimVerdict]| {
+            let claim =
+                Claim::of_runs("runs".to_owned(), verdicts.iter().map(|&it| vec![claim(it)]));
+            (claim.after, claim.verdict)
+        };
+        use ClaimVerdict::{Fails, Holds, Shown};
+        assert_eq!(runs(&[Holds, Shown]), (Some(2.0), Holds));
+        assert_eq!(runs(&[Holds, Fails, Holds]), (Some(2.0), Fails));
     }
 
     #[test]
     fn claims_are_read_by_scripts_and_people() {
-        let claims = [ClaimVerdict::Holds, ClaimVerdict::Fails].map(claim).to_vec();
-        let experiment = Experiment { name: "a".to_owned(), host: "sim".to_owned(), claims };
+        let experiment = experiment(&[ClaimVerdict::Holds, ClaimVerdict::Fails]);
         let table = experiment.table();
         assert!(table.contains("latest start, us") && table.contains("20041"), "{table}");
         assert!(table.contains("holds") && table.contains("FAILS"), "{table}");
@@ -276,8 +346,7 @@ mod tests {
 
     #[test]
     fn a_figure_without_a_bound_cannot_fail() {
-        let claims = [ClaimVerdict::Holds, ClaimVerdict::Shown].map(claim).to_vec();
-        let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
+        let experiment = experiment(&[ClaimVerdict::Holds, ClaimVerdict::Shown]);
         assert!(experiment.table().ends_with("  shown\n2 claims: 1 holds, 1 shown\n"));
         let claims = Claims::new(vec![experiment]);
         assert!(claims.hold() && claims.not_judged() == 0);
@@ -291,8 +360,7 @@ mod tests {
         for verdict in [fitted(false, "the period"), same(false, "nobody asks")] {
             assert_eq!(verdict, ClaimVerdict::Fails);
         }
-        let claims = [fitted(true, "the period"), same(true, "nobody asks")].map(claim).to_vec();
-        let experiment = Experiment { name: "a".to_owned(), host: "sim".to_owned(), claims };
+        let experiment = experiment(&[fitted(true, "the period"), same(true, "nobody asks")]);
         let table = experiment.table();
         assert!(table.contains("\nfitted: the period\nsame by construction: nobody asks\n"));
         let claims = Claims::new(vec![experiment]);
@@ -304,11 +372,9 @@ mod tests {
     #[test]
     fn what_was_not_judged_has_its_reason_once_in_text_and_in_each_claim_of_json() {
         let why = ClaimVerdict::NotJudged(Unjudged::Others(40));
-        let claims = [ClaimVerdict::Holds, why, why].map(claim).to_vec();
-        let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
+        let experiment = experiment(&[ClaimVerdict::Holds, why, why]);
         let table = experiment.table();
-        let end = "  not judged\n3 claims: 1 holds, 2 not judged\n\
-                   not judged: others had 40 % of the CPUs\n";
+        let end = "  not judged\n3 claims: 1 holds, 2 not judged\nnot judged: others had 40 % of the CPUs\n";
         assert!(table.ends_with(end), "{table}");
         let claims = Claims::new(vec![experiment]);
         assert!(claims.hold(), "it is no failure");

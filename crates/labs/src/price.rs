@@ -11,8 +11,8 @@
 //! the instructions of single operations are measured elsewhere (`cargo xtask instructions overhead`).
 
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
 use crate::quiet::Course;
+use crate::virtual_time;
 use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::time::Nanos;
 use runyard_hosts::clock::process_cpu_time;
@@ -20,7 +20,7 @@ use runyard_hosts::live;
 use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex};
 use runyard_outcome::Failure;
-use runyard_workload::{Overrides, Scenario, parse};
+use runyard_workload::Scenario;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -161,8 +161,7 @@ fn has_bound(what: &str) -> bool {
 pub(crate) fn scenario(tasks: &str, groups: &str, cpus: usize) -> Result<Scenario, Failure> {
     let text =
         format!("{{'machine': {{'cpus': {cpus}}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}");
-    let parsed = parse("price.json", &text, &Overrides::default()).map_err(Failure::input)?;
-    Ok(parsed.scenario)
+    virtual_time::scenario("price.json", &text)
 }
 
 /// The CPU times of one turn, without the mechanism and with it.
@@ -209,11 +208,7 @@ impl Sides {
         };
         let claim = |what: &str, unit, [before, after]: [f64; 2], verdict| {
             let what = format!("price {}: {what}", self.what);
-            Figure { what: &what, unit, before: None, after: None }.claim(
-                Some(before),
-                Some(after),
-                verdict,
-            )
+            Claim::of(what, unit, [Some(before), Some(after)], verdict)
         };
         let ratios = self.ratios().into_iter().map(|ratio| (ratio * 1e3).round() / 1e3);
         let ratios: Vec<_> = ratios.collect();
@@ -271,10 +266,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_visible_price_fails_where_nobody_uses_the_mechanism() {
-        let failed = |percent| {
-            let claims = claims(&sides(percent)).into_iter();
-            claims.filter(|claim| claim.verdict.fails()).map(|claim| claim.what).collect::<Vec<_>>()
-        };
+        let failed = |percent| crate::claims::tests::failed(claims(&sides(percent)));
         assert_eq!(failed(102), [""; 0]);
         assert_eq!(failed(130), ["price unused, a build: CPU time"]);
     }

@@ -15,7 +15,6 @@
 //! not proven.
 
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
 use rayon::prelude::*;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, TimerQueue, Token, Window};
@@ -165,10 +164,9 @@ pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
         .map(|slack| rows.iter().find(|row| row.slack == slack).expect("it is among the slacks"));
     let at = |share| SHARES.iter().position(|&it| it == share).expect("it is shown");
     let (none, half) = (at(0), at(HALF));
-    let claim = |what: &str, unit: &'static str, figures: [Option<u64>; 2], verdict| {
-        let what = format!("one CPU, {what}");
-        let [before, after] = figures.map(|figure| figure.map(|figure| figure as f64));
-        Figure { what: &what, unit, before: None, after: None }.claim(before, after, verdict)
+    let claim = |what: &str, unit: &str, figures: [Option<u64>; 2], verdict| {
+        let figures = figures.map(|figure| figure.map(|figure| figure as f64));
+        Claim::of(format!("one CPU, {what}"), unit, figures, verdict)
     };
     let interrupts = |both: Both| [both.regular, both.greedy].map(|it| Some(it.interrupts()));
     // With different slacks the claim holds in this model, but not by necessity.

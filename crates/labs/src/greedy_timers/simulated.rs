@@ -1,11 +1,12 @@
 //! The experiment in virtual time: without the greedy walk and with it, and a model of cancelled timers.
 
+use super::cancelled;
 use super::case::{self, Case, Counted, Daemons, Load, Pair, Runs, SEEDS};
-use super::{cancelled, guesses};
-use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
-use crate::figure::{Figure, percent};
+use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::figure::percent;
 use crate::length::Length;
 use crate::progress::Progress;
+use crate::usage::Account;
 use rayon::prelude::*;
 use runyard_outcome::Failure;
 use std::fmt::Write as _;
@@ -55,47 +56,40 @@ const PUBLISHED: [Published; 4] = [
 ];
 
 /// Runs the experiment in virtual time, without the greedy walk and with it: five seeds of each case. A soak is as long
-/// as the document's runs, and also has other values for those that the document does not give.
+/// as the document's runs.
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let seconds = length.pick(SECONDS, SOAK_SECONDS);
-    let guesses = length.pick(0, guesses::RUNS);
     let cases: Vec<_> = [Case::DOCUMENTS, Case::RECORDED].concat();
-    progress.parts("runs", 2 * SEEDS * cases.len() as u64 + guesses);
+    progress.parts("runs", 2 * SEEDS * cases.len() as u64);
     let done = || progress.part_done();
     let pair = |case: &Case| Ok((*case, case.pair(seconds, done)?));
     let pairs: Result<Vec<_>, Failure> = cases.par_iter().with_max_len(1).map(pair).collect();
     let pairs = pairs?;
-    let guessed = match length {
-        Length::Short => String::new(),
-        Length::Soak => guesses::text(done)?,
-    };
     let rows = cancelled::rows(true);
 
     let mut claims: Vec<_> = pairs.iter().flat_map(|(case, pair)| claims(*case, pair)).collect();
     claims.extend(cancelled::claims(&rows));
-    let (name, host) = ("greedy-timers".to_owned(), "sim".to_owned());
-    let experiment = Experiment { name, host, claims };
-    let text = format!(
-        "greedy-timers on sim: 16 CPUs, NO_GREEDY_TIMERS and then GREEDY_TIMERS; {SEEDS} seeds, {seconds} s \
-         of each\n\n{}\n{}{ASSUMED}{guessed}\n{}\n",
-        experiment.table(),
-        deviations(&pairs),
-        cancelled::text(&rows),
-    );
-    Ok(Reproduced { experiment, text })
+    Ok(Reproduced::of("greedy-timers", "sim", claims, |table| {
+        format!(
+            "greedy-timers on sim: 16 CPUs, NO_GREEDY_TIMERS and then GREEDY_TIMERS; {SEEDS} seeds, {seconds} s \
+             of each\n\n{table}\n{}{ASSUMED}\n{}\n",
+            deviations(&pairs),
+            cancelled::text(&rows),
+        )
+    }))
 }
 
 /// The claims about a case. With recorded timers only its migrations are claimed, and the greedy walk's part is shown.
 fn claims(case: Case, pair: &Pair) -> Vec<Claim> {
     let published = PUBLISHED[case.number()];
     let is_recorded = case.daemons == Daemons::Recorded;
-    let claim = |what: &str, unit: &'static str, [before, after]: [Option<f64>; 2], figures, so| {
+    let claim = |what: &str, unit: &str, published: [Option<f64>; 2], figures, so| {
+        let (before, after): (Option<f64>, f64) = figures;
         let what = format!("{}: {what}", case.name());
-        let (measured, with): (Option<f64>, f64) = figures;
-        Figure { what: &what, unit, before, after }.claim(measured, Some(with), so)
+        Claim::of(what, unit, [before, Some(after)], so).beside(published)
     };
     let of_both = |of: fn(&Runs) -> f64| (Some(of(&pair.before)), of(&pair.after));
     let (bound, verdict) = migrations(case, pair);
@@ -126,7 +120,7 @@ fn claims(case: Case, pair: &Pair) -> Vec<Claim> {
         claims.push(claim("busy", "%", [None; 2], busy, verdict));
     }
     if let Some(greedy) = published.greedy {
-        let mut share = |what, published, kind: fn(&Counted) -> case::Kind| {
+        let mut share = |what, published, kind: fn(&Counted) -> Account| {
             let figures = (None, percent(pair.after.greedy(kind)));
             claims.push(claim(what, "%", [None, published], figures, ClaimVerdict::Shown));
         };
@@ -148,7 +142,7 @@ fn migrations(case: Case, Pair { before, after }: &Pair) -> (&'static str, Claim
         (Load::Cycles, false) => {
             let holds = is.mean - was.mean <= was.noise(is);
             let verdict = match case.daemons {
-                Daemons::Assumed(_) => ClaimVerdict::fitted(holds, DAEMONS),
+                Daemons::Assumed => ClaimVerdict::fitted(holds, DAEMONS),
                 Daemons::Recorded => of(holds),
             };
             ("no more beyond the noise", verdict)
@@ -201,12 +195,12 @@ fn deviations(pairs: &[(Case, Pair)]) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use case::Kind;
+    use crate::claims::tests::failed;
 
     /// Five runs of a minute with these migrations.
     fn runs(migrations: [u64; 5]) -> Runs {
         let run = |migrations| {
-            let all = Kind { migrations, timers: 100_000, greedy: 0 };
+            let all = Account { migrations, timers: 100_000, ..Account::default() };
             Counted { seconds: 60, all, ..Counted::default() }
         };
         Runs(migrations.map(run).to_vec())
@@ -227,20 +221,19 @@ pub(crate) mod tests {
     }
 
     /// The claims of a case that fail.
-    fn failed(at: usize, before: Runs, after: Runs) -> Vec<String> {
-        let claims = claims(Case::DOCUMENTS[at], &Pair { before, after });
-        let failed = claims.into_iter().filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what.rsplit(": ").next().unwrap().to_owned()).collect()
+    fn failed_of(at: usize, before: Runs, after: Runs) -> Vec<String> {
+        let failed = failed(claims(Case::DOCUMENTS[at], &Pair { before, after }));
+        failed.iter().map(|what| what.rsplit(": ").next().unwrap().to_owned()).collect()
     }
 
     #[test]
     fn the_daemons_alone_migrate_as_before() {
         for after in [1_980, 2_000, 2_020] {
-            assert_eq!(failed(0, about(2_000), about(after)), [""; 0]);
+            assert_eq!(failed_of(0, about(2_000), about(after)), [""; 0]);
         }
         for after in [1_900, 2_100] {
             assert_eq!(
-                failed(0, about(2_000), about(after)),
+                failed_of(0, about(2_000), about(after)),
                 ["migrations, no change beyond the noise"]
             );
         }
@@ -249,26 +242,26 @@ pub(crate) mod tests {
     #[test]
     fn little_slack_makes_nothing_worse() {
         for (after, holds) in [(10_000, true), (20_200, true), (21_000, false)] {
-            assert_eq!(failed(1, about(20_000), about(after)).is_empty(), holds, "{after}");
+            assert_eq!(failed_of(1, about(20_000), about(after)).is_empty(), holds, "{after}");
         }
     }
 
     #[test]
     fn much_slack_helps_much() {
-        assert_eq!(failed(2, about(24_000), about(11_000)), [""; 0]);
+        assert_eq!(failed_of(2, about(24_000), about(11_000)), [""; 0]);
         let by_timer = "migrations by timer wake-ups";
-        assert_eq!(failed(2, about(24_000), about(13_000)), [by_timer]);
+        assert_eq!(failed_of(2, about(24_000), about(13_000)), [by_timer]);
         assert_eq!(
-            failed(2, about(24_000), about(17_000)),
+            failed_of(2, about(24_000), about(17_000)),
             ["migrations, at most 0.7 of before", by_timer]
         );
     }
 
     #[test]
     fn where_no_cpu_is_ever_idle_nothing_differs() {
-        assert_eq!(failed(3, runs([1, 0, 0, 0, 2]), runs([1, 0, 0, 0, 2])), [""; 0]);
+        assert_eq!(failed_of(3, runs([1, 0, 0, 0, 2]), runs([1, 0, 0, 0, 2])), [""; 0]);
         assert_eq!(
-            failed(3, runs([1, 0, 0, 0, 2]), runs([1, 0, 0, 1, 2])),
+            failed_of(3, runs([1, 0, 0, 0, 2]), runs([1, 0, 0, 1, 2])),
             ["migrations, the same"]
         );
     }

@@ -5,7 +5,7 @@
 //! are shown: how long a program takes is the machine's affair.
 
 use crate::claims::{Claim, ClaimVerdict, Unjudged};
-use crate::figure::Figure;
+use crate::figure::rounded;
 use crate::price::{self, Program};
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::Time;
@@ -52,7 +52,7 @@ fn run(tasks: &str, limit: &str, cpus: &[usize]) -> Result<Option<Ran>, Failure>
     let ground = Ground::with_groups(cpus.to_vec(), &scenario);
     let over = linux::run(Plan::new(scenario, 1), ground)?;
     let group = &over.report().groups[limited.index()];
-    let millis = (over.ended().since(Time::ZERO).0 as f64 / 1e4).round() / 100.0;
+    let millis = rounded(over.ended().since(Time::ZERO).0 as f64 / 1e6, 2);
     Ok(group.runtime_ns.map(|_| Ran { millis, throttled: group.nr_throttled }))
 }
 
@@ -65,8 +65,7 @@ pub(super) fn claims(measured: &[Both]) -> Vec<Claim> {
         };
         let claim = |what: &str, unit, of: fn(&Ran) -> Option<f64>| {
             let what = format!("the kernel's own limit, {}: {what}", program.name);
-            let [before, after] = [0, 1].map(|at| of(&both.as_ref()?[at]));
-            Figure { what: &what, unit, before: None, after: None }.claim(before, after, verdict)
+            Claim::of(what, unit, [0, 1].map(|at| of(&both.as_ref()?[at])), verdict)
         };
         [
             claim("time", "ms", |ran| Some(ran.millis)),

@@ -13,7 +13,6 @@ mod founding;
 mod inheritance;
 mod kernels_own;
 mod live;
-mod meter;
 mod offline;
 mod setting;
 mod simulated;

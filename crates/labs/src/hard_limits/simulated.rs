@@ -4,14 +4,13 @@ use super::borrowing;
 use super::exact::{self, CASES, Pair};
 use super::founding::{self, ROWS, Took};
 use super::inheritance::{self, Waited};
-use super::meter::Used;
 use super::offline;
 use super::setting::Setting;
 use super::tenants;
-use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
-use crate::figure::Figure;
+use crate::claims::{Claim, Reproduced};
 use crate::length::Length;
 use crate::progress::Progress;
+use crate::usage::Used;
 use rayon::prelude::*;
 use runyard_engine::kernel::{Experiment as Document, Model};
 use runyard_outcome::Failure;
@@ -52,14 +51,12 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
     if length == Length::Soak {
         claims.push(soak_claim(&measured));
     }
-    let (name, host) = ("hard-limits".to_owned(), "sim".to_owned());
-    let experiment = Experiment { name, host, claims };
-    let text = format!(
-        "hard-limits on sim: 24 CPUs unless said otherwise; NO_HARD_LIMITS and then HARD_LIMITS, where \
-         something is borrowed NO_RUNTIME_SHARE and then RUNTIME_SHARE\n\n{}\n",
-        experiment.table()
-    );
-    Ok(Reproduced { experiment, text })
+    Ok(Reproduced::of("hard-limits", "sim", claims, |table| {
+        format!(
+            "hard-limits on sim: 24 CPUs unless said otherwise; NO_HARD_LIMITS and then HARD_LIMITS, where \
+             something is borrowed NO_RUNTIME_SHARE and then RUNTIME_SHARE\n\n{table}\n"
+        )
+    }))
 }
 
 /// The claims about exact limits on machines of up to 24 CPUs, each without its feature: for tests that see them fail.
@@ -78,15 +75,8 @@ pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
 
 /// The claim about the number of runs in which everything holds.
 fn soak_claim(measured: &[SeedResults]) -> Claim {
-    let holds =
-        |measured: &&SeedResults| measured.claims().iter().all(|claim| !claim.verdict.fails());
-    let good = measured.iter().filter(holds).count();
-    let what = "runs in which all of this holds";
-    Figure { what, unit: "runs", before: None, after: None }.claim(
-        None,
-        Some(good as f64),
-        ClaimVerdict::of(good == measured.len()),
-    )
+    let what = "runs in which all of this holds".to_owned();
+    Claim::of_runs(what, measured.iter().map(SeedResults::claims))
 }
 
 impl SeedResults {
@@ -142,13 +132,6 @@ impl SeedResults {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-
-    #[test]
-    fn one_bad_run_of_several_fails() {
-        // No task uses any CPU time here.
-        let claim = soak_claim(&[measured(), measured()]);
-        assert_eq!((claim.after, claim.verdict), (Some(0.0), ClaimVerdict::Fails));
-    }
 
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {

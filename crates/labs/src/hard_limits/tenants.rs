@@ -5,9 +5,9 @@
 //! fairness protects the others, with a limit or without. On a machine with a high load, they notice the missing tenth
 //! of the machine, whichever tenant has it.
 
-use super::setting;
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
+use crate::figure::rounded;
+use crate::virtual_time::{shipped, simulate};
 use runyard_engine::attr::GroupId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::kernel::Experiment;
@@ -17,7 +17,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_outcome::Failure;
 use runyard_report::Histogram;
-use runyard_sim::{Observer, Options, Sim};
+use runyard_sim::Observer;
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::Step;
@@ -96,13 +96,12 @@ impl Case {
             open: BTreeMap::new(),
             took: Histogram::default(),
         };
-        let options = Options { seed, ..Options::default() };
-        Sim::new(&scenario, options, &mut answers).map_err(Failure::input)?.run();
+        simulate(&scenario, seed, &mut answers)?;
         Ok(answers.took)
     }
 
     fn scenario(self) -> Result<Scenario, Failure> {
-        let mut scenario = setting::shipped("tenants.json", SHIPPED);
+        let mut scenario = shipped("tenants.json", SHIPPED);
         scenario.duration = Some(Nanos::from_secs(self.seconds));
         scenario.machine.topology = Topology::flat(self.cpus).map_err(Failure::input)?;
         let runtime = Nanos(Limit::PERIOD.0 * u64::from(self.cpus) / PARTS);
@@ -125,7 +124,7 @@ impl Case {
     /// The claim about the results of [`RUNS`].
     pub(super) fn claim(self, [alone, unlimited, limited]: &[Histogram; 3]) -> Claim {
         let p99 = |took: &Histogram| took.quantile(990).unwrap_or_default().0 as f64;
-        let ratio = |took| (p99(took) / p99(alone).max(1.0) * 100.0).round() / 100.0;
+        let ratio = |took| rounded(p99(took) / p99(alone).max(1.0), 2);
         let (before, after) = (ratio(unlimited), ratio(limited));
         let (claimed, holds) = match self.claimed {
             Claimed::HardlyMoves => ("at most 1.2", after <= 1.2),
@@ -135,11 +134,10 @@ impl Case {
         let what = format!(
             "{cpus} CPUs, {load} % busy, and one who takes a tenth: p99 of the others, {claimed}"
         );
-        let figure =
-            Figure { what: &what, unit: "times without that one", before: None, after: None };
         // Few requests are without an answer when the run ends; otherwise a tenant is starved.
         let answered = alone.count() > 0 && limited.count() * 100 >= alone.count() * 99;
-        figure.claim(Some(before), Some(after), ClaimVerdict::of(answered && holds))
+        let verdict = ClaimVerdict::of(answered && holds);
+        Claim::of(what, "times without that one", [Some(before), Some(after)], verdict)
     }
 }
 
