@@ -11,6 +11,7 @@
 //! the instructions of single operations are measured elsewhere (`cargo xtask instructions overhead`).
 
 use crate::claims::{Claim, ClaimVerdict};
+use crate::figure::rounded;
 use crate::quiet::Course;
 use crate::virtual_time;
 use runyard_engine::kernel::{Experiment, Model};
@@ -21,7 +22,6 @@ use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex};
 use runyard_outcome::Failure;
 use runyard_workload::Scenario;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The number of turns of each program and side.
@@ -110,7 +110,7 @@ fn user(experiment: Experiment) -> &'static str {
 
 /// The results of the turns of a program.
 #[derive(Clone, Debug)]
-pub(crate) struct Sides {
+struct Sides {
     what: String,
     /// The CPU times without the mechanism and with it, turn by turn.
     times: Vec<[Nanos; 2]>,
@@ -118,7 +118,8 @@ pub(crate) struct Sides {
     has_bound: bool,
 }
 
-/// Measures the price of an experiment's mechanism, as a part of its course that lasts [`TAKES`].
+/// Measures the price of an experiment's mechanism, as a part of its course that lasts [`TAKES`], and returns the claims
+/// about it.
 ///
 /// # Errors
 /// If the machine refuses something.
@@ -126,8 +127,8 @@ pub(crate) fn measured(
     experiment: Experiment,
     cpus: usize,
     course: &mut Course<'_>,
-) -> Result<Vec<Sides>, Failure> {
-    course.once("the price", TAKES, || all_sides(experiment, cpus))
+) -> Result<Vec<Claim>, Failure> {
+    Ok(claims(&course.once("the price", TAKES, || all_sides(experiment, cpus))?))
 }
 
 fn all_sides(experiment: Experiment, cpus: usize) -> Result<Vec<Sides>, Failure> {
@@ -189,15 +190,7 @@ impl Sides {
     fn median(&self, side: usize) -> f64 {
         let mut times: Vec<_> = self.times.iter().map(|turn| turn[side]).collect();
         times.sort_unstable();
-        (times[times.len() / 2].0 as f64 / 1e4).round() / 100.0
-    }
-
-    /// The ratios of the turns, on to off, from the least to the largest.
-    fn ratios(&self) -> Vec<f64> {
-        let ratio = |[off, on]: &[Nanos; 2]| on.0 as f64 / off.0.max(1) as f64;
-        let mut ratios: Vec<_> = self.times.iter().map(ratio).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios
+        rounded(times[times.len() / 2].0 as f64 / 1e6, 2)
     }
 
     fn claims(&self) -> [Claim; 2] {
@@ -210,9 +203,10 @@ impl Sides {
             let what = format!("price {}: {what}", self.what);
             Claim::of(what, unit, [Some(before), Some(after)], verdict)
         };
-        let ratios = self.ratios().into_iter().map(|ratio| (ratio * 1e3).round() / 1e3);
-        let ratios: Vec<_> = ratios.collect();
-        let range = [ratios[0], ratios[ratios.len() - 1]];
+        let ratio = |[off, on]: &[Nanos; 2]| on.0 as f64 / off.0.max(1) as f64;
+        let mut ratios: Vec<_> = self.times.iter().map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let range = [ratios[0], ratios[ratios.len() - 1]].map(|ratio| rounded(ratio, 3));
         [
             claim("CPU time", "ms", [off, on], verdict),
             claim("on to off, least and largest", "", range, ClaimVerdict::Shown),
@@ -221,20 +215,8 @@ impl Sides {
 }
 
 /// The claims about a price.
-pub(crate) fn claims(sides: &[Sides]) -> Vec<Claim> {
+fn claims(sides: &[Sides]) -> Vec<Claim> {
     sides.iter().flat_map(Sides::claims).collect()
-}
-
-/// The ratios for a person.
-pub(crate) fn text(sides: &[Sides]) -> String {
-    let mut text = format!("price: CPU time, on to off, of {TURNS} turns\n");
-    for side in sides {
-        let ratios = side.ratios();
-        let (least, median, most) = (ratios[0], ratios[ratios.len() / 2], ratios[ratios.len() - 1]);
-        let _ =
-            writeln!(text, "{:<20}  median {median:.3}, from {least:.3} to {most:.3}", side.what);
-    }
-    text
 }
 
 #[cfg(test)]

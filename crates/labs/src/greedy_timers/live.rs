@@ -78,13 +78,12 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let run = |_| measured(SETTINGS, cpus, &mut course);
     let measured = (0..runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let mut claims = claims(&measured);
-    claims.extend(price::claims(&price));
+    claims.extend(price);
     let [period, busy, idle] = [PERIOD, BUSY, IDLE].map(|it| it.as_millis());
     Ok(Reproduced::of("greedy-timers", "live", claims, |table| {
         format!(
             "greedy-timers on live: {TASKS} tasks that are woken every {period} ms, beside a cycle of \
-             {busy} ms busy and {idle} ms idle on each of {cpus} CPUs\n\n{table}\n{}",
-            price::text(&price)
+             {busy} ms busy and {idle} ms idle on each of {cpus} CPUs\n\n{table}\n"
         )
     }))
 }
@@ -390,7 +389,7 @@ pub(crate) mod tests {
     const UNKNOWN: &str = "timers that neither expired nor were cancelled";
 
     fn quiet(runs: &[Runs]) -> Vec<Tried<Runs>> {
-        runs.iter().map(|&result| Tried { result, disturbed: None }).collect()
+        runs.iter().map(|&run| Tried::quiet(run)).collect()
     }
 
     /// The claims of the experiment, for the page that names them.

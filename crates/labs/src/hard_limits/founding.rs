@@ -12,13 +12,14 @@
 //! * kernbench is the shipped scenario. Its reading and linking are the difference between the times with 12 and with
 //!   96 jobs. With as many jobs as files it takes as long as with 96.
 
-use super::setting::{self, CPUS, LIMITED, PERIOD, Setting};
+use super::setting::{self, CPUS, LIMITED, PERIOD, SOAK_RUNS, Setting};
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::rounded;
 use crate::latency_nice::hackbench::Hackbench;
 use crate::spread::Spread;
 use crate::usage::{Usage, Used, Window};
 use crate::virtual_time::{shipped, simulate};
+use rayon::prelude::*;
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
@@ -114,8 +115,21 @@ pub(super) struct Took {
 }
 
 impl Row {
-    /// Runs the row with this seed.
-    pub(super) fn run(&self, setting: Setting, seed: u64) -> Result<Took, Failure> {
+    /// Runs the row with each setting; where the document has deviations, with several seeds.
+    pub(super) fn measure(
+        &self,
+        seed: u64,
+        done: impl Fn() + Sync,
+    ) -> Result<Vec<[Took; 3]>, Failure> {
+        let columns = |seed| -> Result<[Took; 3], Failure> {
+            let run = |setting: &Setting| self.run(*setting, seed).inspect(|_| done());
+            let runs: Result<Vec<_>, _> = Setting::ALL.par_iter().map(run).collect();
+            Ok(runs?.try_into().expect("as many as there are columns"))
+        };
+        (0..self.runs()).map(|nth| columns(seed + nth * SOAK_RUNS)).collect()
+    }
+
+    fn run(&self, setting: Setting, seed: u64) -> Result<Took, Failure> {
         let mut scenario = self.workload.scenario();
         setting.apply(&mut scenario);
         let mut usage = Usage::new(Window::ALL, PERIOD, CPUS as usize);

@@ -64,7 +64,7 @@ fn run(model: Model, kind: &str) -> Result<Waited, Failure> {
         asked: None,
         longest: Nanos::ZERO,
     };
-    let outcome = simulate(&scenario, 1, &mut waits)?;
+    let outcome = simulate(&scenario, 0, &mut waits)?;
     let used = waits.usage.finish(outcome.end);
     let limit = outcome.end.since(Time::ZERO).0 as f64 / 10.0;
     Ok(Waited { longest: waits.longest, had: used.of(WORKER..WORKER + 1).0 as f64 / limit })

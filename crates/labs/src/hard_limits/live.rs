@@ -73,12 +73,11 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let mut claims = claims(&before, &runs);
     claims.extend(kernels_own::claims(&own));
-    claims.extend(price::claims(&price));
+    claims.extend(price);
     Ok(Reproduced::of("hard-limits", "live", claims, |table| {
         format!(
             "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that \
-             are\n\n{table}\n{}",
-            price::text(&price)
+             are\n\n{table}\n"
         )
     }))
 }
@@ -206,14 +205,14 @@ pub(crate) mod tests {
 
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = claims(&run(GOOD), &[Tried { result: run(GOOD), disturbed: None }]);
+        let mut claims = claims(&run(GOOD), &[Tried::quiet(run(GOOD))]);
         claims.extend(kernels_own::claims(&kernels_own::tests::NO_GROUPS));
         claims.extend(price::tests::named());
         claims
     }
 
     fn failed(runs: &[[f64; 6]]) -> Vec<String> {
-        let quiet = |&parts: &[f64; 6]| Tried { result: run(parts), disturbed: None };
+        let quiet = |&parts: &[f64; 6]| Tried::quiet(run(parts));
         let runs: Vec<_> = runs.iter().map(quiet).collect();
         crate::claims::tests::failed(claims(&runs[0].result, &runs))
     }
@@ -238,7 +237,7 @@ pub(crate) mod tests {
     fn a_group_has_what_the_runtime_gives_it_whatever_the_machine_takes() {
         let mut lent = run(GOOD);
         lent.used.iter_mut().for_each(|used| *used = Nanos(used.0 / 10 * 8));
-        let claims = claims(&run(GOOD), &[Tried { result: lent, disturbed: None }]);
+        let claims = claims(&run(GOOD), &[Tried::quiet(lent)]);
         assert_eq!((claims[0].after, claims[0].verdict), (Some(80.0), ClaimVerdict::Holds));
     }
 

@@ -41,7 +41,7 @@ pub(super) fn without() -> Result<[Used; 2], Failure> {
 fn run(model: Model) -> Result<Used, Failure> {
     let mut scenario = scenario("offline.json", SCENARIO)?;
     scenario.use_model(model);
-    meter(&scenario, 1)
+    meter(&scenario, 0)
 }
 
 pub(super) fn claim(used: &[Used; 2]) -> Claim {

@@ -11,6 +11,9 @@ pub(super) const LIMITED: usize = 1;
 /// The number of CPUs of the document's machine.
 pub(super) const CPUS: u32 = 24;
 
+/// The number of runs of `--soak`, for each experiment.
+pub(super) const SOAK_RUNS: u64 = 10;
+
 /// The document's `BW=450000/500000`, in us on each CPU. The shipped scenarios have it too.
 const RUNTIME: Nanos = Nanos::from_millis(450);
 pub(super) const PERIOD: Nanos = Nanos::from_millis(500);

@@ -8,6 +8,7 @@
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::rounded;
 use crate::virtual_time::{shipped, simulate};
+use rayon::prelude::*;
 use runyard_engine::attr::GroupId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::kernel::Experiment;
@@ -71,19 +72,30 @@ pub(super) const CASES: [Case; 6] = [
 ];
 
 /// The run to compare with, the run without the limit, and the run with it.
-pub(super) const RUNS: [Run; 3] = [Run::Alone, Run::Unlimited, Run::Limited];
+const RUNS: [Run; 3] = [Run::Alone, Run::Unlimited, Run::Limited];
 
 /// Whether there is abuse, and whether it is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Run {
+enum Run {
     Alone,
     Unlimited,
     Limited,
 }
 
 impl Case {
+    /// The results of [`RUNS`].
+    pub(super) fn measure(
+        self,
+        seed: u64,
+        done: impl Fn() + Sync,
+    ) -> Result<[Histogram; 3], Failure> {
+        let run = |run: &Run| self.run(*run, seed).inspect(|_| done());
+        let runs: Result<Vec<_>, _> = RUNS.par_iter().map(run).collect();
+        Ok(runs?.try_into().expect("as many as there are runs"))
+    }
+
     /// The times that the other tenants wait for an answer, from the moment of the request.
-    pub(super) fn run(self, run: Run, seed: u64) -> Result<Histogram, Failure> {
+    fn run(self, run: Run, seed: u64) -> Result<Histogram, Failure> {
         let mut scenario = self.scenario()?;
         match run {
             Run::Alone => scenario.tasks[ABUSE].instances = 0,

@@ -78,14 +78,13 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     };
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let mut claims = claims(&case, &before, &runs);
-    claims.extend(price::claims(&price));
+    claims.extend(price);
     Ok(Reproduced::of("idle-balance", "live", claims, |table| {
         format!(
             "idle-balance on live: a SCHED_IDLE task for each CPU, and a normal task that comes; none \
-             ever blocks\n\n{table}\n{}\n{}\n{}",
+             ever blocks\n\n{table}\n{}\n{}\n",
             case.name(),
             runs[0].result.used.text(WINDOW.from),
-            price::text(&price)
         )
     }))
 }
@@ -237,7 +236,7 @@ pub(crate) mod tests {
     }
 
     fn quiet(runs: &[RunShares]) -> Vec<Tried<RunShares>> {
-        runs.iter().map(|run| Tried { result: run.clone(), disturbed: None }).collect()
+        runs.iter().map(|run| Tried::quiet(run.clone())).collect()
     }
 
     /// The claims of the experiment, for the page that names them.

@@ -42,7 +42,7 @@ fn run(features: Features) -> Result<Used, Failure> {
     let wait = Step::Timer { timer, period, mode: TimerMode::Absolute };
     soakers.phases[0].steps = [wait, Step::Run(Draw::Fixed(WORK))].into();
     let mut usage = Usage::new(CASE.window(), SECOND, CASE.cpus() as usize);
-    simulate(&scenario, 1, &mut usage)?;
+    simulate(&scenario, 0, &mut usage)?;
     Ok(usage.finish(CASE.window().end))
 }
 

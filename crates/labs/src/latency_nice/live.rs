@@ -62,13 +62,12 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let price = price::measured(kernel::Experiment::LatencyNice, cpus.len(), &mut course)?;
     let measured = LiveFigures::of(&cpus, runs, &mut course)?;
     let mut claims = measured.claims();
-    claims.extend(price::claims(&price));
+    claims.extend(price);
     Ok(Reproduced::of("latency-nice", "live", claims, |table| {
         format!(
             "latency-nice on live: {} CPUs, cyclictest at latency nice 0 and then -20; on linux at \
-             nice 0 and then with a slice of 0.1 ms\n\n{table}\n{}",
+             nice 0 and then with a slice of 0.1 ms\n\n{table}\n",
             cpus.len(),
-            price::text(&price)
         )
     }))
 }
@@ -297,7 +296,7 @@ pub(crate) mod tests {
     use super::*;
 
     fn quiet(beside: &Beside) -> Tried<Beside> {
-        Tried { result: beside.clone(), disturbed: None }
+        Tried::quiet(beside.clone())
     }
 
     fn measured() -> LiveFigures {

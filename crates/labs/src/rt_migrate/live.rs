@@ -85,10 +85,8 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
         .iter()
         .for_each(|why| progress.say(format!("no figures of the kernel's own: {why}")));
     let mut claims = hosts.claims();
-    claims.extend(price::claims(&price));
-    Ok(rounds::reproduced("live", cpus.len() + 1, claims, || {
-        format!("{}\n{}", hosts.text(), price::text(&price))
-    }))
+    claims.extend(price);
+    Ok(rounds::reproduced("live", cpus.len() + 1, claims, || hosts.text() + "\n"))
 }
 
 /// The claims about the runtime without push and pull, in one try: for tests that see them fail. On one CPU there is
@@ -369,7 +367,7 @@ pub(crate) mod tests {
         let run = || Run::of(vec![round(0)]);
         let hosts = Hosts {
             before: Some(run()),
-            live: vec![Tried { result: run(), disturbed: None }],
+            live: vec![Tried::quiet(run())],
             kernel: Some(vec![run()]),
             original: Some(vec![run()]),
             missing: None,
@@ -383,7 +381,7 @@ pub(crate) mod tests {
     fn a_round_that_broke_the_rule_fails_on_a_quiet_machine() {
         let result = Run::of(vec![round(0), round(20), round(0)]);
         assert_eq!(result.failed, [1]);
-        let claims = published(None, &[Tried { result, disturbed: None }]);
+        let claims = published(None, &[Tried::quiet(result)]);
         assert_eq!((claims[2].after, claims[3].after), (Some(33.33), Some(0.0)));
         assert!(claims[2].verdict.fails());
         let fewer = ClaimVerdict::NotJudged(Unjudged::FewerCpus(4));
