@@ -218,16 +218,18 @@ impl Hosts {
 
     /// The rounds that failed on each host, the ratio of the starts, and examples.
     fn text(&self) -> String {
-        let mut text = "\nrounds that failed:".to_owned();
-        let mut count = |name: &str, runs: Vec<&Run>| {
-            let failed: usize = runs.iter().map(|run| run.failed.len()).sum();
-            let rounds: usize = runs.iter().map(|run| run.rounds.len()).sum();
-            let _ = write!(text, "  {name} {failed} of {rounds}");
-        };
         let kernel: Vec<_> = self.kernel.iter().flatten().collect();
-        count("live", self.on_runtime().collect());
-        count("linux", kernel.clone());
-        count("rt-migrate-test", self.original.iter().flatten().collect());
+        let hosts = [
+            ("live", self.on_runtime().collect()),
+            ("linux", kernel.clone()),
+            ("rt-migrate-test", self.original.iter().flatten().collect::<Vec<_>>()),
+        ];
+        let mut text = "\nrounds that failed:".to_owned();
+        for (name, runs) in hosts.into_iter().filter(|(_, runs)| !runs.is_empty()) {
+            let [failed, rounds] = [|run: &Run| run.failed.len(), |run: &Run| run.rounds.len()]
+                .map(|of| runs.iter().map(|run| of(run)).sum::<usize>());
+            let _ = write!(text, " {name} {failed} of {rounds};");
+        }
         text.push('\n');
         if let Some(ratio) = self.ratio() {
             let beside = match self.live.iter().filter_map(|run| run.disturbed).max() {
