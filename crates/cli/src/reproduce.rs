@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     host: Option<Host>,
     /// Make more runs, each with its own seed, none of which may fail. rt-migrate: as many as the original on `sim`, 20
     /// on `live`. idle-balance: 20. latency-nice: 20 times as many. hard-limits: 10. greedy-timers: as long as the
-    /// original on `sim`, also with other assumptions where the original is silent; 5 on `live`.
+    /// original on `sim`; 5 on `live`.
     #[arg(long)]
     soak: bool,
     /// Exit with code 1 also if a claim was not judged, because others used the CPUs.

@@ -2,7 +2,7 @@
 
 use runyard_report::table;
 use serde::{Serialize, Serializer};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// All experiments of one call, as scripts read them (`runyard.reproduce/1`).
@@ -75,6 +75,8 @@ pub enum Unjudged {
     Uncounted,
     /// The machine has fewer CPUs than the claim is about, which are so many.
     FewerCpus(u8),
+    /// The kernel makes no task groups for this process.
+    NoGroups,
 }
 
 /// An experiment that was run on a host.
@@ -158,6 +160,7 @@ impl fmt::Display for Unjudged {
             Unjudged::Others(percent) => write!(f, "others had {percent} % of the CPUs"),
             Unjudged::Uncounted => write!(f, "the kernel does not count who has the CPUs"),
             Unjudged::FewerCpus(cpus) => write!(f, "fewer than {cpus} CPUs"),
+            Unjudged::NoGroups => write!(f, "the kernel makes no task groups for this process"),
         }
     }
 }
@@ -200,8 +203,8 @@ impl Claims {
 }
 
 impl Experiment {
-    /// The claims as a table that ends with a line end. Below it stands why claims have a word that says less than
-    /// "holds".
+    /// The claims as a table that ends with a line end. Below it stands how many claims have each word, and why claims
+    /// have a word that says less than "holds".
     #[must_use]
     pub fn table(&self) -> String {
         let header = ["claim", "published: before", "after", "here: before", "after", "so"];
@@ -210,11 +213,66 @@ impl Experiment {
         let reason = |claim: &Claim| Some((claim.verdict.word(), claim.verdict.why()?));
         let reasons: BTreeSet<_> = self.claims.iter().filter_map(reason).collect();
         let reasons = reasons.into_iter().map(|(word, why)| format!("{word}: {why}\n"));
-        table.trim_fmt() + "\n" + &reasons.collect::<String>()
+        table.trim_fmt() + "\n" + &self.counts() + "\n" + &reasons.collect::<String>()
+    }
+
+    /// The number of claims with each word: `7 claims: 5 holds, 2 shown`.
+    fn counts(&self) -> String {
+        let mut words = BTreeMap::new();
+        for claim in &self.claims {
+            *words.entry(claim.verdict.cell()).or_insert(0) += 1;
+        }
+        let words: Vec<_> = words.iter().map(|(word, number)| format!("{number} {word}")).collect();
+        format!("{} claims: {}", self.claims.len(), words.join(", "))
+    }
+}
+
+impl Reproduced {
+    /// An experiment with these claims on a host. `text` gets the table of the claims.
+    pub(crate) fn of(
+        name: &str,
+        host: &str,
+        claims: Vec<Claim>,
+        text: impl FnOnce(&str) -> String,
+    ) -> Reproduced {
+        let experiment = Experiment { name: name.to_owned(), host: host.to_owned(), claims };
+        let text = text(&experiment.table());
+        Reproduced { experiment, text }
     }
 }
 
 impl Claim {
+    /// A claim without published figures, with those that were measured before and after.
+    pub(crate) fn of(
+        what: impl Into<String>,
+        unit: &str,
+        [before, after]: [Option<f64>; 2],
+        verdict: ClaimVerdict,
+    ) -> Claim {
+        Claim {
+            what: what.into(),
+            unit: unit.to_owned(),
+            published_before: None,
+            published_after: None,
+            before,
+            after,
+            verdict,
+        }
+    }
+
+    /// The same claim beside the published figures.
+    pub(crate) fn beside(self, [before, after]: [Option<f64>; 2]) -> Claim {
+        Claim { published_before: before, published_after: after, ..self }
+    }
+
+    /// The claim about the number of runs, each with its claims, in which all of them hold.
+    pub(crate) fn of_runs(what: String, runs: impl Iterator<Item = Vec<Claim>>) -> Claim {
+        let hold: Vec<_> =
+            runs.map(|claims| claims.iter().all(|claim| !claim.verdict.fails())).collect();
+        let good = hold.iter().filter(|&&holds| holds).count();
+        Claim::of(what, "runs", [None, Some(good as f64)], ClaimVerdict::of(good == hold.len()))
+    }
+
     fn row(&self) -> Vec<String> {
         let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
         vec![
@@ -229,25 +287,50 @@ impl Claim {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
+    /// The names of the claims that fail.
+    pub(crate) fn failed(claims: impl IntoIterator<Item = Claim>) -> Vec<String> {
+        let failed = claims.into_iter().filter(|claim| claim.verdict.fails());
+        failed.map(|claim| claim.what).collect()
+    }
+
+    /// The names of the claims that fail, without what stands before this.
+    pub(crate) fn failed_after(
+        separator: &str,
+        claims: impl IntoIterator<Item = Claim>,
+    ) -> Vec<String> {
+        let short = |what: String| what.split_once(separator).unwrap().1.to_owned();
+        failed(claims).into_iter().map(short).collect()
+    }
+
     fn claim(verdict: ClaimVerdict) -> Claim {
-        Claim {
-            what: "latest start".to_owned(),
-            unit: "us".to_owned(),
-            published_before: Some(20_041.0),
-            published_after: Some(61.0),
-            before: None,
-            after: Some(55.5),
-            verdict,
-        }
+        let claim = Claim::of("latest start", "us", [None, Some(55.5)], verdict);
+        claim.beside([Some(20_041.0), Some(61.0)])
+    }
+
+    /// An experiment with claims of these verdicts.
+    fn experiment(verdicts: &[ClaimVerdict]) -> Experiment {
+        let claims = verdicts.iter().copied().map(claim).collect();
+        Experiment { name: "a".to_owned(), host: "live".to_owned(), claims }
+    }
+
+    #[test]
+    fn one_bad_run_of_many_fails() {
+        let runs = |verdicts: &[ClaimVerdict]| {
+            let claim =
+                Claim::of_runs("runs".to_owned(), verdicts.iter().map(|&it| vec![claim(it)]));
+            (claim.after, claim.verdict)
+        };
+        use ClaimVerdict::{Fails, Holds, Shown};
+        assert_eq!(runs(&[Holds, Shown]), (Some(2.0), Holds));
+        assert_eq!(runs(&[Holds, Fails, Holds]), (Some(2.0), Fails));
     }
 
     #[test]
     fn claims_are_read_by_scripts_and_people() {
-        let claims = [ClaimVerdict::Holds, ClaimVerdict::Fails].map(claim).to_vec();
-        let experiment = Experiment { name: "a".to_owned(), host: "sim".to_owned(), claims };
+        let experiment = experiment(&[ClaimVerdict::Holds, ClaimVerdict::Fails]);
         let table = experiment.table();
         assert!(table.contains("latest start, us") && table.contains("20041"), "{table}");
         assert!(table.contains("holds") && table.contains("FAILS"), "{table}");
@@ -263,9 +346,8 @@ mod tests {
 
     #[test]
     fn a_figure_without_a_bound_cannot_fail() {
-        let claims = [ClaimVerdict::Holds, ClaimVerdict::Shown].map(claim).to_vec();
-        let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
-        assert!(experiment.table().lines().last().unwrap().ends_with("  shown"));
+        let experiment = experiment(&[ClaimVerdict::Holds, ClaimVerdict::Shown]);
+        assert!(experiment.table().ends_with("  shown\n2 claims: 1 holds, 1 shown\n"));
         let claims = Claims::new(vec![experiment]);
         assert!(claims.hold() && claims.not_judged() == 0);
         let json = serde_json::to_string(&claims).unwrap();
@@ -278,8 +360,7 @@ mod tests {
         for verdict in [fitted(false, "the period"), same(false, "nobody asks")] {
             assert_eq!(verdict, ClaimVerdict::Fails);
         }
-        let claims = [fitted(true, "the period"), same(true, "nobody asks")].map(claim).to_vec();
-        let experiment = Experiment { name: "a".to_owned(), host: "sim".to_owned(), claims };
+        let experiment = experiment(&[fitted(true, "the period"), same(true, "nobody asks")]);
         let table = experiment.table();
         assert!(table.contains("\nfitted: the period\nsame by construction: nobody asks\n"));
         let claims = Claims::new(vec![experiment]);
@@ -291,12 +372,10 @@ mod tests {
     #[test]
     fn what_was_not_judged_has_its_reason_once_in_text_and_in_each_claim_of_json() {
         let why = ClaimVerdict::NotJudged(Unjudged::Others(40));
-        let claims = [ClaimVerdict::Holds, why, why].map(claim).to_vec();
-        let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
+        let experiment = experiment(&[ClaimVerdict::Holds, why, why]);
         let table = experiment.table();
-        let last: Vec<_> = table.lines().rev().take(2).collect();
-        assert_eq!(last[0], "not judged: others had 40 % of the CPUs");
-        assert!(last[1].ends_with("  not judged"), "{table}");
+        let end = "  not judged\n3 claims: 1 holds, 2 not judged\nnot judged: others had 40 % of the CPUs\n";
+        assert!(table.ends_with(end), "{table}");
         let claims = Claims::new(vec![experiment]);
         assert!(claims.hold(), "it is no failure");
         assert_eq!(claims.not_judged(), 2);

@@ -1,38 +1,6 @@
-//! The figures of an experiment, in the form of the table of claims.
+//! Figures in the units and with the precision of the documents.
 
-use crate::claims::{Claim, ClaimVerdict};
 use runyard_engine::time::Nanos;
-
-/// A figure with its published values.
-#[derive(Debug)]
-pub(crate) struct Figure<'w> {
-    pub(crate) what: &'w str,
-    pub(crate) unit: &'w str,
-    /// The published value without the mechanism; `None` if the document gives none.
-    pub(crate) before: Option<f64>,
-    /// The published value with the mechanism.
-    pub(crate) after: Option<f64>,
-}
-
-impl Figure<'_> {
-    /// The claim about this figure, with the measured values.
-    pub(crate) fn claim(
-        &self,
-        before: Option<f64>,
-        after: Option<f64>,
-        verdict: ClaimVerdict,
-    ) -> Claim {
-        Claim {
-            what: self.what.to_owned(),
-            unit: self.unit.to_owned(),
-            published_before: self.before,
-            published_after: self.after,
-            before,
-            after,
-            verdict,
-        }
-    }
-}
 
 /// A fraction in per cent, to a hundredth, as in the documents.
 pub(crate) fn percent(part: f64) -> f64 {
@@ -42,4 +10,10 @@ pub(crate) fn percent(part: f64) -> f64 {
 /// A span in microseconds, to a tenth. This is more precise than the documents.
 pub(crate) fn micros(span: Nanos) -> f64 {
     (span.0 as f64 / 100.0).round() / 10.0
+}
+
+/// A figure with so many digits after the point.
+pub(crate) fn rounded(figure: f64, digits: i32) -> f64 {
+    let unit = 10.0_f64.powi(digits);
+    (figure * unit).round() / unit
 }

@@ -22,6 +22,8 @@ mod progress;
 mod quiet;
 pub mod rt_migrate;
 mod spread;
+mod usage;
+mod virtual_time;
 
 pub use claims::{Claim, ClaimVerdict, Claims, Experiment, Reproduced, Unjudged};
 pub use length::Length;

@@ -2,7 +2,7 @@
 //!
 //! The documents promise "practically no" and no "visible" overhead. Three programs have the shapes of their
 //! benchmarks: hackbench (groups of senders and receivers), a ring that passes a token (lat_ctx), and a build (tasks that
-//! live shortly). No task of theirs uses a mechanism; that is *unused*. A fourth run has hackbench beside a task that
+//! live shortly). Nothing of theirs uses a mechanism; that is *unused*. A fourth run has hackbench beside a task that
 //! uses the mechanism, and beside the same task without it; that is *used*.
 //!
 //! The sides run in turns in one process, and each other turn begins with the other side, so whatever the machine does
@@ -11,8 +11,9 @@
 //! the instructions of single operations are measured elsewhere (`cargo xtask instructions overhead`).
 
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
+use crate::figure::rounded;
 use crate::quiet::Course;
+use crate::virtual_time;
 use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::time::Nanos;
 use runyard_hosts::clock::process_cpu_time;
@@ -20,8 +21,7 @@ use runyard_hosts::live;
 use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex};
 use runyard_outcome::Failure;
-use runyard_workload::{Overrides, Scenario, parse};
-use std::fmt::Write as _;
+use runyard_workload::Scenario;
 use std::time::Duration;
 
 /// The number of turns of each program and side.
@@ -36,27 +36,56 @@ pub(crate) const TAKES: Duration = Duration::from_millis(2_200);
 /// the ring is, is chance. With that their switches vary, so one turn may take twice as long as another on one side.
 const MOST: f64 = 1.25;
 
-const HACKBENCH: &str = "
-    'sender': {'instance': 4, 'loop': 200, 'send': {'ref': 'pipe', 'bytes': 100, 'capacity': 2000}},
-    'receiver': {'instance': 4, 'loop': 200, 'recv': {'ref': 'pipe', 'bytes': 100, 'capacity': 2000}},
-    'sender2': {'instance': 4, 'loop': 200, 'send': {'ref': 'pipe2', 'bytes': 100, 'capacity': 2000}},
-    'receiver2': {'instance': 4, 'loop': 200, 'recv': {'ref': 'pipe2', 'bytes': 100, 'capacity': 2000}}";
-
-const RING: &str = "
-    'first': {'loop': 300, 'send': {'ref': 'a', 'bytes': 1}, 'recv': {'ref': 'd', 'bytes': 1}},
-    'second': {'loop': 300, 'recv': {'ref': 'a', 'bytes': 1}, 'send': {'ref': 'b', 'bytes': 1}},
-    'third': {'loop': 300, 'recv': {'ref': 'b', 'bytes': 1}, 'send': {'ref': 'c', 'bytes': 1}},
-    'fourth': {'loop': 300, 'recv': {'ref': 'c', 'bytes': 1}, 'send': {'ref': 'd', 'bytes': 1}}";
-
-const BUILD: &str = "
-    'make': {'instance': 2, 'loop': 40, 'fork': 'compiler', 'run': 20, 'sleep': 100},
-    'compiler': {'instance': 0, 'loop': 1, 'run': 200}";
+/// A program of tasks. Its text has `LOOPS` for the number of rounds of each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    text: &'static str,
+    /// The number of rounds for the price.
+    loops: u32,
+}
 
 /// The program whose price has a bound.
 const BOUND: &str = "a build";
 
-/// The programs.
-const PROGRAMS: [(&str, &str); 3] = [("hackbench", HACKBENCH), ("a ring", RING), (BOUND, BUILD)];
+impl Program {
+    /// All programs. The first one also runs beside users of the mechanism.
+    pub(crate) const ALL: [Program; 3] = [
+        Program {
+            name: "hackbench",
+            text: "
+    'sender': {'instance': 4, 'loop': LOOPS, 'send': {'ref': 'pipe', 'bytes': 100, 'capacity': 2000}},
+    'receiver': {'instance': 4, 'loop': LOOPS, 'recv': {'ref': 'pipe', 'bytes': 100, 'capacity': 2000}},
+    'sender2': {'instance': 4, 'loop': LOOPS, 'send': {'ref': 'pipe2', 'bytes': 100, 'capacity': 2000}},
+    'receiver2': {'instance': 4, 'loop': LOOPS, 'recv': {'ref': 'pipe2', 'bytes': 100, 'capacity': 2000}}",
+            loops: 200,
+        },
+        Program {
+            name: "a ring",
+            text: "
+    'first': {'loop': LOOPS, 'send': {'ref': 'a', 'bytes': 1}, 'recv': {'ref': 'd', 'bytes': 1}},
+    'second': {'loop': LOOPS, 'recv': {'ref': 'a', 'bytes': 1}, 'send': {'ref': 'b', 'bytes': 1}},
+    'third': {'loop': LOOPS, 'recv': {'ref': 'b', 'bytes': 1}, 'send': {'ref': 'c', 'bytes': 1}},
+    'fourth': {'loop': LOOPS, 'recv': {'ref': 'c', 'bytes': 1}, 'send': {'ref': 'd', 'bytes': 1}}",
+            loops: 300,
+        },
+        Program {
+            name: BOUND,
+            text: "
+    'make': {'instance': 2, 'loop': LOOPS, 'fork': 'compiler', 'run': 20, 'sleep': 100},
+    'compiler': {'instance': 0, 'loop': 1, 'run': 200}",
+            loops: 40,
+        },
+    ];
+
+    /// The tasks of `times` as many rounds.
+    pub(crate) fn tasks(self, times: u32) -> String {
+        self.text.replace("LOOPS", &(times * self.loops).to_string())
+    }
+}
+
+/// The task group of the users of hard limits.
+const LIMITED: &str = "'/limited': {'runtime': 90000, 'period': 100000}";
 
 /// A task that uses the mechanism.
 fn user(experiment: Experiment) -> &'static str {
@@ -81,7 +110,7 @@ fn user(experiment: Experiment) -> &'static str {
 
 /// The results of the turns of a program.
 #[derive(Clone, Debug)]
-pub(crate) struct Sides {
+struct Sides {
     what: String,
     /// The CPU times without the mechanism and with it, turn by turn.
     times: Vec<[Nanos; 2]>,
@@ -89,7 +118,8 @@ pub(crate) struct Sides {
     has_bound: bool,
 }
 
-/// Measures the price of an experiment's mechanism, as a part of its course that lasts [`TAKES`].
+/// Measures the price of an experiment's mechanism, as a part of its course that lasts [`TAKES`], and returns the claims
+/// about it.
 ///
 /// # Errors
 /// If the machine refuses something.
@@ -97,37 +127,42 @@ pub(crate) fn measured(
     experiment: Experiment,
     cpus: usize,
     course: &mut Course<'_>,
-) -> Result<Vec<Sides>, Failure> {
-    course.once("the price", TAKES, || all_sides(experiment, cpus))
+) -> Result<Vec<Claim>, Failure> {
+    Ok(claims(&course.once("the price", TAKES, || all_sides(experiment, cpus))?))
 }
 
 fn all_sides(experiment: Experiment, cpus: usize) -> Result<Vec<Sides>, Failure> {
-    let mut all: Vec<_> = PROGRAMS
-        .iter()
-        .map(|&(name, tasks)| {
-            let has_bound = name == BOUND;
-            (format!("unused, {name}"), scenario(tasks, cpus), has_bound)
-        })
-        .collect();
-    let tasks = format!("{HACKBENCH}, {}", user(experiment));
-    all.push(("used, hackbench".to_owned(), scenario(&tasks, cpus), false));
-    let mut sides = Vec::new();
-    for (what, scenario, has_bound) in all {
-        let scenario = scenario?;
+    let sides = |(what, scenario): (String, Scenario)| {
         let times = (0..TURNS).map(|turn| turn_of(&scenario, experiment, cpus, turn));
         let times = times.collect::<Result<_, _>>()?;
-        sides.push(Sides { what, times, has_bound });
-    }
-    Ok(sides)
+        Ok(Sides { has_bound: has_bound(&what), what, times })
+    };
+    all_programs(experiment, cpus)?.into_iter().map(sides).collect()
 }
 
-fn scenario(tasks: &str, cpus: usize) -> Result<Scenario, Failure> {
-    let text = format!(
-        "{{'machine': {{'cpus': {cpus}}}, 'groups': {{'/limited': {{'runtime': 90000, 'period': 100000}}}}, \
-         'tasks': {{{tasks}}}}}"
-    );
-    let parsed = parse("price.json", &text, &Overrides::default()).map_err(Failure::input)?;
-    Ok(parsed.scenario)
+/// The programs of an experiment, with their names in claims. Only where the mechanism is used does anything of it exist.
+fn all_programs(experiment: Experiment, cpus: usize) -> Result<Vec<(String, Scenario)>, Failure> {
+    let mut all = Vec::new();
+    for program in Program::ALL {
+        all.push((format!("unused, {}", program.name), scenario(&program.tasks(1), "", cpus)?));
+    }
+    let [first, ..] = Program::ALL;
+    let groups = if experiment == Experiment::HardLimits { LIMITED } else { "" };
+    let tasks = format!("{}, {}", first.tasks(1), user(experiment));
+    all.push((format!("used, {}", first.name), scenario(&tasks, groups, cpus)?));
+    Ok(all)
+}
+
+/// Whether the price of this name has a bound.
+fn has_bound(what: &str) -> bool {
+    what.strip_prefix("unused, ") == Some(BOUND)
+}
+
+/// A scenario of these tasks and task groups.
+pub(crate) fn scenario(tasks: &str, groups: &str, cpus: usize) -> Result<Scenario, Failure> {
+    let text =
+        format!("{{'machine': {{'cpus': {cpus}}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}");
+    virtual_time::scenario("price.json", &text)
 }
 
 /// The CPU times of one turn, without the mechanism and with it.
@@ -155,15 +190,7 @@ impl Sides {
     fn median(&self, side: usize) -> f64 {
         let mut times: Vec<_> = self.times.iter().map(|turn| turn[side]).collect();
         times.sort_unstable();
-        (times[times.len() / 2].0 as f64 / 1e4).round() / 100.0
-    }
-
-    /// The ratios of the turns, on to off, from the least to the largest.
-    fn ratios(&self) -> Vec<f64> {
-        let ratio = |[off, on]: &[Nanos; 2]| on.0 as f64 / off.0.max(1) as f64;
-        let mut ratios: Vec<_> = self.times.iter().map(ratio).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios
+        rounded(times[times.len() / 2].0 as f64 / 1e6, 2)
     }
 
     fn claims(&self) -> [Claim; 2] {
@@ -174,15 +201,12 @@ impl Sides {
         };
         let claim = |what: &str, unit, [before, after]: [f64; 2], verdict| {
             let what = format!("price {}: {what}", self.what);
-            Figure { what: &what, unit, before: None, after: None }.claim(
-                Some(before),
-                Some(after),
-                verdict,
-            )
+            Claim::of(what, unit, [Some(before), Some(after)], verdict)
         };
-        let ratios = self.ratios().into_iter().map(|ratio| (ratio * 1e3).round() / 1e3);
-        let ratios: Vec<_> = ratios.collect();
-        let range = [ratios[0], ratios[ratios.len() - 1]];
+        let ratio = |[off, on]: &[Nanos; 2]| on.0 as f64 / off.0.max(1) as f64;
+        let mut ratios: Vec<_> = self.times.iter().map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let range = [ratios[0], ratios[ratios.len() - 1]].map(|ratio| rounded(ratio, 3));
         [
             claim("CPU time", "ms", [off, on], verdict),
             claim("on to off, least and largest", "", range, ClaimVerdict::Shown),
@@ -191,35 +215,30 @@ impl Sides {
 }
 
 /// The claims about a price.
-pub(crate) fn claims(sides: &[Sides]) -> Vec<Claim> {
+fn claims(sides: &[Sides]) -> Vec<Claim> {
     sides.iter().flat_map(Sides::claims).collect()
-}
-
-/// The ratios for a person.
-pub(crate) fn text(sides: &[Sides]) -> String {
-    let mut text = format!("price: CPU time, on to off, of {TURNS} turns\n");
-    for side in sides {
-        let ratios = side.ratios();
-        let (least, median, most) = (ratios[0], ratios[ratios.len() / 2], ratios[ratios.len() - 1]);
-        let _ =
-            writeln!(text, "{:<20}  median {median:.3}, from {least:.3} to {most:.3}", side.what);
-    }
-    text
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
+    const ALL: [Experiment; 5] = [
+        Experiment::RtMigrate,
+        Experiment::IdleBalance,
+        Experiment::LatencyNice,
+        Experiment::HardLimits,
+        Experiment::GreedyTimers,
+    ];
+
     /// Sides of which the second takes so many per cent of the first.
     fn sides(percent: u64) -> Vec<Sides> {
-        let of = |(what, has_bound): (String, bool)| {
+        let of = |(what, _): (String, Scenario)| {
             let times =
                 (1..=u64::from(TURNS)).map(|it| [Nanos(it * 100_000), Nanos(it * percent * 1_000)]);
-            Sides { what, times: times.collect(), has_bound }
+            Sides { has_bound: has_bound(&what), what, times: times.collect() }
         };
-        let unused = PROGRAMS.map(|(name, _)| (format!("unused, {name}"), name == BOUND));
-        unused.into_iter().chain([("used, hackbench".to_owned(), false)]).map(of).collect()
+        all_programs(Experiment::HardLimits, 2).unwrap().into_iter().map(of).collect()
     }
 
     /// The claims, for the page that names them.
@@ -229,28 +248,28 @@ pub(crate) mod tests {
 
     #[test]
     fn a_visible_price_fails_where_nobody_uses_the_mechanism() {
-        let failed = |percent| {
-            let claims = claims(&sides(percent)).into_iter();
-            claims.filter(|claim| claim.verdict.fails()).map(|claim| claim.what).collect::<Vec<_>>()
-        };
+        let failed = |percent| crate::claims::tests::failed(claims(&sides(percent)));
         assert_eq!(failed(102), [""; 0]);
         assert_eq!(failed(130), ["price unused, a build: CPU time"]);
     }
 
     #[test]
     fn each_mechanism_has_programs_that_run_and_end() {
-        for experiment in [
-            Experiment::RtMigrate,
-            Experiment::IdleBalance,
-            Experiment::LatencyNice,
-            Experiment::HardLimits,
-            Experiment::GreedyTimers,
-        ] {
-            let tasks = format!("{HACKBENCH}, {}", user(experiment));
-            for tasks in PROGRAMS.map(|(_, tasks)| tasks.to_owned()).into_iter().chain([tasks]) {
-                let scenario = scenario(&tasks, 2).unwrap();
+        for experiment in ALL {
+            for (_, scenario) in all_programs(experiment, 2).unwrap() {
                 let [off, on] = turn_of(&scenario, experiment, 2, 0).unwrap();
                 assert!(off > Nanos::ZERO && on > Nanos::ZERO);
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_is_only_where_limits_are_used() {
+        for experiment in ALL {
+            for (what, scenario) in all_programs(experiment, 2).unwrap() {
+                let limited = scenario.groups.iter().any(|group| group.spec.limit.is_some());
+                let used = experiment == Experiment::HardLimits && what.starts_with("used");
+                assert_eq!(limited, used, "{experiment:?}, {what}");
             }
         }
     }

@@ -37,6 +37,14 @@ pub(crate) struct Tried<T> {
     pub(crate) disturbed: Option<Unjudged>,
 }
 
+#[cfg(test)]
+impl<T> Tried<T> {
+    /// A result that nobody disturbed.
+    pub(crate) fn quiet(result: T) -> Tried<T> {
+        Tried { result, disturbed: None }
+    }
+}
+
 /// The results that decide about a claim: the undisturbed ones, or all if there is none.
 pub(crate) fn deciding<T>(runs: &[Tried<T>]) -> Vec<&T> {
     let results = |quiet: bool| {

@@ -15,12 +15,11 @@
 //! not proven.
 
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
 use rayon::prelude::*;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, TimerQueue, Token, Window};
+use runyard_report::table;
 use runyard_workload::draw::{Draw, Stream, below, stream};
-use std::fmt::Write as _;
 
 /// The times for which the CPU is busy and idle: the cycle of the document's tasks.
 const BUSY: Draw = Draw::Uniform(Nanos::from_micros(3_900), Nanos::from_micros(4_100));
@@ -120,43 +119,32 @@ pub(super) fn rows(greedy: bool) -> Vec<Row> {
 
 /// The rows as two tables.
 pub(super) fn text(rows: &[Row]) -> String {
-    let mut text = format!(
-        "a model of one CPU, 4 ms busy and 1 ms idle, with {TIMERS} timers of which some are cancelled\n\
-         before they open: interrupts of the busy CPU + of the idle one, regular > greedy walk\n{:24}",
-        ""
-    );
+    let line = |row: &Row, cells: Vec<String>| [vec![row.slack.name()], cells].concat();
     let shown = [0, 3, 5];
-    for share in shown.map(|at| SHARES[at]) {
-        let _ = write!(text, "{:>28}", format!("{share} % cancelled"));
-    }
-    for row in rows {
-        let _ = write!(text, "\n{:24}", row.slack.name());
-        for both in shown.map(|at| row.before[at]) {
-            let Both { regular, greedy } = both;
-            let cell =
-                format!("{}+{} > {}+{}", regular.busy, regular.idle, greedy.busy, greedy.idle);
-            let _ = write!(text, "{cell:>28}");
-        }
-    }
-    let _ = write!(
-        text,
-        "\n\ninside their windows: interrupts that the greedy walk saves / timers that it alone runs \
-         needlessly\n{:24}",
-        ""
-    );
-    for share in SHARES {
-        let _ = write!(text, "{:>13}", format!("{share} %"));
-    }
-    text += "    costs more\n";
-    for row in rows {
-        let _ = write!(text, "{:24}", row.slack.name());
-        for both in &row.inside {
-            let _ = write!(text, "{:>13}", format!("{} / {}", both.saved(), both.needless()));
-        }
+    let shares = shown.map(|at| format!("{} % cancelled", SHARES[at]));
+    let mut before = table(&["", &shares[0], &shares[1], &shares[2]], 1);
+    before.add_rows(rows.iter().map(|row| {
+        let cell = |at: usize| {
+            let Both { regular, greedy } = row.before[at];
+            format!("{}+{} > {}+{}", regular.busy, regular.idle, greedy.busy, greedy.idle)
+        };
+        line(row, shown.map(cell).to_vec())
+    }));
+    let shares = SHARES.map(|share| format!("{share} %"));
+    let header = ["", &shares[0], &shares[1], &shares[2], &shares[3], &shares[4], &shares[5]];
+    let mut inside = table(&[&header[..], &["costs more"]].concat(), 1);
+    inside.add_rows(rows.iter().map(|row| {
+        let cell = |both: &Both| format!("{} / {}", both.saved(), both.needless());
         let dear = row.dear.map_or("never".to_owned(), |share| format!("from {share} %"));
-        let _ = writeln!(text, "    {dear}");
-    }
-    text
+        line(row, row.inside.iter().map(cell).chain([dear]).collect())
+    }));
+    format!(
+        "a model of one CPU, 4 ms busy and 1 ms idle, with {TIMERS} timers of which some are cancelled\n\
+         before they open: interrupts of the busy CPU + of the idle one, regular > greedy walk\n{}\n\n\
+         inside their windows: interrupts that the greedy walk saves / timers that it alone runs needlessly\n{}\n",
+        before.trim_fmt(),
+        inside.trim_fmt()
+    )
 }
 
 /// The claims about the rows.
@@ -165,10 +153,9 @@ pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
         .map(|slack| rows.iter().find(|row| row.slack == slack).expect("it is among the slacks"));
     let at = |share| SHARES.iter().position(|&it| it == share).expect("it is shown");
     let (none, half) = (at(0), at(HALF));
-    let claim = |what: &str, unit: &'static str, figures: [Option<u64>; 2], verdict| {
-        let what = format!("one CPU, {what}");
-        let [before, after] = figures.map(|figure| figure.map(|figure| figure as f64));
-        Figure { what: &what, unit, before: None, after: None }.claim(before, after, verdict)
+    let claim = |what: &str, unit: &str, figures: [Option<u64>; 2], verdict| {
+        let figures = figures.map(|figure| figure.map(|figure| figure as f64));
+        Claim::of(format!("one CPU, {what}"), unit, figures, verdict)
     };
     let interrupts = |both: Both| [both.regular, both.greedy].map(|it| Some(it.interrupts()));
     // With different slacks the claim holds in this model, but not by necessity.

@@ -6,8 +6,8 @@
 //! judged while [others leave the CPUs alone](crate::quiet): slack saves wake-ups, and all tasks are served. No load
 //! excuses an early timer or a lost one. The lateness of tasks is shown.
 
-use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
-use crate::figure::{Figure, percent};
+use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::figure::{percent, rounded};
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
@@ -77,20 +77,15 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let price = price::measured(kernel::Experiment::GreedyTimers, cpus, &mut course)?;
     let run = |_| measured(SETTINGS, cpus, &mut course);
     let measured = (0..runs).map(run).collect::<Result<Vec<_>, _>>()?;
-    let (name, host) = ("greedy-timers".to_owned(), "live".to_owned());
     let mut claims = claims(&measured);
-    claims.extend(price::claims(&price));
-    let experiment = Experiment { name, host, claims };
-    let text = format!(
-        "greedy-timers on live: {TASKS} tasks that are woken every {} ms, beside a cycle of {} ms busy and {} ms \
-         idle on each of {cpus} CPUs\n\n{}\n{}",
-        PERIOD.as_millis(),
-        BUSY.as_millis(),
-        IDLE.as_millis(),
-        experiment.table(),
-        price::text(&price)
-    );
-    Ok(Reproduced { experiment, text })
+    claims.extend(price);
+    let [period, busy, idle] = [PERIOD, BUSY, IDLE].map(|it| it.as_millis());
+    Ok(Reproduced::of("greedy-timers", "live", claims, |table| {
+        format!(
+            "greedy-timers on live: {TASKS} tasks that are woken every {period} ms, beside a cycle of \
+             {busy} ms busy and {idle} ms idle on each of {cpus} CPUs\n\n{table}\n"
+        )
+    }))
 }
 
 /// The claims where the slack is taken away, in one try of each setting: for tests that see the claim about it fail.
@@ -298,9 +293,6 @@ impl Observer for Heard {
 
 /// The claims about several runs of all settings.
 fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
-    let claim = |what: &str, unit: &'static str, [before, after]: [Option<f64>; 2], verdict| {
-        Figure { what, unit, before: None, after: None }.claim(before, after, verdict)
-    };
     let all = || tried.iter().flat_map(|run| &run.result);
     let runs = deciding(tried);
     let most = |of: fn(&SettingRun) -> u64| [None, all().map(of).max().map(|most| most as f64)];
@@ -320,7 +312,7 @@ fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
     };
     let latest = |at: usize| {
         let latest = runs.iter().map(|run| run[at].tasks.latest).max();
-        latest.map(|latest| (latest.as_secs_f64() * 1e4).round() / 10.0)
+        latest.map(|latest| rounded(latest.as_secs_f64() * 1e3, 1))
     };
     let greedy = |at: usize| {
         let of = |of: fn(&SettingRun) -> usize| runs.iter().map(|run| of(&run[at])).sum::<usize>();
@@ -337,16 +329,31 @@ fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
         (rate(|run| run.preemptions as u64), rate(|run| run.migrations));
     let walks = [REGULAR, GREEDY];
     vec![
-        claim("no slack, then 10 ms: wake-ups of the process", "1/s", exact, fewer(exact)),
-        claim("10 ms, the walks: wake-ups of the process", "1/s", slack, ClaimVerdict::Shown),
-        claim("10 ms, the walks: run greedily", "%", walks.map(greedy), ClaimVerdict::Shown),
-        claim("10 ms, the walks: preemptions", "1/s", walks.map(preemptions), ClaimVerdict::Shown),
-        claim("10 ms, the walks: migrations", "1/s", walks.map(migrations), ClaimVerdict::Shown),
-        claim("10 ms, the walks: latest round", "ms", walks.map(latest), ClaimVerdict::Shown),
-        claim("rounds that began before they were due", "rounds", early, none(early)),
-        claim("tasks that no timer woke any more", "tasks", lost, none(lost)),
-        claim("timers that neither expired nor were cancelled", "timers", unknown, none(unknown)),
-        claim(
+        Claim::of("no slack, then 10 ms: wake-ups of the process", "1/s", exact, fewer(exact)),
+        Claim::of("10 ms, the walks: wake-ups of the process", "1/s", slack, ClaimVerdict::Shown),
+        Claim::of("10 ms, the walks: run greedily", "%", walks.map(greedy), ClaimVerdict::Shown),
+        Claim::of(
+            "10 ms, the walks: preemptions",
+            "1/s",
+            walks.map(preemptions),
+            ClaimVerdict::Shown,
+        ),
+        Claim::of(
+            "10 ms, the walks: migrations",
+            "1/s",
+            walks.map(migrations),
+            ClaimVerdict::Shown,
+        ),
+        Claim::of("10 ms, the walks: latest round", "ms", walks.map(latest), ClaimVerdict::Shown),
+        Claim::of("rounds that began before they were due", "rounds", early, none(early)),
+        Claim::of("tasks that no timer woke any more", "tasks", lost, none(lost)),
+        Claim::of(
+            "timers that neither expired nor were cancelled",
+            "timers",
+            unknown,
+            none(unknown),
+        ),
+        Claim::of(
             "rounds of the task that had the fewest",
             "rounds",
             [None, fewest.map(|fewest| fewest as f64)],
@@ -358,7 +365,7 @@ fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::claims::Unjudged;
+    use crate::claims::{self, Unjudged};
 
     /// A good run with this number of wake-ups.
     fn run(switches: u64) -> SettingRun {
@@ -382,7 +389,7 @@ pub(crate) mod tests {
     const UNKNOWN: &str = "timers that neither expired nor were cancelled";
 
     fn quiet(runs: &[Runs]) -> Vec<Tried<Runs>> {
-        runs.iter().map(|&result| Tried { result, disturbed: None }).collect()
+        runs.iter().map(|&run| Tried::quiet(run)).collect()
     }
 
     /// The claims of the experiment, for the page that names them.
@@ -394,8 +401,7 @@ pub(crate) mod tests {
 
     /// The claims that fail.
     fn failed(runs: &[Runs]) -> Vec<String> {
-        let failed = claims(&quiet(runs)).into_iter().filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what).collect()
+        claims::tests::failed(claims(&quiet(runs)))
     }
 
     #[test]
@@ -420,7 +426,7 @@ pub(crate) mod tests {
         let of = |bad: SettingRun| {
             let result = [good, run(3_000), bad];
             let claims = claims(&[Tried { result, disturbed: Some(Unjudged::Others(40)) }]);
-            claims.into_iter().filter(|claim| claim.verdict.fails()).count()
+            claims::tests::failed(claims).len()
         };
         assert_eq!(of(SettingRun { tasks: Rounds { fewest: 0, ..good.tasks }, ..good }), 0);
         assert_eq!(of(SettingRun { lost: 1, ..good }), 1);

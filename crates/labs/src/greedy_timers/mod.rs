@@ -7,13 +7,13 @@
 //! interrupted, the greedy walk runs all timers that may run.
 //!
 //! The document publishes migrations a minute, and the fraction of timers that only the greedy walk ran. Its unknown
-//! values are assumed in `case` and varied in `guesses`. The document hopes that timers that are cancelled in time save
+//! values are assumed in `case` and varied by `sweeps/timer-guesses.json`; the cases are repeated with timers that were
+//! recorded. The document hopes that timers that are cancelled in time save
 //! wake-ups too; `cancelled` finds out when that is so. These parts are simulated. [`live()`] runs on this machine's
 //! CPUs.
 
 mod cancelled;
 mod case;
-mod guesses;
 mod live;
 mod simulated;
 

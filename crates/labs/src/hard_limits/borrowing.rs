@@ -7,7 +7,6 @@
 
 use super::setting::{CPUS, PERIOD};
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Limit;
 use runyard_engine::limits::pool::{Part, Pool};
@@ -50,9 +49,8 @@ fn by_draws(cpus: u32) -> u64 {
 pub(super) fn claim() -> Claim {
     let (passes, draws) = (by_passes(CPUS), by_draws(CPUS));
     let what = format!("1 hog has 90 % of a CPU's budget on {CPUS} CPUs: passes, and a pool");
-    let figure = Figure { what: &what, unit: "locks", before: None, after: None };
     let verdict = ClaimVerdict::of(draws * CHEAPER <= passes);
-    figure.claim(Some(passes as f64), Some(draws as f64), verdict)
+    Claim::of(what, "locks", [Some(passes as f64), Some(draws as f64)], verdict)
 }
 
 #[cfg(test)]

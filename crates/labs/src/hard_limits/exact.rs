@@ -3,61 +3,40 @@
 //! The document has no figures for this. A group that can use its whole budget uses it, to one per cent over ten
 //! seconds. Before, with a feature switched off, it gets the amount that is due to it then.
 
-use super::founding;
-use super::meter::{Meter, Used, Window};
-use super::setting::LIMITED;
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::{Figure, percent};
-use runyard_engine::attr::GroupId;
+use crate::figure::{percent, rounded};
+use crate::usage::{SECOND, Usage, Used, Window};
+use crate::virtual_time::{self, simulate};
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::limits::Limit;
-use runyard_engine::spec::GroupSpec;
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
-use runyard_sim::{Options, Sim};
 use runyard_workload::Scenario;
-use runyard_workload::draw::Draw;
-use runyard_workload::scenario::{Step, TaskGroup, TaskSpec, TimerMode, TimerRef};
 
 /// The largest difference between a figure and the due amount, as a fraction of that amount.
 const MAX_DIFFERENCE: f64 = 0.01;
 
 /// The counted time: ten seconds, after one second in which the tasks settle. Both are whole periods of each limit
 /// here.
-pub(super) const WINDOW: Window = Window { from: Time(1_000_000_000), end: Time(11_000_000_000) };
+pub(super) const WINDOW: Window = Window::of_seconds(SECOND, 10);
 
-/// A machine with task groups. Some of the groups are limited.
+/// A machine with task groups of hogs. Some of the groups are limited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     name: &'static str,
     cpus: u32,
     /// The feature that is off before.
     without: Feature,
-    groups: &'static [Group],
+    /// The groups, in the language of scenarios.
+    groups: &'static str,
+    hogs: &'static [Hogs],
     /// Whether the use in each period is checked as well. The groups' own periods begin up to a sixteenth later than
     /// the counted periods. For hogs this makes no difference: they use their budget at the beginning of each period.
     each_period: bool,
 }
 
-/// A task group with hogs. Parents come before children.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    path: &'static str,
-    /// The index of the parent; `None` for a child of the root.
-    parent: Option<usize>,
-    limit: Option<Part>,
-    hogs: u32,
-    /// The due amount of the machine, in CPUs, before and after.
-    due: [f64; 2],
-}
-
-/// A limit, in microseconds.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    runtime: u64,
-    period: u64,
-    per_cpu: bool,
-}
+/// A group, the number of its hogs, and the due amount of the machine, in CPUs, before and after.
+type Hogs = (&'static str, u32, [f64; 2]);
 
 /// The runs without the feature and with it.
 #[derive(Clone, Debug, Default)]
@@ -66,94 +45,85 @@ pub(super) struct Pair {
     after: Used,
 }
 
-const fn part(runtime_ms: u64, period_ms: u64) -> Option<Part> {
-    Some(Part { runtime: runtime_ms * 1_000, period: period_ms * 1_000, per_cpu: false })
-}
+/// A group whose budget its children use, with two children.
+const HALF_WITH_20_AND_60: &str = "
+    '/half': {'runtime': 50000, 'period': 100000},
+    '/half/20': {'runtime': 20000, 'period': 100000}, '/half/60': {'runtime': 60000, 'period': 100000}";
 
-const fn of_each_cpu(runtime_ms: u64, period_ms: u64) -> Option<Part> {
-    Some(Part { runtime: runtime_ms * 1_000, period: period_ms * 1_000, per_cpu: true })
-}
-
-/// A child of the root.
-const fn top(path: &'static str, limit: Option<Part>, hogs: u32, due: [f64; 2]) -> Group {
-    Group { path, parent: None, limit, hogs, due }
-}
-
-/// A child of the first group, with one hog.
-const fn child(path: &'static str, limit: Option<Part>, due: [f64; 2]) -> Group {
-    Group { path, parent: Some(0), limit, hogs: 1, due }
-}
-
-/// Its children use its budget.
-const HALF: Group = top("/half", part(50, 100), 0, [0.0; 2]);
-
-const fn nested(name: &'static str, groups: &'static [Group]) -> Case {
-    Case { name, cpus: 24, without: Feature::HardLimits, groups, each_period: false }
-}
+const LIMITS: Case = Case {
+    name: "",
+    cpus: 24,
+    without: Feature::HardLimits,
+    groups: "",
+    hogs: &[],
+    each_period: false,
+};
 
 /// All cases.
 pub(super) const CASES: [Case; 9] = [
     Case {
         name: "48 hogs, 450 of 500 ms on each of 24 CPUs",
-        cpus: 24,
-        without: Feature::HardLimits,
-        groups: &[top("/limited", of_each_cpu(450, 500), 48, [24.0, 21.6])],
+        groups: "'/limited': {'runtime': 450000, 'period': 500000, 'per_cpu': true}",
+        hogs: &[("/limited", 48, [24.0, 21.6])],
         each_period: true,
+        ..LIMITS
     },
     Case {
         name: "7 hogs, 90 of 100 ms on 24 CPUs",
-        cpus: 24,
-        without: Feature::HardLimits,
-        groups: &[top("/limited", part(90, 100), 7, [7.0, 0.9])],
+        groups: "'/limited': {'runtime': 90000, 'period': 100000}",
+        hogs: &[("/limited", 7, [7.0, 0.9])],
         each_period: true,
+        ..LIMITS
     },
     Case {
         name: "1 hog, 10 of 100 ms on each of 24 CPUs, borrowing",
-        cpus: 24,
         without: Feature::RuntimeShare,
-        groups: &[top("/limited", of_each_cpu(10, 100), 1, [0.1, 1.0])],
-        each_period: false,
+        groups: "'/limited': {'runtime': 10000, 'period': 100000, 'per_cpu': true}",
+        hogs: &[("/limited", 1, [0.1, 1.0])],
+        ..LIMITS
     },
-    nested("60 % below 50 %", &[HALF, child("/half/60", part(60, 100), [1.0, 0.5])]),
-    nested(
-        "two of 40 % below 50 %",
-        &[
-            HALF,
-            child("/half/one", part(40, 100), [1.0, 0.25]),
-            child("/half/other", part(40, 100), [1.0, 0.25]),
-        ],
-    ),
-    nested(
-        "20 % beside 60 % below 50 %",
-        &[
-            HALF,
-            child("/half/20", part(20, 100), [1.0, 0.2]),
-            child("/half/60", part(60, 100), [1.0, 0.3]),
-        ],
-    ),
     Case {
+        name: "60 % below 50 %",
+        groups: "
+    '/half': {'runtime': 50000, 'period': 100000}, '/half/60': {'runtime': 60000, 'period': 100000}",
+        hogs: &[("/half/60", 1, [1.0, 0.5])],
+        ..LIMITS
+    },
+    Case {
+        name: "two of 40 % below 50 %",
+        groups: "
+    '/half': {'runtime': 50000, 'period': 100000},
+    '/half/one': {'runtime': 40000, 'period': 100000}, '/half/other': {'runtime': 40000, 'period': 100000}",
+        hogs: &[("/half/one", 1, [1.0, 0.25]), ("/half/other", 1, [1.0, 0.25])],
+        ..LIMITS
+    },
+    Case {
+        name: "20 % beside 60 % below 50 %",
+        groups: HALF_WITH_20_AND_60,
+        hogs: &[("/half/20", 1, [1.0, 0.2]), ("/half/60", 1, [1.0, 0.3])],
+        ..LIMITS
+    },
+    Case {
+        name: "20 % beside 60 % below 50 %, all on one CPU",
         cpus: 1,
-        ..nested(
-            "20 % beside 60 % below 50 %, all on one CPU",
-            &[
-                HALF,
-                child("/half/20", part(20, 100), [0.5, 0.2]),
-                child("/half/60", part(60, 100), [0.5, 0.3]),
-            ],
-        )
+        groups: HALF_WITH_20_AND_60,
+        hogs: &[("/half/20", 1, [0.5, 0.2]), ("/half/60", 1, [0.5, 0.3])],
+        ..LIMITS
     },
     Case {
         name: "1 hog, 90 of 100 ms on 256 CPUs",
         cpus: 256,
-        without: Feature::HardLimits,
-        groups: &[top("/limited", part(90, 100), 1, [1.0, 0.9])],
+        groups: "'/limited': {'runtime': 90000, 'period': 100000}",
+        hogs: &[("/limited", 1, [1.0, 0.9])],
         each_period: true,
+        ..LIMITS
     },
     Case {
         name: "1 hog, 1 ms of 1 s on each of 256 CPUs, borrowing",
         cpus: 256,
         without: Feature::RuntimeShare,
-        groups: &[top("/limited", of_each_cpu(1, 1_000), 1, [0.001, 0.256])],
+        groups: "'/limited': {'runtime': 1000, 'period': 1000000, 'per_cpu': true}",
+        hogs: &[("/limited", 1, [0.001, 0.256])],
         each_period: true,
     },
 ];
@@ -180,38 +150,30 @@ impl Case {
     fn run(&self, features: Features, seed: u64) -> Result<Used, Failure> {
         let mut scenario = self.scenario()?;
         scenario.features = features;
-        let period = self.groups.iter().find_map(|group| group.limit).map(|limit| limit.period);
-        let period = Nanos::from_micros(period.expect("somebody is limited"));
-        meter(&scenario, period, seed)
+        meter(&scenario, seed)
     }
 
     fn scenario(&self) -> Result<Scenario, Failure> {
-        scenario(self.cpus, self.groups)
+        of_hogs(self.cpus, self.groups, self.hogs.iter().map(|&(group, hogs, _)| (group, hogs)))
     }
 
     pub(super) fn claims(&self, Pair { before, after }: &Pair) -> Vec<Claim> {
         let mut claims = Vec::new();
         let mut first = 0;
-        for group in self.groups {
-            let tasks = first..first + group.hogs as usize;
+        for &(group, hogs, due) in self.hogs {
+            let tasks = first..first + hogs as usize;
             first = tasks.end;
-            if group.hogs == 0 {
-                continue;
-            }
             let had = [before, after].map(|used| cpus(used.of(tasks.clone())));
-            let so = had
-                .iter()
-                .zip(group.due)
-                .all(|(had, due)| (had - due).abs() <= due * MAX_DIFFERENCE);
-            let what = format!("{}: {} has", self.name, group.path);
-            claims.push(claim(&what, "CPUs", had.map(|had| Some(rounded(had))), so));
+            let so = had.iter().zip(due).all(|(&had, due)| near(had, due));
+            let what = format!("{}: {group} has", self.name);
+            claims.push(claim(what, "CPUs", had.map(|had| Some(rounded(had, 4))), so));
         }
         if self.each_period {
-            let budget = self.groups[0].limit.expect("the first group is limited").over(self.cpus);
+            let budget = budget(&self.scenario().expect("the case is right"));
             let most = after.most().0 as f64 / budget.0 as f64;
             let what = format!("{}: the most in a period", self.name);
             let figures = [None, Some(percent(most))];
-            claims.push(claim(&what, "% of the runtime", figures, most <= 1.0 + MAX_DIFFERENCE));
+            claims.push(claim(what, "% of the runtime", figures, most <= 1.0 + MAX_DIFFERENCE));
         }
         claims
     }
@@ -233,134 +195,129 @@ pub(super) const HELD: [Held; 2] = [
 /// Two hogs in a limited task group, two hogs in a group that its parent limits, and one hog without a limit for each
 /// CPU.
 pub(super) fn scenario_of(cpus: u32) -> Result<Scenario, Failure> {
-    let groups: &[Group] = &[
-        top("/held", part(20, 100), 0, [0.0; 2]),
-        top("/limited", part(30, 100), 2, [0.0; 2]),
-        Group { hogs: 2, ..child("/held/more", part(40, 100), [0.0; 2]) },
-        top("/free", None, cpus, [0.0; 2]),
-    ];
-    scenario(cpus, groups)
+    let groups = "
+        '/held': {'runtime': 20000, 'period': 100000}, '/held/more': {'runtime': 40000, 'period': 100000},
+        '/limited': {'runtime': 30000, 'period': 100000}, '/free': {}";
+    of_hogs(cpus, groups, [("/limited", 2), ("/held/more", 2), ("/free", cpus)].into_iter())
 }
 
-/// A scenario with these groups of hogs.
-fn scenario(cpus: u32, groups: &[Group]) -> Result<Scenario, Failure> {
-    let mut scenario = founding::hogs(cpus, 1)?;
-
-    let hog = scenario.tasks.remove(0);
-    scenario.groups.truncate(LIMITED);
-    for group in groups {
-        let id = GroupId(scenario.groups.len() as u32);
-        let parent = group.parent.map_or(GroupId::ROOT, |at| GroupId((LIMITED + at) as u32));
-        let spec = GroupSpec { parent, limit: group.limit.map(Part::limit), ..GroupSpec::ROOT };
-        scenario.groups.push(TaskGroup { path: group.path.to_owned(), spec });
-        let mut hog = hog.clone();
-        (hog.name, hog.instances) = (format!("hog-of-{}", scenario.tasks.len()), group.hogs);
-        hog.properties.group = Some(id);
-        scenario.tasks.push(hog);
-    }
-    Ok(scenario)
+/// A scenario with these groups, and with so many hogs in some of them.
+fn of_hogs<'g>(
+    cpus: u32,
+    groups: &str,
+    hogs: impl Iterator<Item = (&'g str, u32)>,
+) -> Result<Scenario, Failure> {
+    let hogs = hogs.enumerate().map(|(nth, (group, hogs))| {
+        format!("'hog-of-{nth}': {{'instance': {hogs}, 'group': '{group}', 'run': 1000}}, ")
+    });
+    of_tasks(cpus, groups, &hogs.collect::<String>())
 }
 
-impl Part {
-    fn limit(self) -> Limit {
-        let [runtime, period] = [self.runtime, self.period].map(Nanos::from_micros);
-        Limit::new(runtime, period, Nanos::ZERO, self.per_cpu).expect("the kernel takes it")
-    }
-
-    /// The budget of a period over all CPUs.
-    fn over(self, cpus: u32) -> Nanos {
-        let times = if self.per_cpu { u64::from(cpus) } else { 1 };
-        Nanos::from_micros(self.runtime * times)
-    }
+/// A scenario with these groups and tasks.
+fn of_tasks(cpus: u32, groups: &str, tasks: &str) -> Result<Scenario, Failure> {
+    let machine =
+        format!("{{'cpus': {cpus}, 'kernel': '6.1 + founding', 'costs': {{'jitter_ns': 0}}}}");
+    let text = format!(
+        "{{'machine': {machine}, 'global': {{'duration': 11}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}"
+    );
+    virtual_time::scenario("limits.json", &text)
 }
 
-/// Runs `scenario` for the counted time.
-fn meter(scenario: &Scenario, period: Nanos, seed: u64) -> Result<Used, Failure> {
-    let cpus = scenario.machine.topology.cpus() as u32;
-    let mut meter = Meter::new(WINDOW, period, cpus);
-    let options = Options { seed, ..Options::default() };
-    let outcome = Sim::new(scenario, options, &mut meter).map_err(Failure::input)?.run();
-    Ok(meter.finish(outcome.end))
+/// Runs `scenario` for the counted time, in periods of its first limit.
+pub(super) fn meter(scenario: &Scenario, seed: u64) -> Result<Used, Failure> {
+    let period = limit(scenario).period();
+    let mut usage = Usage::new(WINDOW, period, scenario.machine.topology.cpus());
+    let end = simulate(scenario, seed, &mut usage)?.end;
+    Ok(usage.finish(end))
+}
+
+/// The first limit of a scenario.
+fn limit(scenario: &Scenario) -> Limit {
+    let mut limits = scenario.groups.iter().filter_map(|group| group.spec.limit);
+    limits.next().expect("a group is limited")
+}
+
+/// The budget of the first limit in a period, over all CPUs.
+fn budget(scenario: &Scenario) -> Nanos {
+    let limit = limit(scenario);
+    let times = if limit.is_per_cpu() { scenario.machine.topology.cpus() as u64 } else { 1 };
+    Nanos(limit.runtime().0 * times)
 }
 
 /// A task group that wants most of its budget, in short pieces on many CPUs, and all of it in no period: 48 tasks of 1
 /// ms every 10 ms. Each may begin eleven times in 100 ms.
-const BELOW: Part = Part { runtime: 530_000, period: 100_000, per_cpu: false };
+const BELOW: [&str; 2] = [
+    "'/limited': {'runtime': 530000, 'period': 100000}",
+    "'task': {'instance': 48, 'group': '/limited', 'delay': {'uniform': [0, 10000]},
+              'timer': {'ref': 'unique', 'period': 10000, 'mode': 'absolute'}, 'run': 1000}",
+];
+const BUDGET_BELOW: Nanos = Nanos::from_millis(530);
 
 /// Runs such a group. It is never throttled: the budget that one CPU drew returns to the other CPUs when the group
 /// leaves that CPU.
 pub(super) fn below(seed: u64) -> Result<Used, Failure> {
-    let ms = Nanos::from_millis;
-    let mut scenario = founding::hogs(24, 48)?;
-    scenario.groups[LIMITED].spec.limit = Some(BELOW.limit());
-    let task: &mut TaskSpec = &mut scenario.tasks[0];
-    task.delay = Draw::Uniform(Nanos::ZERO, ms(10));
-    let timer = Step::Timer {
-        timer: TimerRef::Unique(0),
-        period: Draw::Fixed(ms(10)),
-        mode: TimerMode::Absolute,
-    };
-    task.phases[0].steps = [timer, Step::Run(Draw::Fixed(ms(1)))].into();
-    let period = Nanos::from_micros(BELOW.period);
-    meter(&scenario, period, seed)
+    let [groups, tasks] = BELOW;
+    meter(&of_tasks(24, groups, tasks)?, seed)
 }
 
 pub(super) fn below_claims(used: &Used) -> [Claim; 2] {
     let what = |what: &str| format!("48 periodic tasks, never more than 530 of 100 ms: {what}");
-    let used_up = used.most() >= Nanos::from_micros(BELOW.runtime);
+    let used_up = used.most() >= BUDGET_BELOW;
     let had = cpus(used.total());
-    let (throttled, has) = (used.throttled, [None, Some(rounded(had))]);
+    let (throttled, has) = (used.throttled, [None, Some(rounded(had, 4))]);
     let never = throttled == 0 && !used_up;
     [
-        claim(&what("throttled"), "times", [None, Some(throttled as f64)], never),
-        claim(&what("have"), "CPUs", has, (had - 4.8).abs() <= 4.8 * MAX_DIFFERENCE),
+        claim(what("throttled"), "times", [None, Some(throttled as f64)], never),
+        claim(what("have"), "CPUs", has, near(had, 4.8)),
     ]
 }
 
-fn claim(what: &str, unit: &str, [before, after]: [Option<f64>; 2], so: bool) -> Claim {
-    Figure { what, unit, before: None, after: None }.claim(before, after, ClaimVerdict::of(so))
+fn claim(what: String, unit: &str, figures: [Option<f64>; 2], so: bool) -> Claim {
+    Claim::of(what, unit, figures, ClaimVerdict::of(so))
+}
+
+/// Whether tasks had the amount that is due to them.
+pub(super) fn near(had: f64, due: f64) -> bool {
+    (had - due).abs() <= due * MAX_DIFFERENCE
 }
 
 /// The time as a number of CPUs over the whole window.
-fn cpus(used: Nanos) -> f64 {
-    used.0 as f64 / WINDOW.end.since(WINDOW.from).0 as f64
-}
-
-fn rounded(figure: f64) -> f64 {
-    (figure * 10_000.0).round() / 10_000.0
+pub(super) fn cpus(used: Nanos) -> f64 {
+    used.0 as f64 / WINDOW.span().0 as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::tests::failed_after;
+    use runyard_engine::time::Time;
 
     /// A use of these fractions of the CPUs for ten seconds, by one task each.
-    fn used(parts: &[f64], period: u64) -> Used {
+    fn used(parts: &[f64], period: Nanos) -> Used {
         use runyard_engine::attr::Policy;
         use runyard_engine::cpu::CpuId;
         use runyard_engine::event::{Event, What};
         use runyard_engine::task::TaskId;
-        let mut meter = Meter::new(WINDOW, Nanos::from_micros(period), parts.len() as u32);
+        let mut usage = Usage::new(WINDOW, period, parts.len());
         for begin in (WINDOW.from.0..WINDOW.end.0).step_by(1_000_000) {
             for (nth, part) in parts.iter().enumerate() {
                 let (cpu, task) = (CpuId::at(nth), TaskId(nth as u64));
                 let exec = What::Exec { task, policy: Policy::Idle };
                 let mut tell = |at, what| {
-                    runyard_sim::Observer::event(&mut &mut meter, &Event { at, cpu, what });
+                    runyard_sim::Observer::event(&mut &mut usage, &Event { at, cpu, what });
                 };
                 tell(Time(begin), exec);
                 tell(Time(begin + (part * 1e6) as u64), What::Idle);
             }
         }
-        meter.finish(WINDOW.end)
+        usage.finish(WINDOW.end)
     }
 
     /// The claims of the case that fail.
     fn failed(case: &Case, before: &[f64], after: &[f64]) -> Vec<String> {
-        let period = case.groups[0].limit.unwrap().period;
+        let period = limit(&case.scenario().unwrap()).period();
         let pair = Pair { before: used(before, period), after: used(after, period) };
-        let failed = case.claims(&pair).into_iter().filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what.rsplit_once(": ").unwrap().1.to_owned()).collect()
+        failed_after(": ", case.claims(&pair))
     }
 
     #[test]
@@ -383,38 +340,27 @@ mod tests {
 
     #[test]
     fn who_is_below_the_limit_is_neither_throttled_nor_short() {
+        const PERIOD: Nanos = Nanos::from_millis(100);
         let holds = |used: &Used| below_claims(used).map(|claim| !claim.verdict.fails());
-        let fine = used(&[0.1; 48], BELOW.period);
+        let fine = used(&[0.1; 48], PERIOD);
         assert_eq!(holds(&fine), [true, true]);
         let mut throttled = fine;
         throttled.throttled = 1;
         assert_eq!(holds(&throttled), [false, true]);
-        assert_eq!(holds(&used(&[0.098; 48], BELOW.period)), [true, false]);
+        assert_eq!(holds(&used(&[0.098; 48], PERIOD)), [true, false]);
         // A workload that reaches the limit does not fit this claim.
-        assert_eq!(holds(&used(&[0.12; 48], BELOW.period)), [false, false]);
-    }
-
-    #[test]
-    fn groups_are_where_their_paths_say() {
-        for case in CASES {
-            let scenario = case.scenario().unwrap();
-            for group in &scenario.groups[LIMITED..] {
-                let (parent, _) = group.path.rsplit_once('/').unwrap();
-                let above = &scenario.groups[group.spec.parent.index()].path;
-                assert_eq!(above.trim_end_matches('/'), parent, "{}", case.name);
-            }
-        }
+        assert_eq!(holds(&used(&[0.12; 48], PERIOD)), [false, false]);
     }
 
     #[test]
     fn the_periods_of_a_case_are_one_length() {
         for case in CASES {
-            let limits = case.groups.iter().filter_map(|group| group.limit);
-            let periods: std::collections::BTreeSet<_> = limits.map(|of| of.period).collect();
-            assert_eq!(periods.len(), 1, "{}", case.name);
-            let span = WINDOW.end.since(WINDOW.from).0 / 1_000;
-            let period = periods.first().unwrap();
-            assert_eq!((span % period, WINDOW.from.0 / 1_000 % period), (0, 0), "{}", case.name);
+            let scenario = case.scenario().unwrap();
+            let period = limit(&scenario).period();
+            let limits = scenario.groups.iter().filter_map(|group| group.spec.limit);
+            assert!(limits.map(|limit| limit.period()).all(|it| it == period), "{}", case.name);
+            let rests = (WINDOW.span().0 % period.0, WINDOW.from.0 % period.0);
+            assert_eq!(rests, (0, 0), "{}", case.name);
         }
     }
 }

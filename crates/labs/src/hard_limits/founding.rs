@@ -12,17 +12,17 @@
 //! * kernbench is the shipped scenario. Its reading and linking are the difference between the times with 12 and with
 //!   96 jobs. With as many jobs as files it takes as long as with 96.
 
-use super::meter::{Meter, Used, Window};
-use super::setting::{self, CPUS, LIMITED, PERIOD, Setting};
+use super::setting::{self, CPUS, LIMITED, PERIOD, SOAK_RUNS, Setting};
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
+use crate::figure::rounded;
 use crate::latency_nice::hackbench::Hackbench;
 use crate::spread::Spread;
+use crate::usage::{Usage, Used, Window};
+use crate::virtual_time::{shipped, simulate};
+use rayon::prelude::*;
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::topology::Topology;
 use runyard_outcome::Failure;
-use runyard_sim::{Options, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{ObjectId, Step, TaskSpec};
@@ -115,14 +115,26 @@ pub(super) struct Took {
 }
 
 impl Row {
-    /// Runs the row with this seed.
-    pub(super) fn run(&self, setting: Setting, seed: u64) -> Result<Took, Failure> {
+    /// Runs the row with each setting; where the document has deviations, with several seeds.
+    pub(super) fn measure(
+        &self,
+        seed: u64,
+        done: impl Fn() + Sync,
+    ) -> Result<Vec<[Took; 3]>, Failure> {
+        let columns = |seed| -> Result<[Took; 3], Failure> {
+            let run = |setting: &Setting| self.run(*setting, seed).inspect(|_| done());
+            let runs: Result<Vec<_>, _> = Setting::ALL.par_iter().map(run).collect();
+            Ok(runs?.try_into().expect("as many as there are columns"))
+        };
+        (0..self.runs()).map(|nth| columns(seed + nth * SOAK_RUNS)).collect()
+    }
+
+    fn run(&self, setting: Setting, seed: u64) -> Result<Took, Failure> {
         let mut scenario = self.workload.scenario();
         setting.apply(&mut scenario);
-        let mut meter = Meter::new(Window::ALL, PERIOD, CPUS);
-        let options = Options { seed, ..Options::default() };
-        let outcome = Sim::new(&scenario, options, &mut meter).map_err(Failure::input)?.run();
-        Ok(Took { time: outcome.end.since(Time::ZERO), used: meter.finish(outcome.end) })
+        let mut usage = Usage::new(Window::ALL, PERIOD, CPUS as usize);
+        let end = simulate(&scenario, seed, &mut usage)?.end;
+        Ok(Took { time: end.since(Time::ZERO), used: usage.finish(end) })
     }
 
     /// The number of runs of each setting. Only kernbench has deviations in the document, of five runs.
@@ -150,9 +162,8 @@ impl Row {
         let (name, (what, unit)) = (self.workload.name(), self.workload.figure());
         let claim = |of: &str, published, took: &Took, verdict| {
             let what = format!("{name}, {of}: {what}");
-            let figure = Figure { what: &what, unit, before: Some(before), after: Some(published) };
-            let [before, after] = [off, took].map(|took| Some(self.workload.measure(took)));
-            figure.claim(before, after, verdict)
+            let figures = [off, took].map(|took| Some(self.workload.measure(took)));
+            Claim::of(what, unit, figures, verdict).beside([Some(before), Some(published)])
         };
         let free = ClaimVerdict::same(as_long, "a group without a limit is never throttled");
         [
@@ -160,32 +171,29 @@ impl Row {
             claim(LIMITED_TO, with, limited, self.workload.limited(within)),
         ]
     }
-}
 
-impl Row {
     /// What `time` says of kernbench besides, and the deviations of all of it, shown without bounds.
     fn accounts(&self, runs: &[[Took; 3]]) -> Vec<Claim> {
         let Workload::Kernbench { jobs } = self.workload else { return Vec::new() };
         let name = self.workload.name();
-        let row =
-            |of: String, account: &Account, published: Option<[f64; 3]>, at, figures: [f64; 3]| {
-                let [before, after] = [0, at].map(|column: usize| published.map(|all| all[column]));
-                let figure = Figure { what: &of, unit: account.unit, before, after };
-                let [before, after] = [0, at].map(|column| (figures[column] * 1e3).round() / 1e3);
-                figure.claim(Some(before), Some(after), ClaimVerdict::Shown)
-            };
+        let row = |of: String, unit, published: Option<[f64; 3]>, at: usize, figures: [f64; 3]| {
+            let both = [0, at].map(|column| Some(rounded(figures[column], 3)));
+            let published = [0, at].map(|column| published.map(|all| all[column]));
+            Claim::of(of, unit, both, ClaimVerdict::Shown).beside(published)
+        };
         let mut claims = Vec::new();
-        for account in ACCOUNTS.iter().filter(|account| account.jobs == jobs) {
-            let columns = [0, 1, 2]
-                .map(|at| runs.iter().map(|run| (account.of)(&run[at])).collect::<Vec<_>>());
+        for ((measure, unit, of), account) in MEASURES.into_iter().zip(jobs.accounts()) {
+            let [published, deviations] = account;
+            let columns =
+                [0, 1, 2].map(|at| runs.iter().map(|run| of(&run[at])).collect::<Vec<_>>());
             for (at, setting) in [(1, "unlimited"), (2, LIMITED_TO)] {
-                let what = format!("{name}, {setting}: {}", account.what);
-                if account.what != TIME {
+                let what = format!("{name}, {setting}: {measure}");
+                if measure != TIME {
                     let first = columns.each_ref().map(|column| column[0]);
-                    claims.push(row(what.clone(), account, account.published, at, first));
+                    claims.push(row(what.clone(), unit, published, at, first));
                 }
-                let deviations = columns.each_ref().map(|column| Spread::of_each(column));
-                claims.push(row(what + ", deviation", account, account.deviations, at, deviations));
+                let spread = columns.each_ref().map(|column| Spread::of_each(column));
+                claims.push(row(what + ", deviation", unit, deviations, at, spread));
             }
         }
         claims
@@ -198,68 +206,50 @@ const LIMITED_TO: &str = "450 of 500 ms on each CPU";
 /// The figure that has a claim with a bound.
 const TIME: &str = "time";
 
-/// A line of the document about kernbench, in the order of [`Setting::ALL`].
-#[derive(Clone, Copy)]
-struct Account {
-    jobs: Jobs,
-    what: &'static str,
-    unit: &'static str,
-    of: fn(&Took) -> f64,
-    published: Option<[f64; 3]>,
-    /// The standard deviations, in brackets in the document.
-    deviations: Option<[f64; 3]>,
-}
+type Measure = fn(&Took) -> f64;
 
-const HALF: Jobs = Jobs::Most(12);
-const OPTIMAL: Jobs = Jobs::Most(96);
-
-/// The lines: `%e`; `%U` and `%S` together, since a simulated task does not tell them apart; `%P`; `%c` and `%w`. The
-/// document gives no deviation of the sum of two.
-const ACCOUNTS: [Account; 15] = [
-    time(HALF, [0.278_711, 0.479_322, 0.360_694]),
-    cpu_time(HALF, [35.284, 39.658, 32.0]),
-    percent_cpu(HALF, [615.2, 651.6, 588.4], [41.166_7, 43.397, 42.021_4]),
-    switches(HALF, [2_727.8, 3_030.6, 2_536.0], [243.19, 425.338, 302.498]),
-    sleeps(HALF, [4_981.4, 5_532.2, 4_554.6], [442.337, 847.27, 510.532]),
-    time(OPTIMAL, [0.276_641, 0.291_599, 0.504_48]),
-    cpu_time(OPTIMAL, [40.491, 41.934, 42.395]),
-    percent_cpu(OPTIMAL, [778.3, 786.1, 803.1], [184.522, 154.295, 244.865]),
-    switches(OPTIMAL, [2_906.5, 3_052.1, 3_030.6], [387.799, 397.15, 765.418]),
-    sleeps(OPTIMAL, [4_576.6, 4_796.0, 4_576.9], [565.383, 990.278, 625.933]),
-    time(Jobs::Any, [0.530_236, 0.040_865_6, 0.229_891]),
-    cpu_time(Jobs::Any, [44.695, 44.969, 44.579]),
-    percent_cpu(Jobs::Any, [860.0, 859.8, 864.467], [202.295, 164.415, 218.721]),
-    switches(Jobs::Any, [3_154.27, 3_172.93, 3_127.2], [659.933, 370.439, 657.224]),
-    sleeps(Jobs::Any, [4_602.6, 4_676.67, 4_489.2], [662.155, 813.274, 542.859]),
+/// What the document tells of kernbench: `%e`; `%U` and `%S` together, since a simulated task does not tell them apart;
+/// `%P`; `%c` and `%w`.
+const MEASURES: [(&str, &str, Measure); 5] = [
+    (TIME, "s", |took| took.time.0 as f64 / 1e9),
+    ("user and system time", "s", |took| took.used.total().0 as f64 / 1e9),
+    ("CPU", "%", |took| took.used.total().0 as f64 / took.time.0 as f64 * 100.0),
+    ("involuntary switches", "times", |took| took.used.preempted as f64),
+    ("sleeps", "times", |took| took.used.slept as f64),
 ];
 
-const fn time(jobs: Jobs, deviations: [f64; 3]) -> Account {
-    let of: fn(&Took) -> f64 = |took| took.time.0 as f64 / 1e9;
-    Account { jobs, what: TIME, unit: "s", of, published: None, deviations: Some(deviations) }
-}
+/// The document's figure and its standard deviation, in the order of [`Setting::ALL`].
+type Account = [Option<[f64; 3]>; 2];
 
-const fn cpu_time(jobs: Jobs, published: [f64; 3]) -> Account {
-    let of: fn(&Took) -> f64 = |took| took.used.total().0 as f64 / 1e9;
-    let what = "user and system time";
-    Account { jobs, what, unit: "s", of, published: Some(published), deviations: None }
-}
-
-const fn percent_cpu(jobs: Jobs, published: [f64; 3], deviations: [f64; 3]) -> Account {
-    let of: fn(&Took) -> f64 = |took| took.used.total().0 as f64 / took.time.0 as f64 * 100.0;
-    let (published, deviations) = (Some(published), Some(deviations));
-    Account { jobs, what: "CPU", unit: "%", of, published, deviations }
-}
-
-const fn switches(jobs: Jobs, published: [f64; 3], deviations: [f64; 3]) -> Account {
-    let of: fn(&Took) -> f64 = |took| took.used.preempted as f64;
-    let (published, deviations) = (Some(published), Some(deviations));
-    Account { jobs, what: "involuntary switches", unit: "times", of, published, deviations }
-}
-
-const fn sleeps(jobs: Jobs, published: [f64; 3], deviations: [f64; 3]) -> Account {
-    let of: fn(&Took) -> f64 = |took| took.used.slept as f64;
-    let (published, deviations) = (Some(published), Some(deviations));
-    Account { jobs, what: "sleeps", unit: "times", of, published, deviations }
+impl Jobs {
+    /// The document's figures in the order of [`MEASURES`]. The elapsed time is that of the row, and the document gives
+    /// no deviation of the sum of two.
+    fn accounts(self) -> [Account; 5] {
+        let both = |figure, deviation| [Some(figure), Some(deviation)];
+        match self {
+            Jobs::Most(12) => [
+                [None, Some([0.278_711, 0.479_322, 0.360_694])],
+                [Some([35.284, 39.658, 32.0]), None],
+                both([615.2, 651.6, 588.4], [41.166_7, 43.397, 42.021_4]),
+                both([2_727.8, 3_030.6, 2_536.0], [243.19, 425.338, 302.498]),
+                both([4_981.4, 5_532.2, 4_554.6], [442.337, 847.27, 510.532]),
+            ],
+            Jobs::Most(_) => [
+                [None, Some([0.276_641, 0.291_599, 0.504_48])],
+                [Some([40.491, 41.934, 42.395]), None],
+                both([778.3, 786.1, 803.1], [184.522, 154.295, 244.865]),
+                both([2_906.5, 3_052.1, 3_030.6], [387.799, 397.15, 765.418]),
+                both([4_576.6, 4_796.0, 4_576.9], [565.383, 990.278, 625.933]),
+            ],
+            Jobs::Any => [
+                [None, Some([0.530_236, 0.040_865_6, 0.229_891])],
+                [Some([44.695, 44.969, 44.579]), None],
+                both([860.0, 859.8, 864.467], [202.295, 164.415, 218.721]),
+                both([3_154.27, 3_172.93, 3_127.2], [659.933, 370.439, 657.224]),
+                both([4_602.6, 4_676.67, 4_489.2], [662.155, 813.274, 542.859]),
+            ],
+        }
+    }
 }
 
 /// The difference of two times, as a fraction of the first.
@@ -340,7 +330,7 @@ impl Workload {
                 ring_of(processes, Nanos((work * 1e3).round() as u64))
             }
             Workload::Kernbench { jobs } => {
-                let mut scenario = setting::shipped("kernbench.json", KERNBENCH);
+                let mut scenario = shipped("kernbench.json", KERNBENCH);
                 let make = &mut scenario.tasks[0].phases;
                 let files = make[2].loops;
                 make[0].loops = match jobs {
@@ -355,18 +345,10 @@ impl Workload {
 
 /// The machine and the task group, without tasks. The run ends with the last task.
 fn empty() -> Scenario {
-    let mut scenario = setting::shipped("hard-limits.json", HOGS);
+    let mut scenario = shipped("hard-limits.json", HOGS);
     scenario.tasks.clear();
     scenario.duration = None;
     scenario
-}
-
-/// The scenario of `hogs` hogs of the group on a machine of `cpus`.
-pub(super) fn hogs(cpus: u32, hogs: u32) -> Result<Scenario, Failure> {
-    let mut scenario = setting::shipped("hard-limits.json", HOGS);
-    scenario.machine.topology = Topology::flat(cpus).map_err(Failure::input)?;
-    scenario.tasks[0].instances = hogs;
-    Ok(scenario)
 }
 
 /// Gives a task of hackbench five times the work.
@@ -381,7 +363,7 @@ fn heavier(task: &mut TaskSpec) {
 /// Processes that pass a token in a ring. Each goes through its working set when it has the token.
 fn ring_of(processes: u32, work: Nanos) -> Scenario {
     let mut scenario = empty();
-    let template = setting::shipped("hard-limits.json", HOGS).tasks.remove(0);
+    let template = shipped("hard-limits.json", HOGS).tasks.remove(0);
     scenario.objects.pipes = (0..processes).map(|nth| (format!("ring-{nth}"), PIPE)).collect();
     for nth in 0..processes {
         let mut task = template.clone();
@@ -437,16 +419,16 @@ mod tests {
     #[test]
     fn nobody_is_done_before_the_limit_allows_it() {
         // All CPUs are used for a second; the group may use nine tenths of them.
-        let mut meter = Meter::new(Window::ALL, PERIOD, CPUS);
+        let mut usage = Usage::new(Window::ALL, PERIOD, CPUS as usize);
         let hog = runyard_engine::event::What::Exec {
             task: runyard_engine::task::TaskId(0),
             policy: runyard_engine::attr::Policy::Idle,
         };
         for cpu in (0..CPUS as usize).map(runyard_engine::cpu::CpuId::at) {
             let event = runyard_engine::event::Event { at: Time::ZERO, cpu, what: hog };
-            runyard_sim::Observer::event(&mut &mut meter, &event);
+            runyard_sim::Observer::event(&mut &mut usage, &event);
         }
-        let used = meter.finish(Time(1_000_000_000));
+        let used = usage.finish(Time(1_000_000_000));
         let row = Row { workload: CPU_BOUND, published: [1.0; 3] };
         let claims = |ms| {
             let runs = [took(1_000), took(1_000), Took { used: used.clone(), ..took(ms) }];

@@ -3,16 +3,16 @@
 //! The document leaves it for later. Before, the mutex hands over and lends nothing: a holder that is out of budget keeps
 //! the others waiting for its next period. After, it inherits: the holder goes on, and its group owes the time.
 
-use super::meter::{Meter, Window};
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::{Figure, micros};
+use crate::figure::micros;
+use crate::usage::{Usage, Window};
+use crate::virtual_time::{scenario, simulate};
 use runyard_engine::event::{Event, What};
 use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
-use runyard_sim::{Observer, Options, Sim};
-use runyard_workload::{Overrides, parse};
+use runyard_sim::Observer;
 
 /// A worker of a group that may use a tenth of its CPU holds the mutex for 3 ms at a time. A request on another CPU needs
 /// it every 37 ms for 0.1 ms.
@@ -57,18 +57,15 @@ pub(super) fn pair(model: Model) -> Result<[Waited; 2], Failure> {
 }
 
 fn run(model: Model, kind: &str) -> Result<Waited, Failure> {
-    let text = SCENARIO.replace("KIND", kind);
-    let parsed = parse("inheritance.json", &text, &Overrides::default()).map_err(Failure::input)?;
-    let mut scenario = parsed.scenario;
+    let mut scenario = scenario("inheritance.json", &SCENARIO.replace("KIND", kind))?;
     scenario.use_model(model);
     let mut waits = Waits {
-        meter: Meter::new(Window::ALL, Nanos::from_millis(100), 2),
+        usage: Usage::new(Window::ALL, Nanos::from_millis(100), 2),
         asked: None,
         longest: Nanos::ZERO,
     };
-    let outcome =
-        Sim::new(&scenario, Options::default(), &mut waits).map_err(Failure::input)?.run();
-    let used = waits.meter.finish(outcome.end);
+    let outcome = simulate(&scenario, 0, &mut waits)?;
+    let used = waits.usage.finish(outcome.end);
     let limit = outcome.end.since(Time::ZERO).0 as f64 / 10.0;
     Ok(Waited { longest: waits.longest, had: used.of(WORKER..WORKER + 1).0 as f64 / limit })
 }
@@ -76,22 +73,21 @@ fn run(model: Model, kind: &str) -> Result<Waited, Failure> {
 /// The claim about the longest wait. A limit is kept all the same.
 pub(super) fn claim([before, after]: [Waited; 2]) -> Claim {
     let what = "a request waits for a mutex of a group out of budget: longest wait, inheriting";
-    let figure = Figure { what, unit: "us", before: None, after: None };
     let kept = (after.had - 1.0).abs() <= 0.02;
     let verdict = ClaimVerdict::of(kept && before.longest >= LONG && after.longest <= LONGEST);
-    figure.claim(Some(micros(before.longest)), Some(micros(after.longest)), verdict)
+    Claim::of(what, "us", [before, after].map(|it| Some(micros(it.longest))), verdict)
 }
 
 #[derive(Debug)]
 struct Waits {
-    meter: Meter,
+    usage: Usage,
     asked: Option<Time>,
     longest: Nanos,
 }
 
 impl Observer for &mut Waits {
     fn event(&mut self, event: &Event) {
-        (&mut self.meter).event(event);
+        (&mut self.usage).event(event);
         match event.what {
             What::Step { task: REQUEST, step: ASKS, .. } => self.asked = Some(event.at),
             What::Step { task: REQUEST, step: HAS, .. } => {

@@ -8,25 +8,26 @@
 //! since it comes whenever a worker changes its task. The claims are judged while
 //! [others leave the CPUs alone](crate::quiet).
 //!
+//! Beside them are programs under the kernel's own limit ([`kernels_own`]).
+//!
 //! Before, the runtime has no `HARD_LIMITS`. Those figures are measured once, for a shorter time and whatever others do.
 
 use super::exact::{HELD, Held, WINDOW, scenario_of};
-use super::meter::{Meter, Used, Window};
-use crate::claims::{Claim, Experiment, Reproduced};
-use crate::figure::{Figure, percent};
+use super::kernels_own;
+use crate::claims::{Claim, Reproduced};
+use crate::figure::percent;
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
-use runyard_engine::event::Event;
+use crate::usage::{SECOND, Usage, Used, Window};
 use runyard_engine::kernel;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::live::{self, EventSink};
+use runyard_hosts::live;
 use runyard_hosts::machine;
 use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
-use runyard_sim::Observer;
 use runyard_workload::Scenario;
 use std::time::Duration;
 
@@ -53,12 +54,16 @@ const SOAK_RUNS: u64 = 5;
 /// # Errors
 /// If the machine refuses something.
 pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    let cpus = machine::cpus()?.len();
+    let machine = machine::cpus()?;
+    let cpus = machine.len();
     let runs = length.pick(1, SOAK_RUNS);
     let takes = Duration::from_nanos(WINDOW.end.0);
-    let mut course = Course::new(length, takes * runs as u32 + SHORT + price::TAKES, progress);
+    let all = takes * runs as u32 + SHORT + price::TAKES + kernels_own::TAKES;
+    let mut course = Course::new(length, all, progress);
     let before = course.once("hogs without limits", SHORT, without)?;
     let price = price::measured(kernel::Experiment::HardLimits, cpus, &mut course)?;
+    let own = kernels_own::TAKES;
+    let own = course.once("the kernel's own limit", own, || kernels_own::measured(&machine))?;
     let run = |seed: u64| {
         course.quiet("limited hogs beside others", takes, |attempt| {
             let seed = seed + (u64::from(attempt) << u32::BITS);
@@ -66,16 +71,15 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
         })
     };
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
-    let (name, host) = ("hard-limits".to_owned(), "live".to_owned());
     let mut claims = claims(&before, &runs);
-    claims.extend(price::claims(&price));
-    let experiment = Experiment { name, host, claims };
-    let text = format!(
-        "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that are\n\n{}\n{}",
-        experiment.table(),
-        price::text(&price)
-    );
-    Ok(Reproduced { experiment, text })
+    claims.extend(kernels_own::claims(&own));
+    claims.extend(price);
+    Ok(Reproduced::of("hard-limits", "live", claims, |table| {
+        format!(
+            "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that \
+             are\n\n{table}\n"
+        )
+    }))
 }
 
 /// The claims without limits, in one short try: for tests that see them fail.
@@ -94,8 +98,7 @@ const SHORT: Duration = Duration::from_secs(3);
 fn without() -> Result<Run, Failure> {
     let mut scenario = scenario_of(machine::cpus()?.len() as u32)?;
     scenario.use_model(kernel::Experiment::HardLimits.before());
-    let second = |at| Time::ZERO + Nanos::from_secs(at);
-    Run::of(scenario, Window { from: second(1), end: second(SHORT.as_secs()) }, 1)
+    Run::of(scenario, Window::of_seconds(SECOND, SHORT.as_secs() as u32 - 1), 1)
 }
 
 /// A run on so many CPUs.
@@ -113,18 +116,18 @@ impl Run {
     fn of(mut scenario: Scenario, window: Window, seed: u64) -> Result<Run, Failure> {
         scenario.duration = Some(window.end.since(Time::ZERO));
         let cpus = scenario.machine.topology.cpus();
-        let meter = Meter::new(window, Nanos::from_millis(100), cpus as u32);
-        let sink = Arc::new(Mutex::new(MeterSink(meter)));
+        let usage = Usage::new(window, Nanos::from_millis(100), cpus);
+        let sink = Arc::new(Mutex::new(usage));
         let over = live::run(Plan::new(scenario, seed), cpus, sink.clone())?;
-        let MeterSink(meter) = lock(&sink).clone();
+        let usage = lock(&sink).clone();
         let used = over.worked().collect();
-        Ok(Run { cpus, window, had: meter.finish(window.end), used })
+        Ok(Run { cpus, window, had: usage.finish(window.end), used })
     }
 
     /// Each group's use of its limit, and the use of the rest.
     fn figures(&self) -> Vec<Measured> {
         let whole = self.window.end.since(Time::ZERO).0 as f64;
-        let seconds = self.window.end.since(self.window.from).0 as f64;
+        let seconds = self.window.span().0 as f64;
         let of_limit = |Held { what, tasks, due }: Held| {
             let got = percent(self.had.of(tasks.clone()).0 as f64 / seconds / due);
             let used = self.used[tasks].iter().map(|used| used.0 as f64).sum::<f64>();
@@ -155,15 +158,6 @@ struct Measured {
     holds: bool,
 }
 
-#[derive(Clone, Debug)]
-struct MeterSink(Meter);
-
-impl EventSink for MeterSink {
-    fn event(&mut self, event: &Event) {
-        (&mut &mut self.0).event(event);
-    }
-}
-
 /// The claims about these runs, with the figures of a run before. A figure after is that of the first run in which it is
 /// out of bounds, or of the last run.
 fn claims(before: &Run, runs: &[Tried<Run>]) -> Vec<Claim> {
@@ -175,9 +169,8 @@ fn claims(before: &Run, runs: &[Tried<Run>]) -> Vec<Claim> {
         if let Some(broken) = figures.iter().map(|run| &run[at]).find(|figure| !figure.holds) {
             *kept = broken.clone();
         }
-        let figure = Figure { what: &kept.what, unit: "%", before: None, after: None };
-        let before = Some(before[at].percent);
-        claims.push(figure.claim(before, Some(kept.percent), verdict(runs, kept.holds)));
+        let figures = [Some(before[at].percent), Some(kept.percent)];
+        claims.push(Claim::of(&kept.what, "%", figures, verdict(runs, kept.holds)));
     }
     claims
 }
@@ -188,17 +181,18 @@ pub(crate) mod tests {
     use crate::claims::ClaimVerdict;
     use runyard_engine::attr::Policy;
     use runyard_engine::cpu::CpuId;
-    use runyard_engine::event::What;
+    use runyard_engine::event::{Event, What};
     use runyard_engine::task::TaskId;
+    use runyard_hosts::live::EventSink;
 
     /// A run on two CPUs in which each task has this fraction of the window.
     fn run(parts: [f64; 6]) -> Run {
-        let mut meter = Meter::new(WINDOW, Nanos::from_millis(100), 6);
-        let span = WINDOW.end.since(WINDOW.from).0 as f64;
+        let mut usage = Usage::new(WINDOW, Nanos::from_millis(100), 6);
+        let span = WINDOW.span().0 as f64;
         for (at, part) in parts.into_iter().enumerate() {
             let mut told = |at_time: Time, what| {
                 let event = Event { at: at_time, cpu: CpuId(at as u16), what };
-                (&mut &mut meter).event(&event);
+                EventSink::event(&mut usage, &event);
             };
             let task = TaskId(at as u64);
             told(WINDOW.from, What::Exec { task, policy: Policy::Idle });
@@ -206,22 +200,21 @@ pub(crate) mod tests {
         }
         let whole = WINDOW.end.since(Time::ZERO).0 as f64;
         let used = parts.map(|part| Nanos((whole * part) as u64)).to_vec();
-        Run { cpus: 2, window: WINDOW, had: meter.finish(WINDOW.end), used }
+        Run { cpus: 2, window: WINDOW, had: usage.finish(WINDOW.end), used }
     }
 
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = claims(&run(GOOD), &[Tried { result: run(GOOD), disturbed: None }]);
+        let mut claims = claims(&run(GOOD), &[Tried::quiet(run(GOOD))]);
+        claims.extend(kernels_own::claims(&kernels_own::tests::NO_GROUPS));
         claims.extend(price::tests::named());
         claims
     }
 
     fn failed(runs: &[[f64; 6]]) -> Vec<String> {
-        let quiet = |&parts: &[f64; 6]| Tried { result: run(parts), disturbed: None };
+        let quiet = |&parts: &[f64; 6]| Tried::quiet(run(parts));
         let runs: Vec<_> = runs.iter().map(quiet).collect();
-        let failed =
-            claims(&runs[0].result, &runs).into_iter().filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what).collect()
+        crate::claims::tests::failed(claims(&runs[0].result, &runs))
     }
 
     const GOOD: [f64; 6] = [0.15, 0.15, 0.1, 0.1, 0.75, 0.75];
@@ -244,7 +237,7 @@ pub(crate) mod tests {
     fn a_group_has_what_the_runtime_gives_it_whatever_the_machine_takes() {
         let mut lent = run(GOOD);
         lent.used.iter_mut().for_each(|used| *used = Nanos(used.0 / 10 * 8));
-        let claims = claims(&run(GOOD), &[Tried { result: lent, disturbed: None }]);
+        let claims = claims(&run(GOOD), &[Tried::quiet(lent)]);
         assert_eq!((claims[0].after, claims[0].verdict), (Some(80.0), ClaimVerdict::Holds));
     }
 

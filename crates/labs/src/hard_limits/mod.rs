@@ -3,15 +3,16 @@
 //!
 //! The document's tables are the first half (`founding`). The document has no figures for the purpose of a limit. So
 //! the second half asks the users' questions: a limit is kept (`exact`), and it protects (`tenants`). All experiments
-//! are simulated. Those that fit any machine also run on the runtime ([`live()`]). `docs/figures/fidelity.md` has the kernel's
+//! are simulated. Those that fit any machine also run on the runtime ([`live()`]), beside the kernel's own limit
+//! (`kernels_own`). `docs/figures/fidelity.md` has the kernel's
 //! own limits on real CPUs beside the simulated ones.
 
 mod borrowing;
 mod exact;
 mod founding;
 mod inheritance;
+mod kernels_own;
 mod live;
-mod meter;
 mod offline;
 mod setting;
 mod simulated;

@@ -1,13 +1,12 @@
 //! CPUs that go offline, which the document leaves for later: the budget that they held is the group's all the same.
 
-use super::meter::{Meter, Used, Window};
+use super::exact::{cpus, meter, near};
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
+use crate::figure::rounded;
+use crate::usage::Used;
+use crate::virtual_time::scenario;
 use runyard_engine::kernel::{Experiment, Model};
-use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
-use runyard_sim::{Options, Sim};
-use runyard_workload::{Overrides, parse};
 
 /// Eight hogs may use three of eight CPUs. Three CPUs go offline in the middle of a period, and again, so that each time
 /// they hold a part of the budget.
@@ -24,14 +23,9 @@ const SCENARIO: &str = r#"{
     ],
 }"#;
 
-const WINDOW: Window = Window { from: Time(1_000_000_000), end: Time(11_000_000_000) };
-
 /// The group's limit in CPUs, and the number of CPUs that stay.
 const LIMIT: f64 = 3.0;
 const STAY: f64 = 5.0;
-
-/// The largest difference from the due amount, as a fraction.
-const MAX_DIFFERENCE: f64 = 0.01;
 
 /// The use without limits and with them.
 pub(super) fn pair() -> Result<[Used; 2], Failure> {
@@ -45,25 +39,14 @@ pub(super) fn without() -> Result<[Used; 2], Failure> {
 }
 
 fn run(model: Model) -> Result<Used, Failure> {
-    let parsed = parse("offline.json", SCENARIO, &Overrides::default()).map_err(Failure::input)?;
-    let mut scenario = parsed.scenario;
+    let mut scenario = scenario("offline.json", SCENARIO)?;
     scenario.use_model(model);
-    let mut meter = Meter::new(WINDOW, Nanos::from_millis(100), 8);
-    let outcome =
-        Sim::new(&scenario, Options::default(), &mut meter).map_err(Failure::input)?.run();
-    Ok(meter.finish(outcome.end))
+    meter(&scenario, 0)
 }
 
 pub(super) fn claim(used: &[Used; 2]) -> Claim {
-    let seconds = WINDOW.end.since(WINDOW.from).0 as f64;
-    let [before, after] =
-        [&used[0], &used[1]].map(|used| (used.total().0 as f64 / seconds * 1e4).round() / 1e4);
-    let near = |had: f64, due: f64| (had - due).abs() <= due * MAX_DIFFERENCE;
+    let [before, after] = used.each_ref().map(|used| rounded(cpus(used.total()), 4));
     let what = "8 hogs, 300 of 100 ms on 8 CPUs, 3 of which go offline: /limited has";
     let verdict = ClaimVerdict::of(near(before, STAY) && near(after, LIMIT));
-    Figure { what, unit: "CPUs", before: None, after: None }.claim(
-        Some(before),
-        Some(after),
-        verdict,
-    )
+    Claim::of(what, "CPUs", [Some(before), Some(after)], verdict)
 }

@@ -3,13 +3,16 @@
 use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
-use runyard_workload::{Overrides, Scenario, parse};
+use runyard_workload::Scenario;
 
 /// The index of the task group in the shipped scenarios, after the root.
 pub(super) const LIMITED: usize = 1;
 
 /// The number of CPUs of the document's machine.
 pub(super) const CPUS: u32 = 24;
+
+/// The number of runs of `--soak`, for each experiment.
+pub(super) const SOAK_RUNS: u64 = 10;
 
 /// The document's `BW=450000/500000`, in us on each CPU. The shipped scenarios have it too.
 const RUNTIME: Nanos = Nanos::from_millis(450);
@@ -58,12 +61,6 @@ pub(super) fn earliest(used: Nanos) -> Nanos {
 /// period that may have just run out at the end.
 pub(super) fn latest(free: Nanos) -> Nanos {
     Nanos(free.0 * PERIOD.0 / RUNTIME.0) + PERIOD
-}
-
-/// A shipped scenario.
-pub(super) fn shipped(name: &str, text: &str) -> Scenario {
-    let parsed = parse(name, text, &Overrides::default());
-    parsed.expect("the scenario that comes with the program is right").scenario
 }
 
 #[cfg(test)]

@@ -1,38 +1,15 @@
 //! The experiments in virtual time: with hard limits and without.
 
-use super::borrowing;
-use super::exact::{self, CASES, Pair};
-use super::founding::{self, ROWS, Took};
-use super::inheritance::{self, Waited};
-use super::meter::Used;
-use super::offline;
-use super::setting::Setting;
-use super::tenants;
-use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
-use crate::figure::Figure;
+use super::exact::{self, CASES};
+use super::founding::{self, ROWS};
+use super::setting::SOAK_RUNS;
+use super::{borrowing, inheritance, offline, tenants};
+use crate::claims::{Claim, Reproduced};
 use crate::length::Length;
 use crate::progress::Progress;
 use rayon::prelude::*;
 use runyard_engine::kernel::{Experiment as Document, Model};
 use runyard_outcome::Failure;
-use runyard_report::Histogram;
-
-/// The number of runs of `--soak`, for each experiment.
-const SOAK_RUNS: u64 = 10;
-
-/// All results of one seed.
-#[derive(Clone, Debug)]
-struct SeedResults {
-    /// The runs of each of [`ROWS`], in the order of [`Setting::ALL`].
-    founding: Vec<Vec<[Took; 3]>>,
-    /// The results of [`CASES`].
-    exact: Vec<Pair>,
-    below: Used,
-    inherited: [Waited; 2],
-    offline: [Used; 2],
-    /// The results of [`tenants::CASES`], in [`tenants::RUNS`].
-    tenants: Vec<[Histogram; 3]>,
-}
 
 /// Runs the experiments in virtual time, with hard limits and without; in a soak with several seeds.
 ///
@@ -40,26 +17,21 @@ struct SeedResults {
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let seeds = length.pick(1, SOAK_RUNS);
-    let of_tenants = tenants::RUNS.len() * tenants::CASES.len();
     let rows = ROWS.iter().map(|row| row.runs() as usize).sum::<usize>();
-    let runs = Setting::ALL.len() * rows + 2 * CASES.len() + 1 + of_tenants;
+    let runs = 3 * (rows + tenants::CASES.len()) + 2 * CASES.len() + 1;
     progress.parts("runs", seeds * runs as u64);
-    let measured: Result<Vec<_>, _> =
-        (1..=seeds).map(|seed| SeedResults::of(seed, || progress.part_done())).collect();
-    let measured = measured?;
-
-    let mut claims = measured[0].claims();
+    let of_seeds = (1..=seeds).map(|seed| claims(seed, || progress.part_done()));
+    let of_seeds = of_seeds.collect::<Result<Vec<_>, _>>()?;
+    let mut claims = of_seeds[0].clone();
     if length == Length::Soak {
-        claims.push(soak_claim(&measured));
+        claims.push(soak_claim(of_seeds));
     }
-    let (name, host) = ("hard-limits".to_owned(), "sim".to_owned());
-    let experiment = Experiment { name, host, claims };
-    let text = format!(
-        "hard-limits on sim: 24 CPUs unless said otherwise; NO_HARD_LIMITS and then HARD_LIMITS, where \
-         something is borrowed NO_RUNTIME_SHARE and then RUNTIME_SHARE\n\n{}\n",
-        experiment.table()
-    );
-    Ok(Reproduced { experiment, text })
+    Ok(Reproduced::of("hard-limits", "sim", claims, |table| {
+        format!(
+            "hard-limits on sim: 24 CPUs unless said otherwise; NO_HARD_LIMITS and then HARD_LIMITS, where \
+             something is borrowed NO_RUNTIME_SHARE and then RUNTIME_SHARE\n\n{table}\n"
+        )
+    }))
 }
 
 /// The claims about exact limits on machines of up to 24 CPUs, each without its feature: for tests that see them fail.
@@ -77,96 +49,48 @@ pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
 }
 
 /// The claim about the number of runs in which everything holds.
-fn soak_claim(measured: &[SeedResults]) -> Claim {
-    let holds =
-        |measured: &&SeedResults| measured.claims().iter().all(|claim| !claim.verdict.fails());
-    let good = measured.iter().filter(holds).count();
-    let what = "runs in which all of this holds";
-    Figure { what, unit: "runs", before: None, after: None }.claim(
-        None,
-        Some(good as f64),
-        ClaimVerdict::of(good == measured.len()),
-    )
+fn soak_claim(runs: Vec<Vec<Claim>>) -> Claim {
+    Claim::of_runs("runs in which all of this holds".to_owned(), runs.into_iter())
 }
 
-impl SeedResults {
-    /// Runs one seed on all CPUs; it calls `done` after each run.
-    fn of(seed: u64, done: impl Fn() + Sync) -> Result<SeedResults, Failure> {
-        let columns = |row: &founding::Row, seed| -> Result<[Took; 3], Failure> {
-            let run = |setting: &Setting| row.run(*setting, seed).inspect(|_| done());
-            let runs: Result<Vec<_>, _> = Setting::ALL.par_iter().map(run).collect();
-            Ok(runs?.try_into().expect("as many as there are columns"))
-        };
-        let runs = |row: &founding::Row| -> Result<Vec<_>, Failure> {
-            let seeds = (0..row.runs()).map(|nth| seed + nth * SOAK_RUNS);
-            seeds.map(|seed| columns(row, seed)).collect()
-        };
-        let founding: Result<Vec<_>, _> = ROWS.par_iter().with_max_len(1).map(runs).collect();
-        let exact: Result<Vec<_>, _> =
-            CASES.par_iter().with_max_len(1).map(|case| case.pair(seed, &done)).collect();
-        let inherited = inheritance::pair(Model::default())?;
-        let offline = offline::pair()?;
-        let below = exact::below(seed).inspect(|_| done())?;
-        let runs = |case: &tenants::Case| -> Result<[Histogram; 3], Failure> {
-            let run = |run: &tenants::Run| case.run(*run, seed).inspect(|_| done());
-            let runs: Result<Vec<_>, _> = tenants::RUNS.par_iter().map(run).collect();
-            Ok(runs?.try_into().expect("as many as there are runs"))
-        };
-        let tenants: Result<Vec<_>, _> =
-            tenants::CASES.par_iter().with_max_len(1).map(runs).collect();
-        Ok(SeedResults {
-            founding: founding?,
-            exact: exact?,
-            below,
-            inherited,
-            offline,
-            tenants: tenants?,
-        })
-    }
-
-    fn claims(&self) -> Vec<Claim> {
-        let rows = ROWS.iter().zip(&self.founding).flat_map(|(row, runs)| row.claims(runs));
-        let cases = CASES.iter().zip(&self.exact).flat_map(|(case, pair)| case.claims(pair));
-        let tenants = tenants::CASES.into_iter().zip(&self.tenants);
-        let tenants = tenants.map(|(case, runs)| case.claim(runs));
-        let borrowed =
-            [borrowing::claim(), offline::claim(&self.offline), inheritance::claim(self.inherited)];
-        rows.chain(cases)
-            .chain(exact::below_claims(&self.below))
-            .chain(borrowed)
-            .chain(tenants)
-            .collect()
-    }
+/// The claims of one seed, which is run on all CPUs. `done` is called after each run.
+fn claims(seed: u64, done: impl Fn() + Sync) -> Result<Vec<Claim>, Failure> {
+    let row = |row: &founding::Row| Ok(row.claims(&row.measure(seed, &done)?));
+    let rows: Result<Vec<_>, Failure> = ROWS.par_iter().with_max_len(1).map(row).collect();
+    let case = |case: &exact::Case| Ok(case.claims(&case.pair(seed, &done)?));
+    let cases: Result<Vec<_>, Failure> = CASES.par_iter().with_max_len(1).map(case).collect();
+    let below = exact::below(seed).inspect(|_| done())?;
+    let others = [
+        borrowing::claim(),
+        offline::claim(&offline::pair()?),
+        inheritance::claim(inheritance::pair(Model::default())?),
+    ];
+    let case = |case: &tenants::Case| Ok(case.claim(&case.measure(seed, &done)?));
+    let tenants = tenants::CASES.par_iter().with_max_len(1).map(case);
+    let tenants = tenants.collect::<Result<Vec<_>, Failure>>()?;
+    let exact = rows?.into_iter().chain(cases?).flatten().chain(exact::below_claims(&below));
+    Ok(exact.chain(others).chain(tenants).collect())
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::usage::Used;
 
-    #[test]
-    fn one_bad_run_of_several_fails() {
-        // No task uses any CPU time here.
-        let claim = soak_claim(&[measured(), measured()]);
-        assert_eq!((claim.after, claim.verdict), (Some(0.0), ClaimVerdict::Fails));
-    }
-
-    /// The claims of the experiment, for the page that names them.
+    /// The claims of the experiment about runs in which nothing happens, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = measured().claims();
-        claims.push(soak_claim(&[measured()]));
-        claims
-    }
-
-    /// Runs in which nothing happens.
-    fn measured() -> SeedResults {
-        let took = Took { time: runyard_engine::time::Nanos(1), used: Used::default() };
-        SeedResults {
-            founding: vec![vec![[took.clone(), took.clone(), took]]; ROWS.len()],
-            exact: vec![Pair::default(); CASES.len()],
-            below: Used::default(),
-            inherited: [Waited::default(); 2],
-            offline: [Used::default(), Used::default()],
-            tenants: vec![Default::default(); tenants::CASES.len()],
-        }
+        let took = founding::Took { time: runyard_engine::time::Nanos(1), used: Used::default() };
+        let took = [[took.clone(), took.clone(), took]];
+        let tables = ROWS.iter().flat_map(|row| row.claims(&took));
+        let cases = CASES.iter().flat_map(|case| case.claims(&exact::Pair::default()));
+        let tenants = tenants::CASES.into_iter().map(|case| case.claim(&Default::default()));
+        let others = [
+            borrowing::claim(),
+            offline::claim(&Default::default()),
+            inheritance::claim(Default::default()),
+            soak_claim(Vec::new()),
+        ];
+        let all = tables.chain(cases).chain(tenants).chain(others);
+        all.chain(exact::below_claims(&Used::default())).collect()
     }
 }

@@ -5,9 +5,10 @@
 //! fairness protects the others, with a limit or without. On a machine with a high load, they notice the missing tenth
 //! of the machine, whichever tenant has it.
 
-use super::setting;
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
+use crate::figure::rounded;
+use crate::virtual_time::{shipped, simulate};
+use rayon::prelude::*;
 use runyard_engine::attr::GroupId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::kernel::Experiment;
@@ -17,7 +18,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_outcome::Failure;
 use runyard_report::Histogram;
-use runyard_sim::{Observer, Options, Sim};
+use runyard_sim::Observer;
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::Step;
@@ -71,19 +72,30 @@ pub(super) const CASES: [Case; 6] = [
 ];
 
 /// The run to compare with, the run without the limit, and the run with it.
-pub(super) const RUNS: [Run; 3] = [Run::Alone, Run::Unlimited, Run::Limited];
+const RUNS: [Run; 3] = [Run::Alone, Run::Unlimited, Run::Limited];
 
 /// Whether there is abuse, and whether it is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Run {
+enum Run {
     Alone,
     Unlimited,
     Limited,
 }
 
 impl Case {
+    /// The results of [`RUNS`].
+    pub(super) fn measure(
+        self,
+        seed: u64,
+        done: impl Fn() + Sync,
+    ) -> Result<[Histogram; 3], Failure> {
+        let run = |run: &Run| self.run(*run, seed).inspect(|_| done());
+        let runs: Result<Vec<_>, _> = RUNS.par_iter().map(run).collect();
+        Ok(runs?.try_into().expect("as many as there are runs"))
+    }
+
     /// The times that the other tenants wait for an answer, from the moment of the request.
-    pub(super) fn run(self, run: Run, seed: u64) -> Result<Histogram, Failure> {
+    fn run(self, run: Run, seed: u64) -> Result<Histogram, Failure> {
         let mut scenario = self.scenario()?;
         match run {
             Run::Alone => scenario.tasks[ABUSE].instances = 0,
@@ -96,13 +108,12 @@ impl Case {
             open: BTreeMap::new(),
             took: Histogram::default(),
         };
-        let options = Options { seed, ..Options::default() };
-        Sim::new(&scenario, options, &mut answers).map_err(Failure::input)?.run();
+        simulate(&scenario, seed, &mut answers)?;
         Ok(answers.took)
     }
 
     fn scenario(self) -> Result<Scenario, Failure> {
-        let mut scenario = setting::shipped("tenants.json", SHIPPED);
+        let mut scenario = shipped("tenants.json", SHIPPED);
         scenario.duration = Some(Nanos::from_secs(self.seconds));
         scenario.machine.topology = Topology::flat(self.cpus).map_err(Failure::input)?;
         let runtime = Nanos(Limit::PERIOD.0 * u64::from(self.cpus) / PARTS);
@@ -125,7 +136,7 @@ impl Case {
     /// The claim about the results of [`RUNS`].
     pub(super) fn claim(self, [alone, unlimited, limited]: &[Histogram; 3]) -> Claim {
         let p99 = |took: &Histogram| took.quantile(990).unwrap_or_default().0 as f64;
-        let ratio = |took| (p99(took) / p99(alone).max(1.0) * 100.0).round() / 100.0;
+        let ratio = |took| rounded(p99(took) / p99(alone).max(1.0), 2);
         let (before, after) = (ratio(unlimited), ratio(limited));
         let (claimed, holds) = match self.claimed {
             Claimed::HardlyMoves => ("at most 1.2", after <= 1.2),
@@ -135,11 +146,10 @@ impl Case {
         let what = format!(
             "{cpus} CPUs, {load} % busy, and one who takes a tenth: p99 of the others, {claimed}"
         );
-        let figure =
-            Figure { what: &what, unit: "times without that one", before: None, after: None };
         // Few requests are without an answer when the run ends; otherwise a tenant is starved.
         let answered = alone.count() > 0 && limited.count() * 100 >= alone.count() * 99;
-        figure.claim(Some(before), Some(after), ClaimVerdict::of(answered && holds))
+        let verdict = ClaimVerdict::of(answered && holds);
+        Claim::of(what, "times without that one", [Some(before), Some(after)], verdict)
     }
 }
 

@@ -1,17 +1,16 @@
 //! The machines and tasks of the experiment, each a variant of one scenario, and their runs.
 
-use super::mpstat::{Mpstat, Rows, Window};
+use crate::usage::{SECOND, Usage, Used, Window};
+use crate::virtual_time::{self, simulate};
 use runyard_engine::attr::{GroupId, Nice, Policy, Weight};
 use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::spec::GroupSpec;
-use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_outcome::Failure;
-use runyard_sim::{Options, Sim};
+use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Preemption, Step, TaskGroup};
-use runyard_workload::{Overrides, Scenario};
 
 /// The scenario: the soakers, one for each CPU, and the normal task.
 const SCENARIO: &str = include_str!("../../scenarios/idle-balance.json");
@@ -57,7 +56,7 @@ pub(super) enum Light {
 /// The results of a case.
 #[derive(Clone, Debug)]
 pub(super) struct CaseShares {
-    pub(super) rows: Rows,
+    pub(super) used: Used,
     /// The fraction of the time that each normal task executed.
     pub(super) shares: Vec<f64>,
 }
@@ -70,6 +69,10 @@ pub(super) struct Pair {
 }
 
 impl Case {
+    /// The document's machine with its normal task.
+    pub(super) const DOCUMENTS: Case =
+        Case { nodes: 4, cores: 4, normal: 1, light: Light::Policy, kernel: None, seconds: 10 };
+
     pub(super) fn cpus(&self) -> u32 {
         self.nodes * self.cores
     }
@@ -105,19 +108,17 @@ impl Case {
     pub(super) fn run(&self, model: Model, seed: u64) -> Result<CaseShares, Failure> {
         let scenario = self.scenario(model)?;
         let window = self.window();
-        let tasks = (self.cpus() + self.normal) as usize;
-        let mut mpstat = Mpstat::new(window, self.cpus() as usize, tasks);
-        let options = Options { seed, ..Options::default() };
-        Sim::new(&scenario, options, &mut mpstat).map_err(Failure::input)?.run();
-        let (rows, runtimes) = mpstat.finish();
-        let share = |runtime: &Nanos| runtime.0 as f64 / window.span().0 as f64;
+        let mut usage = Usage::new(window, SECOND, self.cpus() as usize);
+        simulate(&scenario, seed, &mut usage)?;
+        let used = usage.finish(window.end);
         // Tasks are numbered in the order of the file.
-        let normal = TaskId(self.cpus().into()).index();
-        Ok(CaseShares { rows, shares: runtimes[normal..].iter().map(share).collect() })
+        let normal = (self.cpus()..self.cpus() + self.normal).map(|task| task as usize);
+        let share = |task| used.of(task..task + 1).0 as f64 / window.span().0 as f64;
+        Ok(CaseShares { shares: normal.map(share).collect(), used })
     }
 
     pub(super) fn window(&self) -> Window {
-        Window { from: Time::ZERO + BEGUN + SETTLE, seconds: self.seconds }
+        Window::of_seconds(BEGUN + SETTLE, self.seconds)
     }
 
     /// The scenario of this case, on any host.
@@ -126,7 +127,7 @@ impl Case {
         scenario.use_model(model);
         scenario.machine.topology =
             Topology::new(self.nodes, self.cores, 1).map_err(Failure::input)?;
-        scenario.duration = Some(self.window().end().since(Time::ZERO));
+        scenario.duration = Some(self.window().end.since(Time::ZERO));
         scenario.tasks[SOAKER].instances = self.cpus();
         // A thread without an instance could still be forked, which no task does.
         scenario.tasks[NORMAL].instances = self.normal;
@@ -160,8 +161,7 @@ fn in_groups(scenario: &mut Scenario) {
 
 /// The shipped scenario: the document's own case.
 fn shipped() -> Scenario {
-    let parsed = runyard_workload::parse("idle-balance.json", SCENARIO, &Overrides::default());
-    parsed.expect("the scenario that comes with the program is right").scenario
+    virtual_time::shipped("idle-balance.json", SCENARIO)
 }
 
 impl CaseShares {
@@ -175,16 +175,13 @@ impl CaseShares {
 mod tests {
     use super::*;
 
-    const DOCUMENTS: Case =
-        Case { nodes: 4, cores: 4, normal: 1, light: Light::Policy, kernel: None, seconds: 10 };
-
     fn small(light: Light) -> Case {
-        Case { nodes: 1, cores: 2, normal: 1, light, kernel: None, seconds: 1 }
+        Case { nodes: 1, cores: 2, light, seconds: 1, ..Case::DOCUMENTS }
     }
 
     #[test]
     fn the_shipped_scenario_is_the_documents_case() {
-        let (shipped, made) = (shipped(), DOCUMENTS.scenario(Model::default()).unwrap());
+        let (shipped, made) = (shipped(), Case::DOCUMENTS.scenario(Model::default()).unwrap());
         assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
         let Draw::Uniform(_, latest) = shipped.tasks[NORMAL].delay else { panic!("a random one") };
         assert_eq!(latest, BEGUN);
@@ -208,7 +205,7 @@ mod tests {
         for light in [Light::Policy, Light::Group] {
             let Pair { before, after } = small(light).pair(1, || ()).unwrap();
             for measured in [before, after] {
-                let sum = measured.rows.sum();
+                let sum = measured.used.sum();
                 let share = measured.least_share().unwrap();
                 assert_eq!(measured.shares.len(), 1);
                 match light {
@@ -225,8 +222,8 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_run_again_and_another_gives_another() {
-        let rows = |seed| small(Light::Policy).pair(seed, || ()).unwrap().after.rows;
-        assert_eq!(rows(1), rows(1));
-        assert_ne!(rows(1), rows(2));
+        let used = |seed| small(Light::Policy).pair(seed, || ()).unwrap().after.used;
+        assert_eq!(used(1), used(1));
+        assert_ne!(used(1), used(2));
     }
 }

@@ -12,14 +12,14 @@
 //!
 //! Before, the runtime has no `IDLE_LOAD_BALANCE`. Those figures are measured once, whatever others do, and are shown.
 
-use super::case::{Case, Light};
-use super::mpstat::{Mpstat, Rows, Window};
-use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
-use crate::figure::{Figure, micros, percent};
+use super::case::Case;
+use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::figure::{micros, percent};
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
+use crate::usage::{SECOND, Usage, Used, Window};
 use runyard_engine::event::{Event, What};
 use runyard_engine::kernel::{self, Model};
 use runyard_engine::task::TaskId;
@@ -34,7 +34,8 @@ use runyard_workload::Scenario;
 use std::time::{Duration, Instant};
 
 /// A second in which the normal task comes, a second to settle, and the counted seconds.
-const WINDOW: Window = Window { from: Time(2_000_000_000), seconds: 4 };
+const SECONDS: u32 = 4;
+const WINDOW: Window = Window::of_seconds(Nanos::from_secs(2), SECONDS);
 
 /// The least part of the CPUs' time that is not idle, in per cent. It should be all. But a CPU that goes idle looks for
 /// work with a thread of the machine, which may have to wait for a real CPU.
@@ -58,16 +59,9 @@ const SOAK_RUNS: u64 = 20;
 pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let cores = u32::try_from(cpus).map_err(Failure::input)?;
-    let case = Case {
-        nodes: 1,
-        cores,
-        normal: 1,
-        light: Light::Policy,
-        kernel: None,
-        seconds: WINDOW.seconds,
-    };
+    let case = Case { nodes: 1, cores, seconds: SECONDS, ..Case::DOCUMENTS };
     let runs = length.pick(1, SOAK_RUNS);
-    let takes = Duration::from_nanos(WINDOW.end().0);
+    let takes = Duration::from_nanos(WINDOW.end.0);
     let takes_all = takes * (runs as u32 + 1) + price::TAKES;
     let mut course = Course::new(length, takes_all, progress);
     let what = "a soaker on each CPU and a normal task";
@@ -83,26 +77,23 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
         })
     };
     let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
-    let (name, host) = ("idle-balance".to_owned(), "live".to_owned());
     let mut claims = claims(&case, &before, &runs);
-    claims.extend(price::claims(&price));
-    let experiment = Experiment { name, host, claims };
-    let text = format!(
-        "idle-balance on live: a SCHED_IDLE task for each CPU, and a normal task that comes; none \
-         ever blocks\n\n{}\n{}\n{}\n{}",
-        experiment.table(),
-        case.name(),
-        runs[0].result.rows.text(),
-        price::text(&price)
-    );
-    Ok(Reproduced { experiment, text })
+    claims.extend(price);
+    Ok(Reproduced::of("idle-balance", "live", claims, |table| {
+        format!(
+            "idle-balance on live: a SCHED_IDLE task for each CPU, and a normal task that comes; none \
+             ever blocks\n\n{table}\n{}\n{}\n",
+            case.name(),
+            runs[0].result.used.text(WINDOW.from),
+        )
+    }))
 }
 
 /// The results of a run.
 #[derive(Clone, Debug)]
 struct RunShares {
     window: Window,
-    rows: Rows,
+    used: Used,
     /// The time that the normal task executed, and that of each soaker.
     normal: Nanos,
     soakers: Vec<Nanos>,
@@ -116,9 +107,9 @@ impl RunShares {
     /// Plays a scenario with a soaker for each CPU and then a normal task.
     fn of(mut scenario: Scenario, window: Window, seed: u64) -> Result<RunShares, Failure> {
         let cpus = scenario.machine.topology.cpus();
-        scenario.duration = Some(window.end().since(Time::ZERO));
+        scenario.duration = Some(window.end.since(Time::ZERO));
         let sink = CpuSink {
-            mpstat: Mpstat::new(window, cpus, cpus + 1),
+            usage: Usage::new(window, SECOND, cpus),
             normal: TaskId(cpus as u64),
             woken: None,
             start: None,
@@ -127,14 +118,15 @@ impl RunShares {
         let (begun, used) = (Instant::now(), process_cpu_time());
         let plan = Plan::new(scenario, seed);
         let over = live::run(plan, cpus, sink.clone())?;
-        let (wall, used) = (begun.elapsed(), process_cpu_time() - used);
+        let (wall, given) = (begun.elapsed(), process_cpu_time() - used);
         let told = (0..=cpus as u64).map(TaskId);
         assert!(over.tasks().eq(told), "both count tasks in the order of the file");
-        let CpuSink { mpstat, start, .. } = lock(&sink).clone();
-        let (rows, mut soakers) = mpstat.finish();
-        let normal = soakers.pop().expect("the last is the normal task");
-        let given = used.0 as f64 / (wall.as_nanos() as f64 * cpus as f64);
-        Ok(RunShares { window, rows, normal, soakers, start, given })
+        let CpuSink { usage, start, .. } = lock(&sink).clone();
+        let used = usage.finish(window.end);
+        let of = |task| used.of(task..task + 1);
+        let (soakers, normal) = ((0..cpus).map(of).collect(), of(cpus));
+        let given = given.0 as f64 / (wall.as_nanos() as f64 * cpus as f64);
+        Ok(RunShares { window, used, normal, soakers, start, given })
     }
 
     /// The fraction of a CPU that the normal task got.
@@ -163,7 +155,7 @@ impl RunShares {
 /// Observes the work of the CPUs, and the start of the normal task.
 #[derive(Clone, Debug)]
 struct CpuSink {
-    mpstat: Mpstat,
+    usage: Usage,
     normal: TaskId,
     /// The instant from which the normal task can run, until it runs.
     woken: Option<Time>,
@@ -181,16 +173,15 @@ impl EventSink for CpuSink {
             }
             _ => {}
         }
-        self.mpstat.event(event);
+        self.usage.event(event);
     }
 }
 
 /// The claims, with the figures of a run before. Of each figure after, the worst run counts.
 fn claims(case: &Case, before: &RunShares, tried: &[Tried<RunShares>]) -> Vec<Claim> {
     let runs = deciding(tried);
-    let claim = |what: &str, unit: &'static str, [before, after]: [Option<f64>; 2], verdict| {
-        let what = format!("{}: {what}", case.name());
-        Figure { what: &what, unit, before: None, after: None }.claim(before, after, verdict)
+    let claim = |what: &str, unit: &str, figures: [Option<f64>; 2], verdict| {
+        Claim::of(format!("{}: {what}", case.name()), unit, figures, verdict)
     };
     let least = |of: fn(&RunShares) -> Option<f64>| {
         let least = runs.iter().copied().filter_map(of).min_by(f64::total_cmp);
@@ -206,7 +197,7 @@ fn claims(case: &Case, before: &RunShares, tried: &[Tried<RunShares>]) -> Vec<Cl
     let start = runs.iter().filter_map(|run| run.start).max();
     let start = [before.start, start].map(|start| start.map(micros));
     let claims = [
-        at_least("busy", LEAST_BUSY, |run| Some(run.rows.sum().busy())),
+        at_least("busy", LEAST_BUSY, |run| Some(run.used.sum().busy())),
         at_least("its share of a CPU", LEAST_SHARE, |run| Some(run.share())),
         at_least("the soakers' share of the other CPUs", LEAST_SOAKED, RunShares::soaked),
         shown("least share of a soaker", |run| Some(run.least_soaker())),
@@ -218,13 +209,13 @@ fn claims(case: &Case, before: &RunShares, tried: &[Tried<RunShares>]) -> Vec<Cl
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::mpstat::Row;
     use super::*;
+    use crate::claims::tests::failed_after;
+    use crate::usage::Row;
     use runyard_engine::attr::{Nice, Policy};
     use runyard_engine::cpu::CpuId;
 
-    const CASE: Case =
-        Case { nodes: 1, cores: 2, normal: 1, light: Light::Policy, kernel: None, seconds: 4 };
+    const CASE: Case = Case { nodes: 1, cores: 2, seconds: 4, ..Case::DOCUMENTS };
 
     /// A run on two CPUs, in per cent of one: idle, the normal task, the soakers.
     fn run(idle: u64, normal: u64, soakers: [u64; 2]) -> RunShares {
@@ -236,7 +227,7 @@ pub(crate) mod tests {
         };
         RunShares {
             window: WINDOW,
-            rows: Rows::new(WINDOW, vec![second; WINDOW.seconds as usize]),
+            used: Used { rows: vec![second; SECONDS as usize], ..Used::default() },
             normal: percent(normal),
             soakers: soakers.map(percent).to_vec(),
             start: Some(Nanos(12_345)),
@@ -245,7 +236,7 @@ pub(crate) mod tests {
     }
 
     fn quiet(runs: &[RunShares]) -> Vec<Tried<RunShares>> {
-        runs.iter().map(|run| Tried { result: run.clone(), disturbed: None }).collect()
+        runs.iter().map(|run| Tried::quiet(run.clone())).collect()
     }
 
     /// The claims of the experiment, for the page that names them.
@@ -257,9 +248,7 @@ pub(crate) mod tests {
 
     /// The claims that fail.
     fn failed(runs: &[RunShares]) -> Vec<String> {
-        let claims = claims(&CASE, &runs[0], &quiet(runs)).into_iter();
-        let failed = claims.filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
+        failed_after(": ", claims(&CASE, &runs[0], &quiet(runs)))
     }
 
     #[test]
@@ -285,7 +274,7 @@ pub(crate) mod tests {
 
     /// The claims that do not hold of a second of two CPUs with a fault put in. The machine may disturb the measurement.
     fn broken(fault: impl FnOnce(&mut Scenario)) -> Vec<String> {
-        let window = Window { from: Time::ZERO + Nanos::from_millis(1_500), seconds: 1 };
+        let window = Window::of_seconds(Nanos::from_millis(1_500), 1);
         let mut scenario = CASE.scenario(Model::default()).unwrap();
         fault(&mut scenario);
         let run = RunShares::of(scenario, window, 1).unwrap();

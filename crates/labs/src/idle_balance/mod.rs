@@ -10,7 +10,6 @@
 
 mod case;
 mod live;
-mod mpstat;
 mod power;
 mod simulated;
 

@@ -2,8 +2,8 @@
 
 use super::case::{Case, CaseShares, Light, Pair};
 use super::power;
-use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
-use crate::figure::{Figure, percent};
+use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::figure::percent;
 use crate::length::Length;
 use crate::progress::Progress;
 use rayon::prelude::*;
@@ -64,14 +64,14 @@ struct Published {
 
 /// The document's machine before its normal task came. Only the old kernel was measured in this state.
 const ALONE: Trial = Trial {
-    case: Case { nodes: 4, cores: 4, normal: 0, light: Light::Policy, kernel: None, seconds: 10 },
+    case: Case { normal: 0, ..Case::DOCUMENTS },
     without: Without::Busy,
     published: Some(Published { busy: (99.86, None), interrupts: (16_628.20, None) }),
 };
 
 /// The document's machine.
 const DOCUMENTS: Trial = Trial {
-    case: Case { normal: 1, ..ALONE.case },
+    case: Case::DOCUMENTS,
     without: Without::Documents,
     published: Some(Published {
         busy: (82.31, Some(99.92)),
@@ -134,12 +134,9 @@ pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Fail
     let mut claims: Vec<_> = trials().flat_map(|(trial, pair)| trial.claims(pair)).collect();
     claims.extend(power::claims(&power::pair()?));
     claims.extend(soak_claim(&soak));
-    let (name, host) = ("idle-balance".to_owned(), "sim".to_owned());
-    let experiment = Experiment { name, host, claims };
     let shown = trials().find(|(trial, _)| trial.without == Without::Documents);
     let (_, shown) = shown.expect("the document's case is among the trials");
-    let text = text(&experiment.table(), shown);
-    Ok(Reproduced { experiment, text })
+    Ok(Reproduced::of("idle-balance", "sim", claims, |table| text(table, shown)))
 }
 
 /// The claims of the document's machine with one to five normal tasks, without the balancer: for tests that see them fail.
@@ -157,7 +154,6 @@ pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
 }
 
 fn text(table: &str, Pair { before, after }: &Pair) -> String {
-    let case = DOCUMENTS.case;
     let mut text = format!(
         "idle-balance on sim: a SCHED_IDLE task for each CPU, and normal tasks that come; none ever blocks\n\n\
          {table}"
@@ -165,19 +161,21 @@ fn text(table: &str, Pair { before, after }: &Pair) -> String {
     for (which, measured) in
         [("before: NO_IDLE_LOAD_BALANCE", before), ("after: IDLE_LOAD_BALANCE", after)]
     {
-        let _ = write!(text, "\n{which}, {}\n{}", case.name(), measured.rows.text());
+        let _ = write!(
+            text,
+            "\n{which}, {}\n{}",
+            Case::DOCUMENTS.name(),
+            measured.used.text(Case::DOCUMENTS.window().from)
+        );
     }
     text + "\n"
 }
 
 /// The claim about the number of runs of the document's case in which everything holds.
 fn soak_claim(pairs: &[Pair]) -> Option<Claim> {
-    let holds = |pair: &&Pair| DOCUMENTS.claims(pair).iter().all(|claim| !claim.verdict.fails());
-    let good = pairs.iter().filter(holds).count();
     let what = format!("{}: runs in which all of this holds", DOCUMENTS.case.name());
-    let figure = Figure { what: &what, unit: "runs", before: None, after: None };
-    (!pairs.is_empty())
-        .then(|| figure.claim(None, Some(good as f64), ClaimVerdict::of(good == pairs.len())))
+    let runs = pairs.iter().map(|pair| DOCUMENTS.claims(pair));
+    (!pairs.is_empty()).then(|| Claim::of_runs(what, runs))
 }
 
 impl Trial {
@@ -199,20 +197,19 @@ impl Trial {
     fn diagnosis(&self, Pair { before, after }: &Pair) -> [Claim; 4] {
         let both = |of: fn(&CaseShares) -> f64| (Some(of(before)), Some(of(after)));
         let claim = |figure, figures, verdict| self.claim(figure, None, figures, verdict);
-        let taken = before.rows.passes.taken;
+        let taken = before.used.taken;
         let emptied = ClaimVerdict::of(taken >= u64::from(self.case.cores) - 1);
-        let seconds =
-            |at: usize| [before, after].map(|it| Some(percent(it.rows.busy_seconds()[at])));
+        let seconds = |at: usize| [before, after].map(|it| Some(percent(it.used.busy_rows()[at])));
         let ([least, least_after], [most, most_after]) = (seconds(0), seconds(1));
         [
             claim(
                 ("passes that failed", "in the run"),
-                both(|it| it.rows.passes.failed as f64),
+                both(|it| it.used.failed_passes as f64),
                 ClaimVerdict::Shown,
             ),
             claim(
                 ("running tasks taken, before at least 3", "in the run"),
-                both(|it| it.rows.passes.taken as f64),
+                both(|it| it.used.taken as f64),
                 emptied,
             ),
             claim(("busy, least second", "%"), (least, least_after), ClaimVerdict::Shown),
@@ -221,7 +218,7 @@ impl Trial {
     }
 
     fn busy(&self, Pair { before, after }: &Pair) -> Claim {
-        let busy = |measured: &CaseShares| percent(measured.rows.sum().busy());
+        let busy = |measured: &CaseShares| percent(measured.used.sum().busy());
         let (before, after) = (busy(before), busy(after));
         let as_it_was = match self.without {
             Without::Busy => before >= LEAST_BUSY,
@@ -250,7 +247,7 @@ impl Trial {
     /// difference can be compared: it is that of the ticks of idle CPUs.
     fn interrupts(&self, Pair { before, after }: &Pair) -> Claim {
         let [before, after] = [before, after]
-            .map(|CaseShares { rows, .. }| Some(rows.per_second(rows.sum().interrupts)));
+            .map(|CaseShares { used, .. }| Some(used.per_second(used.sum().interrupts)));
         let published = self.published.map(|published| published.interrupts);
         self.claim(("timer interrupts", "1/s"), published, (before, after), ClaimVerdict::Shown)
     }
@@ -258,7 +255,7 @@ impl Trial {
     /// The cost of the balance.
     fn migrations(&self, Pair { before, after }: &Pair) -> Claim {
         let [before, after] = [before, after]
-            .map(|CaseShares { rows, .. }| Some(rows.per_second(rows.sum().migrations)));
+            .map(|CaseShares { used, .. }| Some(used.per_second(used.sum().migrations)));
         self.claim(("migrations", "1/s"), None, (before, after), ClaimVerdict::Shown)
     }
 
@@ -270,18 +267,17 @@ impl Trial {
         verdict: ClaimVerdict,
     ) -> Claim {
         let what = format!("{}: {what}", self.case.name());
-        let published_after = published.and_then(|(_, after)| after);
-        let published_before = published.map(|(before, _)| before);
-        Figure { what: &what, unit, before: published_before, after: published_after }
-            .claim(before, after, verdict)
+        let published = [published.map(|(before, _)| before), published.and_then(|(_, it)| it)];
+        Claim::of(what, unit, [before, after], verdict).beside(published)
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::idle_balance::mpstat::{Row, Rows, Window};
-    use runyard_engine::time::{Nanos, Time};
+    use crate::claims::tests::failed_after;
+    use crate::usage::{Row, Used};
+    use runyard_engine::time::Nanos;
 
     /// A second of a machine that is busy for `busy` per cent of its time, and normal tasks with these fractions of a
     /// CPU.
@@ -293,10 +289,8 @@ pub(crate) mod tests {
             interrupts: 1_000,
             ..Row::default()
         };
-        let window = Window { from: Time::ZERO, seconds: 1 };
-        let mut rows = Rows::new(window, vec![row]);
-        rows.passes.taken = 3;
-        CaseShares { rows, shares: shares.to_vec() }
+        let used = Used { rows: vec![row], taken: 3, ..Used::default() };
+        CaseShares { used, shares: shares.to_vec() }
     }
 
     fn pair(before: f64, after: f64, shares: &[f64]) -> Pair {
@@ -309,17 +303,15 @@ pub(crate) mod tests {
             .iter()
             .map(|trial| (trial, pair(80.0, 100.0, &vec![0.999; trial.case.normal as usize])));
         let mut claims: Vec<_> = pairs.flat_map(|(trial, pair)| trial.claims(&pair)).collect();
-        let rows = [80.0, 100.0].map(|busy| measured(busy, &[]).rows);
-        claims.extend(power::claims(&rows));
+        let used = [80.0, 100.0].map(|busy| measured(busy, &[]).used);
+        claims.extend(power::claims(&used));
         claims.extend(soak_claim(&[pair(80.0, 100.0, &[0.999])]));
         claims
     }
 
     /// The claims of the trial that fail.
     fn failed(trial: &Trial, pair: &Pair) -> Vec<String> {
-        let claims = trial.claims(pair).into_iter();
-        let failed = claims.filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
+        failed_after(": ", trial.claims(pair))
     }
 
     fn trial(name: &str) -> Trial {
@@ -347,7 +339,7 @@ pub(crate) mod tests {
     #[test]
     fn a_node_that_nobody_emptied_is_noticed() {
         let mut pair = pair(82.31, 99.92, &[0.999]);
-        pair.before.rows.passes.taken = 2;
+        pair.before.used.taken = 2;
         assert_eq!(failed(&DOCUMENTS, &pair), ["running tasks taken, before at least 3"]);
     }
 
@@ -361,15 +353,5 @@ pub(crate) mod tests {
         let large = trial("256 CPUs, 1 normal task");
         assert_eq!(failed(&large, &pair(99.94, 99.95, &[0.999])), [""; 0]);
         assert_eq!(failed(&large, &pair(99.95, 99.95, &[0.999])), ["busy"]);
-    }
-
-    #[test]
-    fn one_bad_seed_of_many_fails() {
-        let (good, bad) = (pair(82.31, 99.92, &[0.999]), pair(82.31, 99.8, &[0.999]));
-        let claim = soak_claim(&[good.clone(), good.clone()]).unwrap();
-        assert_eq!((claim.after, claim.verdict), (Some(2.0), ClaimVerdict::Holds));
-        let claim = soak_claim(&[good.clone(), bad, good]).unwrap();
-        assert_eq!((claim.after, claim.verdict), (Some(2.0), ClaimVerdict::Fails));
-        assert_eq!(soak_claim(&[]), None);
     }
 }

@@ -11,7 +11,6 @@ use super::hackbench::Hackbench;
 use super::rounds::Rounds;
 use super::shipped::{CYCLICTEST, shipped, simulate};
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
 use runyard_engine::attr::{LatencyNice, Nice, Policy};
 use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
@@ -90,6 +89,5 @@ pub(super) fn claims([tuned, heavy]: &[[Rounds; 2]; 2]) -> [Claim; 2] {
 fn underruns(what: &str, rounds: &[Rounds; 2], verdict: impl Fn(bool) -> ClaimVerdict) -> Claim {
     let [before, after] = rounds.each_ref().map(Rounds::late_percent);
     let holds = before >= LEAST_BEFORE && rounds[1].late == 0 && rounds[1].done > 0;
-    let figure = Figure { what, unit: "%", before: None, after: Some(0.0) };
-    figure.claim(Some(before), Some(after), verdict(holds))
+    Claim::of(what, "%", [Some(before), Some(after)], verdict(holds)).beside([None, Some(0.0)])
 }

@@ -14,13 +14,13 @@ use super::rounds::Rounds;
 use super::shipped::{CYCLICTEST, latency_nice, simulate};
 use super::tenants;
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::{Figure, micros, percent};
+use crate::figure::{micros, percent};
 use runyard_engine::attr::Cookie;
 use runyard_engine::features::Feature;
 use runyard_engine::task::{TaskId, Update};
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
-use runyard_report::{Collector, Histogram, table};
+use runyard_report::{Collector, Histogram};
 use runyard_workload::Scenario;
 
 /// The least number of runs of each case: at 0 the 99th percentile of one run may be twice that of another.
@@ -142,12 +142,11 @@ impl Measured {
             let name = format!("cyclictest with a cookie at latency nice {value}");
             let claim = |what: &str, unit: &str, of: fn(&Beside) -> f64, holds: bool| {
                 let what = format!("{name}, CORE_LATENCY: {what}");
-                let figure = Figure { what: &what, unit, before: None, after: None };
                 let verdict = match value {
                     0 => ClaimVerdict::same(holds, "at latency nice 0 a comparison adds nothing"),
                     _ => ClaimVerdict::of(holds),
                 };
-                figure.claim(Some(of(without)), Some(of(with)), verdict)
+                Claim::of(what, unit, [Some(of(without)), Some(of(with))], verdict)
             };
             let falls = |of: fn(&Beside) -> f64, better: f64| match value {
                 ..0 => of(without) >= of(with) * better,
@@ -168,30 +167,12 @@ impl Measured {
         };
         self.by_value().flat_map(at).collect()
     }
-
-    /// The latencies of each value, one line each.
-    pub(super) fn text(&self) -> String {
-        let [off, on] = ["NO_CORE_LATENCY", "CORE_LATENCY"];
-        let header = [
-            "cyclictest with a cookie, us",
-            &format!("{off}: mean"),
-            "p99",
-            &format!("{on}: mean"),
-            "p99",
-        ];
-        let mut text = table(&header, 1);
-        for (value, [without, with]) in self.by_value() {
-            let figures = [without.mean(), without.p99(), with.mean(), with.p99()];
-            let cells = figures.map(|figure| format!("{figure:.1}"));
-            text.add_row(std::iter::once(format!("at latency nice {value}")).chain(cells));
-        }
-        text.trim_fmt() + "\n"
-    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::claims::tests::failed_after;
 
     /// 2,000 wake-ups with about this mean and this 99th percentile, in us, and this part of the CPUs for hackbench.
     fn beside(mean: u64, p99: u64, permille: u64) -> Beside {
@@ -214,14 +195,12 @@ pub(super) mod tests {
     fn failed(case: usize, beside: Beside) -> Vec<String> {
         let mut measured = good();
         measured.0[case] = beside;
-        let claims = measured.claims().into_iter();
-        let failed = claims.filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what.split_once("nice ").unwrap().1.to_owned()).collect()
+        failed_after("nice ", measured.claims())
     }
 
     #[test]
     fn what_is_good_holds() {
-        assert!(good().claims().iter().all(|claim| !claim.verdict.fails()));
+        assert_eq!(failed_after("nice ", good().claims()), [""; 0]);
         assert_eq!(good().claims().len(), 9);
     }
 

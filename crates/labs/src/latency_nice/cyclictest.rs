@@ -15,7 +15,7 @@ use super::hackbench::Hackbench;
 use super::rounds::Rounds;
 use super::shipped::{CYCLICTEST, shipped, simulate};
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::{Figure, micros};
+use crate::figure::{micros, rounded};
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::kernel::Model;
 use runyard_engine::time::{Nanos, Time};
@@ -88,38 +88,31 @@ pub(super) fn run(model: Model, latency_nice: LatencyNice, seed: u64) -> Result<
 
 /// The claims about the latencies of each of [`VALUES`].
 pub(super) fn claims([zero, sensitive, patient]: &[Histogram; 3]) -> Vec<Claim> {
-    let claim = |what: &str, published: (Option<f64>, Option<f64>), of: [f64; 2], verdict| {
-        let what = format!("cyclictest beside 16 groups of hackbench: {what}");
-        let figure = Figure { what: &what, unit: "us", before: published.0, after: published.1 };
-        figure.claim(Some(of[0]), Some(of[1]), verdict)
+    let name = "cyclictest beside 16 groups of hackbench";
+    let claim = |what: &str, unit, [before, after]: [f64; 2], verdict| {
+        Claim::of(format!("{name}: {what}"), unit, [Some(before), Some(after)], verdict)
     };
     let both = |of: fn(&Histogram) -> f64| [of(zero), of(sensitive)];
+    let shown = |what, of: [f64; 2], [before, after]: [f64; 2]| {
+        claim(what, "us", of, ClaimVerdict::Shown).beside([Some(before), Some(after)])
+    };
+    let falls = |what: &str, [before, after]: [f64; 2], published, least| {
+        let what = format!("the {what} falls at least {least} times");
+        let verdict = ClaimVerdict::of(before >= after * least);
+        let times = rounded(before / after, 1);
+        claim(&what, "times", [1.0, times], verdict).beside([None, Some(published)])
+    };
     let [mean, p95, max] = [both(mean), both(p95), both(max)];
     let late = [p95[0], self::p95(patient)];
-    let shown = ClaimVerdict::Shown;
-    let mut claims = vec![
-        claim("mean latency", (Some(1_397.0), Some(218.0)), mean, shown),
-        claim("p95", (Some(5_610.0), Some(138.0)), p95, shown),
-        claim("max", (Some(44_900.0), Some(42_300.0)), max, shown),
-        claim(
-            "p95 at 0 and at 19",
-            (None, None),
-            late,
-            ClaimVerdict::of(late[1] >= late[0] * NOT_BETTER),
-        ),
-    ];
-    for (what, [before, after], published, least) in
-        [("mean", mean, 6.4, MEAN_BETTER), ("p95", p95, 40.7, P95_BETTER)]
-    {
-        let what = format!(
-            "cyclictest beside 16 groups of hackbench: the {what} falls at least {least} times"
-        );
-        let figure = Figure { what: &what, unit: "times", before: None, after: Some(published) };
-        let times = (before / after * 10.0).round() / 10.0;
-        let verdict = ClaimVerdict::of(before >= after * least);
-        claims.push(figure.claim(Some(1.0), Some(times), verdict));
-    }
-    claims
+    let as_late = ClaimVerdict::of(late[1] >= late[0] * NOT_BETTER);
+    vec![
+        shown("mean latency", mean, [1_397.0, 218.0]),
+        shown("p95", p95, [5_610.0, 138.0]),
+        shown("max", max, [44_900.0, 42_300.0]),
+        claim("p95 at 0 and at 19", "us", late, as_late),
+        falls("mean", mean, 6.4, MEAN_BETTER),
+        falls("p95", p95, 40.7, P95_BETTER),
+    ]
 }
 
 /// A figure of latencies, in us.

@@ -14,13 +14,12 @@
 use super::rounds::Rounds;
 use super::shipped::simulate;
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
+use crate::virtual_time;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
-use runyard_workload::{Overrides, Scenario, parse};
 
 const SCENARIO: &str = include_str!("../../scenarios/touch-latency.json");
 
@@ -38,15 +37,9 @@ const WITHIN: Nanos = Nanos::from_millis(5);
 const LEAST_BEFORE: f64 = 1.0;
 const MOST_AFTER: f64 = 0.1;
 
-/// The shipped scenario.
-fn shipped() -> Scenario {
-    let parsed = parse("touch-latency.json", SCENARIO, &Overrides::default());
-    parsed.expect("the scenario that comes with the program is right").scenario
-}
-
 /// The frames of the run with this seed, with this latency nice of the app's group.
 pub(super) fn run(model: Model, latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failure> {
-    let mut scenario = shipped();
+    let mut scenario = virtual_time::shipped("touch-latency.json", SCENARIO);
     scenario.use_model(model);
     scenario.groups[FRAMES].spec.latency_nice = latency_nice;
     let rounds = Rounds::new(PERIOD, WITHIN, Time::ZERO);
@@ -58,12 +51,8 @@ pub(super) fn claim(before: &Rounds, after: &Rounds) -> Claim {
     let [missed_before, missed_after] = [before, after].map(Rounds::late_percent);
     let holds = missed_before >= LEAST_BEFORE && missed_after < MOST_AFTER && after.done > 0;
     let what = "frames of an app beside eight tasks of 4 ms: missed";
-    Figure { what, unit: "%", before: Some(5.0), after: Some(0.1) }.claim(
-        Some(missed_before),
-        Some(missed_after),
-        ClaimVerdict::fitted(
-            holds,
-            "the frame's deadline of 5 ms, and the weight of the app's group",
-        ),
-    )
+    let why = "the frame's deadline of 5 ms, and the weight of the app's group";
+    let verdict = ClaimVerdict::fitted(holds, why);
+    let claim = Claim::of(what, "%", [Some(missed_before), Some(missed_after)], verdict);
+    claim.beside([Some(5.0), Some(0.1)])
 }

@@ -15,8 +15,8 @@ use super::hackbench::{FAN, Hackbench};
 use super::rounds::Rounds;
 use super::shipped::{CYCLICTEST, latency_nice};
 use super::throughput;
-use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
-use crate::figure::{Figure, percent};
+use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::figure::percent;
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
@@ -33,7 +33,6 @@ use runyard_hosts::{linux, live, machine};
 use runyard_outcome::Failure;
 use runyard_report::Histogram;
 use runyard_workload::Scenario;
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 /// The number of groups of hackbench for each CPU beside cyclictest, as in the document, and the largest number of
@@ -62,20 +61,15 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let mut course = Course::new(length, each * runs as u32 + price::TAKES, progress);
     let price = price::measured(kernel::Experiment::LatencyNice, cpus.len(), &mut course)?;
     let measured = LiveFigures::of(&cpus, runs, &mut course)?;
-    let (name, host) = ("latency-nice".to_owned(), "live".to_owned());
     let mut claims = measured.claims();
-    claims.extend(price::claims(&price));
-    let experiment = Experiment { name, host, claims };
-    let text = format!(
-        "latency-nice on live: {} CPUs, cyclictest at latency nice 0 and then -20; on linux at \
-         nice 0 and then with a slice of 0.1 ms\n\n{}\n{}\n{}\n{}",
-        cpus.len(),
-        experiment.table(),
-        cyclictest::text(&measured.latencies()),
-        measured.times(),
-        price::text(&price)
-    );
-    Ok(Reproduced { experiment, text })
+    claims.extend(price);
+    Ok(Reproduced::of("latency-nice", "live", claims, |table| {
+        format!(
+            "latency-nice on live: {} CPUs, cyclictest at latency nice 0 and then -20; on linux at \
+             nice 0 and then with a slice of 0.1 ms\n\n{table}\n",
+            cpus.len(),
+        )
+    }))
 }
 
 /// The host of a scenario.
@@ -169,7 +163,7 @@ impl LiveFigures {
 
     fn claims(&self) -> Vec<Claim> {
         let claim = |what: &str, unit, before, after, verdict| {
-            Figure { what, unit, before: None, after: None }.claim(before, after, verdict)
+            Claim::of(what, unit, [before, after], verdict)
         };
         let mut claims = Vec::new();
         for (host, at) in [("live", 0), ("linux", 2)] {
@@ -201,22 +195,6 @@ impl LiveFigures {
             }
         }
         claims
-    }
-
-    fn latencies(&self) -> Vec<(String, Histogram)> {
-        let names = ["live, latency nice 0", "live, -20", "linux, nice 0", "linux, slice 0.1 ms"];
-        let each = names.iter().enumerate();
-        each.filter_map(|(at, &name)| Some((name.to_owned(), self.latency(at)?))).collect()
-    }
-
-    /// The times of hackbench on both hosts, one line each.
-    fn times(&self) -> String {
-        let mut text = format!("{:<24}  {:>9}  {:>9}\n", "hackbench, ms", "live", "linux");
-        for (groups, alone) in throughput::GROUPS.into_iter().zip(&self.alone) {
-            let [live, linux] = [alone.live, alone.linux].map(throughput::millis);
-            let _ = writeln!(text, "{:<24}  {live:>9.2}  {linux:>9.2}", throughput::name(groups));
-        }
-        text
     }
 }
 
@@ -318,7 +296,7 @@ pub(crate) mod tests {
     use super::*;
 
     fn quiet(beside: &Beside) -> Tried<Beside> {
-        Tried { result: beside.clone(), disturbed: None }
+        Tried::quiet(beside.clone())
     }
 
     fn measured() -> LiveFigures {
@@ -341,8 +319,7 @@ pub(crate) mod tests {
     }
 
     fn failed(measured: &LiveFigures) -> Vec<String> {
-        let claims = measured.claims().into_iter();
-        claims.filter(|claim| claim.verdict.fails()).map(|claim| claim.what).collect()
+        crate::claims::tests::failed(measured.claims())
     }
 
     #[test]
@@ -367,7 +344,6 @@ pub(crate) mod tests {
             (of("mean latency, live").after, of("mean latency, linux").after),
             (Some(7.0), None)
         );
-        assert_eq!(measured().latencies().len(), 3);
     }
 
     #[test]

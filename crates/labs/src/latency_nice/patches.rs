@@ -6,12 +6,12 @@
 use super::rounds::Rounds;
 use super::shipped::simulate;
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::{Figure, micros};
+use crate::figure::micros;
+use crate::virtual_time::scenario;
 use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
-use runyard_workload::{Overrides, parse};
 
 /// The watched task, which is the first of each scenario.
 const WATCHED: TaskId = TaskId(0);
@@ -95,8 +95,7 @@ impl Patch {
                  "global": {{"duration": 5}}, "tasks": {{{}}}}}"#,
             self.tasks.replace("TIMER", &timer)
         );
-        let parsed = parse("patches.json", &text, &Overrides::default()).map_err(Failure::input)?;
-        let mut scenario = parsed.scenario;
+        let mut scenario = scenario("patches.json", &text)?;
         scenario.use_model(model);
         let rounds = vec![Rounds::new(PERIOD, WITHIN, Time::ZERO)];
         let rounds = simulate(&scenario, 1, WATCHED, rounds, |_| ())?;
@@ -104,9 +103,8 @@ impl Patch {
     }
 
     fn claim(&self, [before, after]: [f64; 2]) -> Claim {
-        let figure = Figure { what: self.what, unit: self.unit, before: None, after: None };
         let verdict = ClaimVerdict::of(before >= self.least_before && after <= self.most_after);
-        figure.claim(Some(before), Some(after), verdict)
+        Claim::of(self.what, self.unit, [Some(before), Some(after)], verdict)
     }
 }
 

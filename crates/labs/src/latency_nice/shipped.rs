@@ -1,12 +1,12 @@
 //! The scenario of all experiments but the frames, and its simulation.
 
 use super::rounds::Rounds;
+use crate::virtual_time;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
 use runyard_outcome::Failure;
-use runyard_sim::{Options, Sim};
-use runyard_workload::{Overrides, Scenario, parse};
+use runyard_workload::Scenario;
 
 /// The scenario: cyclictest, and the parts of hackbench.
 const SCENARIO: &str = include_str!("../../scenarios/latency-nice.json");
@@ -14,8 +14,7 @@ pub(super) const CYCLICTEST: TaskId = TaskId(0);
 
 /// The shipped scenario.
 pub(super) fn shipped() -> Scenario {
-    let parsed = parse("latency-nice.json", SCENARIO, &Overrides::default());
-    parsed.expect("the scenario that comes with the program is right").scenario
+    virtual_time::shipped("latency-nice.json", SCENARIO)
 }
 
 /// Runs `scenario`, and watches the steps of some tasks: `first` and those after it. The observer `also` gets all
@@ -36,8 +35,7 @@ pub(super) fn simulate(
             rounds.step(step as usize, event.at);
         }
     };
-    let options = Options { seed, ..Options::default() };
-    Sim::new(scenario, options, observer).map_err(Failure::input)?.run();
+    virtual_time::simulate(scenario, seed, observer)?;
     Ok(rounds)
 }
 

@@ -3,7 +3,7 @@
 use super::rounds::Rounds;
 use super::shipped::latency_nice;
 use super::{audio, core_latency, cyclictest, frames, patches, tenants, throughput};
-use crate::claims::{Claim, Experiment, Reproduced};
+use crate::claims::{Claim, Reproduced};
 use crate::length::Length;
 use crate::progress::Progress;
 use rayon::prelude::*;
@@ -46,21 +46,18 @@ struct SimulatedFigures {
 pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let seeds = length.pick(SEEDS, SOAK_SEEDS);
     let measured = SimulatedFigures::of(seeds, progress)?;
-    let (name, host) = ("latency-nice".to_owned(), "sim".to_owned());
-    let experiment = Experiment { name, host, claims: measured.claims() };
     let latencies = cyclictest::VALUES.map(|value| format!("at latency nice {value}"));
     let latencies: Vec<_> = latencies.into_iter().zip(measured.cyclictest.clone()).collect();
-    let text = format!(
-        "latency-nice on sim: 8 CPUs, latency nice 0 and then -20; hackbench alone: \
-         NO_LATENCY_NICE and then LATENCY_NICE; {seeds} runs of each, \
-         {} of cyclictest with a cookie\n\n{}\n{}\n{}\n{}\n",
-        core_latency::runs(seeds),
-        experiment.table(),
-        cyclictest::text(&latencies),
-        measured.core_latency.text(),
-        measured.tenants.text()
-    );
-    Ok(Reproduced { experiment, text })
+    Ok(Reproduced::of("latency-nice", "sim", measured.claims(), |table| {
+        format!(
+            "latency-nice on sim: 8 CPUs, latency nice 0 and then -20; hackbench alone: \
+             NO_LATENCY_NICE and then LATENCY_NICE; {seeds} runs of each, \
+             {} of cyclictest with a cookie\n\n{table}\n{}\n{}\n",
+            core_latency::runs(seeds),
+            cyclictest::text(&latencies),
+            measured.tenants.text()
+        )
+    }))
 }
 
 /// The claims of the document's own measurements without latency nice, of one seed: for tests that see them fail.
@@ -172,6 +169,7 @@ fn pairs([a, b, c, d]: [Rounds; 4]) -> [[Rounds; 2]; 2] {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::claims::tests::failed_after;
     use crate::latency_nice::shipped::{CYCLICTEST, shipped, simulate};
     use runyard_engine::time::Time;
     use runyard_workload::Scenario;
@@ -218,9 +216,7 @@ pub(crate) mod tests {
 
     /// The claims that fail.
     fn failed(measured: &SimulatedFigures) -> Vec<String> {
-        let claims = measured.claims().into_iter();
-        let failed = claims.filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
+        failed_after(": ", measured.claims())
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! core scheduling.
 
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::{Figure, micros, percent};
+use crate::figure::{micros, percent, rounded};
+use crate::virtual_time::{self, simulate};
 use runyard_engine::attr::Cookie;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
@@ -18,10 +19,10 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_outcome::Failure;
 use runyard_report::{Collector, Histogram, table};
-use runyard_sim::{Observer, Options, Sim};
+use runyard_sim::Observer;
+use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::Step;
-use runyard_workload::{Overrides, Scenario, parse};
 
 const SCENARIO: &str = include_str!("../../scenarios/core-scheduling.json");
 
@@ -85,8 +86,7 @@ pub(super) struct Cell {
 
 /// The shipped scenario.
 pub(super) fn shipped() -> Scenario {
-    let parsed = parse("core-scheduling.json", SCENARIO, &Overrides::default());
-    parsed.expect("the scenario that comes with the program is right").scenario
+    virtual_time::shipped("core-scheduling.json", SCENARIO)
 }
 
 impl Load {
@@ -138,8 +138,7 @@ impl Load {
             due: vec![None; scenario.tasks.len()],
             ..Answers::default()
         };
-        let options = Options { seed, ..Options::default() };
-        Sim::new(&scenario, options, &mut answers).map_err(Failure::input)?.run();
+        simulate(&scenario, seed, &mut answers)?;
         let Answers { mut cell, collector, .. } = answers;
         let totals = collector.finish(Time::ZERO + LENGTH);
         let cpus = scenario.machine.topology.cpus();
@@ -200,8 +199,7 @@ impl Cell {
 
     /// The finished work, relative to the work without separation.
     fn times(&self, nothing: &Cell) -> f64 {
-        let part = self.done as f64 / nothing.done.max(1) as f64;
-        (part * 1_000.0).round() / 1_000.0
+        rounded(self.done as f64 / nothing.done.max(1) as f64, 3)
     }
 
     fn forced_percent(&self) -> f64 {
@@ -249,8 +247,7 @@ impl Table {
         let [half, full, shared, serving] = &self.0;
         let claim = |nth: usize, what: &str, unit: &str, [before, after]: [f64; 2], holds: bool| {
             let what = format!("{}: {what}", LOADS[nth].name());
-            let figure = Figure { what: &what, unit, before: None, after: None };
-            figure.claim(Some(before), Some(after), ClaimVerdict::of(holds))
+            Claim::of(what, unit, [Some(before), Some(after)], ClaimVerdict::of(holds))
         };
         let times = |row: &Row, apart| row[apart as usize].times(&row[Apart::Nothing as usize]);
         let all = WAYS.map(|apart| times(half, apart));
@@ -301,6 +298,7 @@ impl Table {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::claims;
     use runyard_engine::task::TaskId;
 
     fn cell(done: u64, p99: u64) -> Cell {
@@ -325,13 +323,13 @@ pub(super) mod tests {
     fn failed(row: usize, apart: Apart, cell: Cell) -> Vec<String> {
         let mut table = good();
         table.0[row][apart as usize] = cell;
-        let failed = table.claims().into_iter().filter(|claim| claim.verdict.fails());
-        failed.map(|claim| claim.what.split_once(':').unwrap().0.to_owned()).collect()
+        let failed = claims::tests::failed(table.claims());
+        failed.iter().map(|what| what.split_once(':').unwrap().0.to_owned()).collect()
     }
 
     #[test]
     fn what_the_announcement_says_holds() {
-        assert!(good().claims().iter().all(|claim| !claim.verdict.fails()));
+        assert_eq!(claims::tests::failed(good().claims()), [""; 0]);
         assert_eq!(good().claims().len(), LOADS.len());
     }
 

@@ -3,12 +3,12 @@
 use super::hackbench::Hackbench;
 use super::shipped::shipped;
 use crate::claims::{Claim, ClaimVerdict};
-use crate::figure::Figure;
+use crate::figure::rounded;
+use crate::virtual_time::simulate;
 use runyard_engine::event::Event;
 use runyard_engine::kernel::Model;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
-use runyard_sim::{Options, Sim};
 use runyard_workload::Scenario;
 
 /// The document's numbers of groups.
@@ -38,9 +38,7 @@ pub(super) fn scenario(hackbench: Hackbench) -> Scenario {
 pub(super) fn run(groups: u32, model: Model, seed: u64) -> Result<Nanos, Failure> {
     let mut scenario = scenario(size(groups, LOOPS));
     scenario.use_model(model);
-    let options = Options { seed, ..Options::default() };
-    let sim = Sim::new(&scenario, options, |_: &Event| ()).map_err(Failure::input)?;
-    Ok(sim.run().end.since(Time::ZERO))
+    Ok(simulate(&scenario, seed, |_: &Event| ())?.end.since(Time::ZERO))
 }
 
 pub(super) fn name(groups: u32) -> String {
@@ -50,14 +48,14 @@ pub(super) fn name(groups: u32) -> String {
 
 /// The time in milliseconds, to a hundredth.
 pub(super) fn millis(time: Nanos) -> f64 {
-    (time.0 as f64 / 1e4).round() / 100.0
+    rounded(time.0 as f64 / 1e6, 2)
 }
 
 pub(super) fn claim(groups: u32, [without, with]: [Nanos; 2]) -> Claim {
     let what = format!("{}, nobody sensitive: time", name(groups));
-    let [before, after] = [without, with].map(|time| Some(millis(time)));
+    let times = [without, with].map(|time| Some(millis(time)));
     let apart = with.0.abs_diff(without.0) as f64;
     let as_long = apart <= without.0 as f64 * MAX_DIFFERENCE;
     let as_long = ClaimVerdict::same(as_long, "no task has a latency nice, so no decision differs");
-    Figure { what: &what, unit: "ms", before: None, after: None }.claim(before, after, as_long)
+    Claim::of(what, "ms", times, as_long)
 }

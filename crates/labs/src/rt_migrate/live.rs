@@ -15,12 +15,12 @@
 
 use super::original;
 use super::rounds::{
-    self, FAILED, LATEST_IMPORTANT, LATEST_LEAST, MOST_CPUS, PUBLISHED_CPUS, ROUNDS, Round,
-    example, important_starts, least_starts, passes, percentile, scenario,
+    self, MOST_CPUS, PUBLISHED_CPUS, ROUNDS, Round, example, important_starts, least_starts,
+    passes, percentile, scenario,
 };
 use super::watched::Watched;
 use crate::claims::{Claim, ClaimVerdict, Reproduced, Unjudged};
-use crate::figure::{Figure, micros, percent};
+use crate::figure::{micros, percent, rounded};
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
@@ -84,13 +84,9 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
         .missing
         .iter()
         .for_each(|why| progress.say(format!("no figures of the kernel's own: {why}")));
-    let prices = rounds::experiment("live", price::claims(&price));
-    let rounds_text = hosts.text(cpus.len() + 1);
-    let text = format!("{rounds_text}\n{}\n{}", prices.table(), price::text(&price));
     let mut claims = hosts.claims();
-    claims.extend(prices.claims);
-    let experiment = rounds::experiment("live", claims);
-    Ok(Reproduced { experiment, text })
+    claims.extend(price);
+    Ok(rounds::reproduced("live", cpus.len() + 1, claims, || hosts.text() + "\n"))
 }
 
 /// The claims about the runtime without push and pull, in one try: for tests that see them fail. On one CPU there is
@@ -217,15 +213,24 @@ impl Hosts {
         let live = Starts::of(self.on_runtime());
         let kernel = Starts::of(self.kernel.iter().flatten());
         let ratio = live.p50?.0 as f64 / kernel.p50?.0.max(1) as f64;
-        Some((ratio * 100.0).round() / 100.0)
+        Some(rounded(ratio, 2))
     }
 
-    fn text(&self, threads: usize) -> String {
-        let mut text = rounds::title("live", threads);
-        text.push_str(
-            &rounds::experiment("live", published(self.before.as_ref(), &self.live)).table(),
-        );
-        text.push_str(&self.table());
+    /// The rounds that failed on each host, the ratio of the starts, and examples.
+    fn text(&self) -> String {
+        let kernel: Vec<_> = self.kernel.iter().flatten().collect();
+        let hosts = [
+            ("live", self.on_runtime().collect()),
+            ("linux", kernel.clone()),
+            ("rt-migrate-test", self.original.iter().flatten().collect::<Vec<_>>()),
+        ];
+        let mut text = "\nrounds that failed:".to_owned();
+        for (name, runs) in hosts.into_iter().filter(|(_, runs)| !runs.is_empty()) {
+            let [failed, rounds] = [|run: &Run| run.failed.len(), |run: &Run| run.rounds.len()]
+                .map(|of| runs.iter().map(|run| of(run)).sum::<usize>());
+            let _ = write!(text, " {name} {failed} of {rounds};");
+        }
+        text.push('\n');
         if let Some(ratio) = self.ratio() {
             let beside = match self.live.iter().filter_map(|run| run.disturbed).max() {
                 Some(why) => format!("says little: {why}"),
@@ -233,46 +238,7 @@ impl Hosts {
             };
             let _ = writeln!(text, "\np50: {ratio} times that on linux ({beside})");
         }
-        text.push_str(&example_of("live", &deciding(&self.live)));
-        let kernel: Vec<_> = self.kernel.iter().flatten().collect();
-        text.push_str(&example_of("linux", &kernel));
-        text + "\n"
-    }
-
-    /// All hosts side by side.
-    fn table(&self) -> String {
-        let mut text = "\nstarts of the threads that are not the least important, us\n".to_owned();
-        let mut row = |name: &str, cells: [String; 5]| {
-            let [rounds, failed, p50, p99, max] = cells;
-            let _ = writeln!(
-                text,
-                "{name:<15}  {rounds:>6}  {failed:>6}  {p50:>8}  {p99:>8}  {max:>8}"
-            );
-        };
-        let head = ["rounds", "failed", "p50", "p99", "max"];
-        row("host", head.map(str::to_owned));
-        let hosts = [
-            ("live", Some(self.on_runtime().collect::<Vec<_>>())),
-            ("linux", self.kernel.as_ref().map(|runs| runs.iter().collect())),
-            ("rt-migrate-test", self.original.as_ref().map(|runs| runs.iter().collect())),
-        ];
-        for (name, runs) in hosts {
-            let starts = Starts::of(runs.iter().flatten().copied());
-            let number = |of: fn(&Run) -> usize| {
-                let runs = runs.as_ref()?;
-                Some(runs.iter().map(|run| of(run)).sum::<usize>().to_string())
-            };
-            let time = |start: Option<Nanos>| start.map(|start| format!("{:.1}", micros(start)));
-            let cells = [
-                number(|run| run.rounds.len()),
-                number(|run| run.failed.len()),
-                time(starts.p50),
-                time(starts.p99),
-                time(starts.max),
-            ];
-            row(name, cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned())));
-        }
-        text
+        text + &example_of("live", &deciding(&self.live)) + &example_of("linux", &kernel)
     }
 }
 
@@ -295,8 +261,8 @@ impl Run {
 fn published(before: Option<&Run>, runs: &[Tried<Run>]) -> Vec<Claim> {
     let all = || runs.iter().map(|run| &run.result);
     let latest = |start: Option<Nanos>| Some(micros(start.unwrap_or_default()));
-    let important = all().flat_map(|run| important_starts(&run.rounds)).max();
-    let least = all().flat_map(|run| least_starts(&run.rounds)).max();
+    let important = latest(all().flat_map(|run| important_starts(&run.rounds)).max());
+    let least = latest(all().flat_map(|run| least_starts(&run.rounds)).max());
     let judged = deciding(runs);
     let sum = |of: fn(&Run) -> usize| judged.iter().map(|run| of(run)).sum::<usize>();
     let (failed, rounds) = (sum(|run| run.failed.len()), sum(|run| run.rounds.len()));
@@ -314,9 +280,9 @@ fn published(before: Option<&Run>, runs: &[Tried<Run>]) -> Vec<Claim> {
     let part_before =
         before.map(|run| percent(run.failed.len() as f64 / run.rounds.len().max(1) as f64));
     vec![
-        LATEST_IMPORTANT.claim(important_before, latest(important), ClaimVerdict::Shown),
-        LATEST_LEAST.claim(least_before, latest(least), ClaimVerdict::Shown),
-        FAILED.claim(part_before, Some(part), verdict(runs, failed == 0)),
+        rounds::latest_important([important_before, important], ClaimVerdict::Shown),
+        rounds::latest_least([least_before, least], ClaimVerdict::Shown),
+        rounds::failed([part_before, Some(part)], verdict(runs, failed == 0)),
         rounds::runs(good as u64, judged.len() as u64, passed),
     ]
 }
@@ -381,8 +347,7 @@ impl Starts {
 
 /// A figure without a bound. The founding document does not have it.
 fn shown(what: &str, unit: &'static str, after: Option<f64>) -> Claim {
-    let figure = Figure { what: "", unit, before: None, after: None };
-    Claim { what: what.to_owned(), ..figure.claim(None, after, ClaimVerdict::Shown) }
+    Claim::of(what, unit, [None, after], ClaimVerdict::Shown)
 }
 
 #[cfg(test)]
@@ -404,7 +369,7 @@ pub(crate) mod tests {
         let run = || Run::of(vec![round(0)]);
         let hosts = Hosts {
             before: Some(run()),
-            live: vec![Tried { result: run(), disturbed: None }],
+            live: vec![Tried::quiet(run())],
             kernel: Some(vec![run()]),
             original: Some(vec![run()]),
             missing: None,
@@ -418,7 +383,7 @@ pub(crate) mod tests {
     fn a_round_that_broke_the_rule_fails_on_a_quiet_machine() {
         let result = Run::of(vec![round(0), round(20), round(0)]);
         assert_eq!(result.failed, [1]);
-        let claims = published(None, &[Tried { result, disturbed: None }]);
+        let claims = published(None, &[Tried::quiet(result)]);
         assert_eq!((claims[2].after, claims[3].after), (Some(33.33), Some(0.0)));
         assert!(claims[2].verdict.fails());
         let fewer = ClaimVerdict::NotJudged(Unjudged::FewerCpus(4));
@@ -436,12 +401,14 @@ pub(crate) mod tests {
             original: None,
             missing: None,
         };
-        let text = hosts.text(2);
-        assert!(!text.contains("FAILS") && !text.contains("goal"), "{text}");
+        let failed = |hosts: &Hosts| crate::claims::tests::failed(hosts.claims());
+        let text = hosts.text();
+        assert!(failed(&hosts).is_empty() && !text.contains("goal"), "{text}");
         assert!(text.contains("says little: others had 40 % of the CPUs"), "{text}");
         hosts.live[0].disturbed = None;
-        let text = hosts.text(2);
-        assert!(text.contains("FAILS") && text.contains("goal: at most 1.5"), "{text}");
+        let text = hosts.text();
+        assert_eq!(failed(&hosts), ["rounds in which a thread waited for a less important one"]);
+        assert!(text.contains("goal: at most 1.5"), "{text}");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The parts of the experiment that all hosts share: the scenario, the rule that judges a round, the text of rounds,
 //! and the figures of the founding document.
 
-use crate::claims::{Claim, ClaimVerdict, Experiment};
-use crate::figure::Figure;
+use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::virtual_time;
 use runyard_engine::attr::{Policy, RtPrio};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
-use runyard_workload::{Overrides, Scenario};
+use runyard_workload::Scenario;
 use std::fmt::Write as _;
 
 /// The scenario: a parent, then the threads from the least to the most important.
@@ -82,8 +82,7 @@ pub(super) fn percentile(sorted: &[Nanos], percent: usize) -> Option<Nanos> {
 
 /// The shipped scenario: 4 CPUs and 5 threads.
 pub(super) fn shipped() -> Scenario {
-    let parsed = runyard_workload::parse("rt-migrate.json", SCENARIO, &Overrides::default());
-    parsed.expect("the scenario that comes with the program is right").scenario
+    virtual_time::shipped("rt-migrate.json", SCENARIO)
 }
 
 /// The scenario with this number of threads and rounds. Each thread is like the first, with a priority higher by one;
@@ -112,7 +111,7 @@ pub(super) fn scenario(threads: usize, rounds: u32) -> Scenario {
 }
 
 /// A line that describes the rounds.
-pub(super) fn title(host: &str, threads: usize) -> String {
+fn title(host: &str, threads: usize) -> String {
     let (cpus, most) = (threads - 1, threads + 1);
     let plural = if cpus == 1 { "" } else { "s" };
     format!(
@@ -140,100 +139,39 @@ fn as_printed(number: usize, round: &Round) -> String {
     format!("{number:>6}:{starts}\n   len:{ends}\n   CPU:{work}\n")
 }
 
-pub(super) const LATEST_IMPORTANT: Figure<'static> = Figure {
-    what: "latest start of a thread that is not the least important",
-    unit: "us",
-    before: Some(20_041.0),
-    after: Some(61.0),
-};
+/// The claims about the latest start of the others, and of the least important thread, and about the rounds that failed.
+/// All hosts have them.
+pub(super) fn latest_important(figures: [Option<f64>; 2], verdict: ClaimVerdict) -> Claim {
+    let what = "latest start of a thread that is not the least important";
+    Claim::of(what, "us", figures, verdict).beside([Some(20_041.0), Some(61.0)])
+}
 
-/// The document prints one failing round, and of the others one that is called typical.
-pub(super) const LATEST_FAILED: Figure<'static> = Figure {
-    what: "latest start in a median round, before of those that failed",
-    unit: "us",
-    before: Some(20_041.0),
-    after: Some(61.0),
-};
+pub(super) fn latest_least(figures: [Option<f64>; 2], verdict: ClaimVerdict) -> Claim {
+    let what = "latest start of the least important thread";
+    Claim::of(what, "us", figures, verdict).beside([None, Some(20_060.0)])
+}
 
-/// With the balance of CFS, as the document's testing had it, and as the series is.
-pub(super) const LATEST_BESIDE: Figure<'static> = Figure {
-    what: "latest start, push and pull: beside RT_BALANCE, alone",
-    unit: "us",
-    before: None,
-    after: Some(61.0),
-};
-
-pub(super) const FAILED_BESIDE: Figure<'static> = Figure {
-    what: "rounds that fail, push and pull: beside RT_BALANCE, alone",
-    unit: "of 1,000",
-    before: None,
-    after: Some(0.0),
-};
-
-/// The document has loops: 28, where a thread that is not preempted has 167,769 on average in its 20 ms.
-pub(super) const SNEAKED_IN: Figure<'static> = Figure {
-    what: "the least important starts first, is preempted: CPU time, p50",
-    unit: "us",
-    before: None,
-    after: Some(3.3),
-};
-
-/// The second round that the document prints is one of these.
-pub(super) const SNEAKS_IN: Figure<'static> = Figure {
-    what: "rounds in which the least important starts first, is preempted",
-    unit: "of 1,000",
-    before: None,
-    after: None,
-};
-
-/// A CPU writes the mask when it becomes overloaded, and when it no longer is.
-pub(super) const MASK_WRITES: Figure<'static> = Figure {
-    what: "writes of the overload mask, a thread more than CPUs",
-    unit: "of 1,000 wake-ups",
-    before: None,
-    after: None,
-};
-
-pub(super) const MASK_WRITES_ALONE: Figure<'static> = Figure {
-    what: "writes of the overload mask, each real-time thread alone on its CPU",
-    unit: "of 1,000 wake-ups",
-    before: None,
-    after: Some(0.0),
-};
-
-/// The CPU time that the important threads lose in a round when a move to another CPU costs that.
-pub(super) const COLD: Figure<'static> = Figure {
-    what: "cold caches, 100 us a move: by default, RT_WAKE_ELSEWHERE",
-    unit: "us a round",
-    before: None,
-    after: None,
-};
-
-pub(super) const LATEST_LEAST: Figure<'static> = Figure {
-    what: "latest start of the least important thread",
-    unit: "us",
-    before: None,
-    after: Some(20_060.0),
-};
-
-pub(super) const FAILED: Figure<'static> = Figure {
-    what: "rounds in which a thread waited for a less important one",
-    unit: "%",
-    before: None,
-    after: Some(0.0),
-};
+pub(super) fn failed(figures: [Option<f64>; 2], verdict: ClaimVerdict) -> Claim {
+    let what = "rounds in which a thread waited for a less important one";
+    Claim::of(what, "%", figures, verdict).beside([None, Some(0.0)])
+}
 
 /// The claim that so many of all runs had no failure.
 pub(super) fn runs(good: u64, all: u64, verdict: ClaimVerdict) -> Claim {
     let what = format!("runs of {ROUNDS} rounds without a failure, of {all}");
-    let after = Some(PUBLISHED_RUNS as f64);
-    let figure = Figure { what: &what, unit: "runs", before: None, after };
-    figure.claim(None, Some(good as f64), verdict)
+    let claim = Claim::of(what, "runs", [None, Some(good as f64)], verdict);
+    claim.beside([None, Some(PUBLISHED_RUNS as f64)])
 }
 
-/// The claims of the experiment on a host.
-pub(super) fn experiment(host: &str, claims: Vec<Claim>) -> Experiment {
-    Experiment { name: "rt-migrate".to_owned(), host: host.to_owned(), claims }
+/// The claims on a host, under the line that describes the rounds, and before what `text` adds.
+pub(super) fn reproduced(
+    host: &str,
+    threads: usize,
+    claims: Vec<Claim>,
+    text: impl FnOnce() -> String,
+) -> Reproduced {
+    let all = |table: &str| title(host, threads) + table + &text();
+    Reproduced::of("rt-migrate", host, claims, all)
 }
 
 #[cfg(test)]
