@@ -4,7 +4,9 @@
 //! host hands over the scheduler's counts ([`Usage`]).
 
 use crate::column::Place::{Limits, Page, Text};
-use crate::column::{Cell, Scale, View, columns, counted, figures, part, placed, spanned, texts};
+use crate::column::{
+    Cell, Scale, View, columns, counted, figures, part, placed, seldom, spanned, texts,
+};
 use crate::figure::{Figure, Unit};
 use crate::names::shortened;
 use crate::units::UNKNOWN;
@@ -79,6 +81,16 @@ columns! {
             figures(&[(Limits, "\nborrowed"), (Page, "borrowed")], |it, _| spanned(it.borrowed_ns)),
             figures(&[(Limits, "drew most\non"), (Page, "drew most")], |it, _| placed(it.drew_most())),
             View::Compared("borrowed", Unit::Span, |it| it.borrowed_ns),
+        ];
+        /// The time in which some task of it, or of a group below it, was runnable and had no CPU (`some` of `cpu.pressure`).
+        #[serde(default)]
+        pressure_some_ns: Figure = None, [
+            seldom(&[(Text, "%some"), (Page, "pressure: some, %")], GroupReport::some, |it, _| it.pressure_some_ns.is_some()),
+        ];
+        /// The part of that time in which none of these tasks had a CPU (`full` of `cpu.pressure`).
+        #[serde(default)]
+        pressure_full_ns: Figure = None, [
+            seldom(&[(Text, "%full"), (Page, "full, %")], GroupReport::full, |it, _| it.pressure_full_ns.is_some()),
         ];
         /// Its limit: `runtime_us`, `period_us`, `burst_us`, `per_cpu`; `null` if it has none.
         #[serde(default)]
@@ -184,6 +196,16 @@ impl GroupReport {
     /// Whether the group has a limit to show.
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some() || self.nr_periods.is_some_and(|n| n > 0)
+    }
+
+    /// The pressure on it, in per cent of the run.
+    fn some(&self, scale: &Scale) -> Cell {
+        part(self.pressure_some_ns, scale.duration_ns)
+    }
+
+    /// The full pressure on it, in per cent of the run.
+    fn full(&self, scale: &Scale) -> Cell {
+        part(self.pressure_full_ns, scale.duration_ns)
     }
 
     /// The part of its limit that it used, for a cell.

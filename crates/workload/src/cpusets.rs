@@ -143,6 +143,12 @@ impl Cpusets {
         Allowed { kind, effective: span.clone(), span, unasked }
     }
 
+    /// Returns the CPUs of the machine.
+    #[must_use]
+    pub fn all(&self) -> &CpuSet {
+        &self.all
+    }
+
     /// Returns the CPUs on which a task of `group` may run that asks for `asked`, as the kernel decides: those of its
     /// cpuset that it asks for, or the whole cpuset if there is none (`cpuset_cpus_allowed`, `sched_setaffinity`). A
     /// task that asks for none has its cpuset. Outside of all cpusets this is without the isolated CPUs.

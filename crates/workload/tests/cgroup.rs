@@ -170,6 +170,22 @@ fn an_isolated_cpu_is_only_for_those_who_ask() {
     assert!(scenario.config().domains.is_one(), "the machine is another one there");
 }
 
+#[test]
+fn cpus_outside_of_the_cpuset_are_told() {
+    let warnings = |cpus: &str| {
+        let text = format!(
+            "{{'groups': {{'/a': {{'cpuset.cpus': '2-3'}}}}, 'tasks': {{'t': {{'group': '/a', 'cpus': {cpus}, 'loop': 1, 'run': 1}}}}}}"
+        );
+        let warnings = parse("-", &text, &Overrides::default()).unwrap().warnings;
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(warnings("[1, 2]").is_empty());
+    assert_eq!(
+        warnings("[0, 1]"),
+        ["-:1:54: the CPUs of \"t\", 0-1, are outside of the cpuset of \"/a\": it has 2-3 instead"]
+    );
+}
+
 /// Returns groups as `/0`, `/0/1`, ..., each below one that comes before it, with CPUs of eight.
 fn groups() -> impl Strategy<Value = Vec<(usize, u8, u8)>> {
     prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..5_u8), 1..8).prop_map(

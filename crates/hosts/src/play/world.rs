@@ -263,6 +263,11 @@ impl World {
         &self.scenario.tasks[id.0 as usize]
     }
 
+    /// All CPUs of the run.
+    pub(crate) fn all(&self) -> &CpuSet {
+        self.cpusets.all()
+    }
+
     /// The CPUs on which the tasks of each group may run.
     pub(crate) fn cpusets(&self) -> &Cpusets {
         &self.cpusets

@@ -252,7 +252,7 @@ fn scenario(cpus: u32, groups: &[Group]) -> Result<Scenario, Failure> {
         let id = GroupId(scenario.groups.len() as u32);
         let parent = group.parent.map_or(GroupId::ROOT, |at| GroupId((LIMITED + at) as u32));
         let spec = GroupSpec { parent, limit: group.limit.map(Part::limit), ..GroupSpec::ROOT };
-        scenario.groups.push(TaskGroup { path: group.path.to_owned(), spec });
+        scenario.groups.push(TaskGroup { path: group.path.to_owned(), spec, cpuset: None });
         let mut hog = hog.clone();
         (hog.name, hog.instances) = (format!("hog-of-{}", scenario.tasks.len()), group.hogs);
         hog.properties.group = Some(id);

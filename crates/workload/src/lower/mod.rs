@@ -86,6 +86,8 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let duration = over.duration.or(global.duration);
     ends::check(&tasks, &objects, duration.is_some())?;
     tick_lock::warn(&tasks, &machine, &mut context.warnings);
+    let groups = context.groups.into_all();
+    partitions::warn(&tasks, &groups, (cpus, &machine.isolated), &mut context.warnings);
     let tasks: Vec<_> = tasks.into_iter().map(|task| task.spec).collect();
     let scenario = Scenario {
         chains: chains::read(sections.chains, &tasks)?,
@@ -96,7 +98,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         model,
         features,
         tuned,
-        groups: context.groups.into_all(),
+        groups,
         cookies: context.cookies.into_names(),
         tasks,
         objects,
