@@ -82,16 +82,6 @@ columns! {
             figures(&[(Limits, "drew most\non"), (Page, "drew most")], |it, _| placed(it.drew_most())),
             View::Compared("borrowed", Unit::Span, |it| it.borrowed_ns),
         ];
-        /// The time in which some task of it, or of a group below it, was runnable and had no CPU (`some` of `cpu.pressure`).
-        #[serde(default)]
-        pressure_some_ns: Figure = None, [
-            seldom(&[(Text, "%some"), (Page, "pressure: some, %")], GroupReport::some, |it, _| it.pressure_some_ns.is_some()),
-        ];
-        /// The part of that time in which none of these tasks had a CPU (`full` of `cpu.pressure`).
-        #[serde(default)]
-        pressure_full_ns: Figure = None, [
-            seldom(&[(Text, "%full"), (Page, "full, %")], GroupReport::full, |it, _| it.pressure_full_ns.is_some()),
-        ];
         /// Its limit: `runtime_us`, `period_us`, `burst_us`, `per_cpu`; `null` if it has none.
         #[serde(default)]
         limit: Option<LimitReport> = group.limit.map(LimitReport::from), [
@@ -108,6 +98,16 @@ columns! {
         /// `throttled_ns`, `borrowed_ns`. `null` if the host cannot know them.
         #[serde(default)]
         cpus: Option<Vec<GroupCpuReport>> = group.usage.as_ref().map(|(_, on)| cpu_reports(on)), [];
+        /// The time in which some task of it, or of a group below it, was runnable and had no CPU (`some` of `cpu.pressure`).
+        #[serde(default)]
+        pressure_some_ns: Figure = None, [
+            seldom(&[(Text, "%some"), (Page, "pressure: some, %")], GroupReport::some, |it, _| it.pressure_some_ns.is_some()),
+        ];
+        /// The part of that time in which none of these tasks had a CPU (`full` of `cpu.pressure`).
+        #[serde(default)]
+        pressure_full_ns: Figure = None, [
+            seldom(&[(Text, "%full"), (Page, "full, %")], GroupReport::full, |it, _| it.pressure_full_ns.is_some()),
+        ];
     }
 }
 

@@ -5,12 +5,11 @@ use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
-use runyard_workload::cpusets::Cpusets;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{
     Costs, ObjectId, Objects, SpecId, Step, TaskAttr, TaskSpec, TimerMode, TimerRef,
 };
-use runyard_workload::{DeadlinePolicy, Overrides, Parsed, Scenario, parse};
+use runyard_workload::{DeadlinePolicy, Overrides, Parsed, Scenario, cpusets::Cpusets, parse};
 
 fn parsed(text: &str) -> Parsed {
     parsed_with(text, DeadlinePolicy::Refused)
@@ -394,8 +393,7 @@ fn a_forked_task_inherits_slack_and_latency_nice_and_slice_unless_one_of_the_two
          'late': {'phases': {'p': {'slice': 700, 'run': 1}, 'q': {'latency_nice': 1, 'run': 1}}}",
     );
     let [parent, resets, plain, own, late] = &scenario.tasks[..] else { panic!() };
-    let all = CpuSet::first(8);
-    let cpusets = Cpusets::all_of(all.clone());
+    let (all, cpusets) = (CpuSet::first(8), Cpusets::all_of(CpuSet::first(8)));
     let attr = Attr {
         policy: Policy::Fifo(RtPrio::MAX),
         latency_nice: LatencyNice::new(-7).unwrap(),

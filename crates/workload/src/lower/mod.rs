@@ -32,6 +32,7 @@ mod scheduler;
 mod tasks;
 mod tick_lock;
 mod timeline;
+mod vain_cpus;
 mod warnings;
 
 use crate::diagnostic::{Fault, quoted};
@@ -87,7 +88,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     ends::check(&tasks, &objects, duration.is_some())?;
     tick_lock::warn(&tasks, &machine, &mut context.warnings);
     let groups = context.groups.into_all();
-    partitions::warn(&tasks, &groups, (cpus, &machine.isolated), &mut context.warnings);
+    vain_cpus::warn(&tasks, &groups, (cpus, &machine.isolated), &mut context.warnings);
     let tasks: Vec<_> = tasks.into_iter().map(|task| task.spec).collect();
     let scenario = Scenario {
         chains: chains::read(sections.chains, &tasks)?,
