@@ -393,7 +393,7 @@ fn a_forked_task_inherits_slack_and_latency_nice_and_slice_unless_one_of_the_two
          'late': {'phases': {'p': {'slice': 700, 'run': 1}, 'q': {'latency_nice': 1, 'run': 1}}}",
     );
     let [parent, resets, plain, own, late] = &scenario.tasks[..] else { panic!() };
-    let (all, cpusets) = (CpuSet::first(8), Cpusets::all_of(CpuSet::first(8)));
+    let cpusets = Cpusets::all_of(CpuSet::first(8));
     let attr = Attr {
         policy: Policy::Fifo(RtPrio::MAX),
         latency_nice: LatencyNice::new(-7).unwrap(),
