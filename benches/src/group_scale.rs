@@ -101,7 +101,7 @@ fn deal_out(scenario: &mut Scenario, groups: u32, room: Room) {
         task.instances = (TASKS - nth).div_ceil(groups);
         task.properties.group = Some(GroupId(1 + nth));
         let spec = GroupSpec { limit: limit(task.instances, room), ..GroupSpec::ROOT };
-        scenario.groups.push(TaskGroup { path: format!("/{nth}"), spec });
+        scenario.groups.push(TaskGroup { path: format!("/{nth}"), spec, cpuset: None });
         scenario.tasks.push(task);
     }
 }

@@ -61,7 +61,8 @@ class Scenario(dict[str, Any]):
         """Adds a task group, as ``"/tenant"``.
 
         :param keys: ``weight``, ``idle``, ``latency_nice``, or a limit: ``runtime``, ``period`` and ``burst`` in
-            microseconds, and ``per_cpu``.
+            microseconds, and ``per_cpu``. The files of cgroup v2 are keys too:
+            ``**{"cpu.max": "50000 100000", "cpuset.cpus": "0-3"}``.
         """
         self.setdefault("groups", {})[path] = keys
         return self

@@ -85,7 +85,9 @@ fn tunable_json(tunable: &Tunable, scenario: &Scenario) -> Value {
         Takes::Integer { unit, low, high } => ("integer", Some(unit), Some(low), Some(high)),
         Takes::Switch => ("boolean", None, None, None),
         Takes::Part => ("number", None, None, Some(1)),
-        Takes::Shape | Takes::Kernel | Takes::Preemption => ("string", None, None, None),
+        Takes::Cpus | Takes::Shape | Takes::Kernel | Takes::Preemption => {
+            ("string", None, None, None)
+        }
     };
     json!({
         "path": tunable.path,
@@ -106,6 +108,7 @@ fn values(takes: Takes) -> String {
         Takes::Integer { unit, low, high } => format!("{low} to {high}: {unit}"),
         Takes::Switch => "true or false".to_owned(),
         Takes::Part => "a number above 0, at most 1".to_owned(),
+        Takes::Cpus => "CPUs, \"2-3\" or [2, 3]".to_owned(),
         Takes::Shape => "a string".to_owned(),
         Takes::Kernel => format!("a string: {}", Kernel::ALL.map(Kernel::name).join(", ")),
         Takes::Preemption => {

@@ -12,7 +12,7 @@ use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
-use runyard_outcome::scenario::explained;
+use runyard_outcome::scenario::{explained, parents};
 use runyard_outcome::stderr::say;
 use runyard_report::{Checks, RunInfo};
 use runyard_sim::{Check, Options, Outcome, Sim};
@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         true => accounts.with_causes(scenario.instances().count(), explained(scenario)),
         false => accounts,
     };
+    let accounts = accounts.with_pressure(&parents(scenario));
     let mut recorder = Recorder::new(scenario, accounts, outputs.kept(), is_checked);
     let interrupt = Interrupt::expect();
     let outcome = simulate(scenario, options, (&mut recorder, &interrupt))?;

@@ -4,6 +4,7 @@
 use crate::attr::{LatencyNice, Policy, Slice, Weight};
 use crate::cpu::CpuId;
 use crate::features::{Feature, Features};
+use crate::root_domains::RootDomains;
 use crate::rules::FairRules;
 use crate::time::{Nanos, Time};
 use crate::topology::Topology;
@@ -14,6 +15,8 @@ use std::fmt;
 pub struct Config {
     /// The shape of the machine.
     pub topology: Topology,
+    /// The parts of the machine between which no task is balanced, pushed or pulled.
+    pub domains: RootDomains,
     /// The switches.
     pub features: Features,
     /// The rules of the fair class in which kernels differ.
@@ -91,6 +94,7 @@ impl Config {
         let factor = factor(topology.cpus());
         Config {
             topology,
+            domains: RootDomains::default(),
             features: Features::default(),
             rules: FairRules::RUNYARD,
             tick: Nanos::from_millis(1),

@@ -40,6 +40,13 @@ impl fmt::Display for CpuId {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CpuSet(Words);
 
+/// No CPU.
+impl Default for CpuSet {
+    fn default() -> CpuSet {
+        CpuSet::empty()
+    }
+}
+
 /// The bits of a set. The variant follows from the CPUs in it, so equal sets have equal variants.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Words {
@@ -64,6 +71,33 @@ impl CpuSet {
     #[must_use]
     pub fn only(cpu: CpuId) -> CpuSet {
         std::iter::once(cpu).collect()
+    }
+
+    /// Returns the set without any CPU.
+    #[must_use]
+    pub const fn empty() -> CpuSet {
+        CpuSet(Words::One(0))
+    }
+
+    /// Returns the CPUs that are in both sets.
+    ///
+    /// ```
+    /// use runyard_engine::cpu::{CpuId, CpuSet};
+    ///
+    /// let (few, more) = (CpuSet::first(3), CpuSet::first(100));
+    /// assert_eq!(more.intersection(&few), few);
+    /// assert_eq!(few.without(&CpuSet::first(2)), CpuSet::only(CpuId(2)));
+    /// ```
+    #[must_use]
+    pub fn intersection(&self, other: &CpuSet) -> CpuSet {
+        let words = self.words().min(other.words());
+        CpuSet::from_words((0..words).map(|at| (at, self.word(at) & other.word(at))))
+    }
+
+    /// Returns the CPUs of this set that are not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &CpuSet) -> CpuSet {
+        CpuSet::from_words((0..self.words()).map(|at| (at, self.word(at) & !other.word(at))))
     }
 
     /// Returns whether `cpu` is in the set.

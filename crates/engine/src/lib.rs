@@ -22,7 +22,7 @@
 //!   that follows from them, [`spec`] the attributes of a task group. [`group`] is the run queue's interface to the groups of the machine, [`limits`]
 //!   has their budgets.
 //! - [`config`] has the parameters of a machine, [`tuned`] the user's changes to them, and
-//!   [`topology`] its shape. [`features`] has the switches, each with its description, and
+//!   [`topology`] its shape, [`root_domains`] the parts into which cpusets divide it. [`features`] has the switches, each with its description, and
 //!   [`rules`] the differences between the fair classes. [`kernel`] names Linux releases; each is a
 //!   set of features, rules and numbers.
 //! - [`balance`] chooses between CPUs, from snapshots. [`core`] decides for the hardware threads of
@@ -48,6 +48,7 @@ pub mod inherit;
 pub mod kernel;
 pub mod limits;
 mod release;
+pub mod root_domains;
 mod rt;
 pub mod rules;
 pub mod run_queue;

@@ -6,7 +6,8 @@ use runyard_engine::config::Config;
 use runyard_engine::features::{Entry, Feature, Position};
 use runyard_outcome::stderr::say;
 use runyard_workload::Scenario;
-use runyard_workload::scenario::{Properties, TaskSpec};
+use runyard_workload::cpusets::Partition;
+use runyard_workload::scenario::{Properties, TaskGroup, TaskSpec};
 
 /// Warns of the parts of `scenario` that have no effect on the runtime.
 pub fn warn_on_live(scenario: &Scenario) {
@@ -20,6 +21,14 @@ pub fn warn_on_live(scenario: &Scenario) {
     }
     if scenario.calls_kernel() {
         say("warning: live makes no long system calls: `kernel` events run as `run`");
+    }
+    let partition = |group: &TaskGroup| {
+        group.cpuset.as_ref().is_some_and(|asked| asked.partition != Partition::Member)
+    };
+    if scenario.groups.iter().any(partition) {
+        say(
+            "warning: live balances over all CPUs: a partition keeps other tasks out, and is no root domain",
+        );
     }
     if asks_for_plain_ticks(scenario) {
         say("warning: on live each CPU ticks at a moment of its own, whatever `skew_tick` says");

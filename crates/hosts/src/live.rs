@@ -203,7 +203,7 @@ fn with_cookies(builder: Builder) -> Runtime {
 /// The task groups of a scenario, in its order; the root has none.
 fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, Failure> {
     let mut groups: Vec<Option<Group>> = vec![None];
-    for (id, TaskGroup { path, spec }) in scenario.groups.iter().enumerate().skip(1) {
+    for (id, TaskGroup { path, spec, .. }) in scenario.groups.iter().enumerate().skip(1) {
         let name = path.rsplit('/').next().unwrap_or_default();
         let builder = match &groups[spec.parent.index()] {
             Some(parent) => parent.group(name),

@@ -61,13 +61,19 @@ fn hand(step: Step) -> Hand {
 /// The facts about a simulated machine from which the waits of tasks are explained.
 #[must_use]
 pub fn explained(scenario: &Scenario) -> Explained {
-    let parent = |(id, group): (usize, &TaskGroup)| (id > 0).then_some(group.spec.parent);
     let topology = scenario.machine.topology;
     Explained {
         cpus: topology.cpus(),
         threads: if scenario.cookies.is_empty() { 1 } else { topology.threads() },
-        parents: scenario.groups.iter().enumerate().map(parent).collect(),
+        parents: parents(scenario),
     }
+}
+
+/// The parent of each task group; the first group, `/`, has none.
+#[must_use]
+pub fn parents(scenario: &Scenario) -> Vec<Option<GroupId>> {
+    let parent = |(id, group): (usize, &TaskGroup)| (id > 0).then_some(group.spec.parent);
+    scenario.groups.iter().enumerate().map(parent).collect()
 }
 
 /// The names of the features that are on.

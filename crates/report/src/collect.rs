@@ -23,6 +23,7 @@ use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::cookies;
 use crate::history::History;
 use crate::lanes::Lanes;
+use crate::pressure::{Pressure, Pressures};
 use crate::schedstat::{Schedstat, SchedstatVersion};
 use crate::why::{Bad, Explained, Explanation, Why};
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
@@ -53,6 +54,8 @@ pub struct Collector {
     lanes: Option<Box<Lanes>>,
     /// Kept only for the text of `/proc/schedstat`.
     schedstat: Option<Box<Schedstat>>,
+    /// Kept only if the host tells the groups of tasks.
+    pressures: Option<Box<Pressures>>,
 }
 
 /// The counts of the machine as a whole.
@@ -112,6 +115,13 @@ impl Collector {
         Collector { schedstat: Some(Box::new(Schedstat::new(topology))), ..self }
     }
 
+    /// The same collector, which also counts the [pressure](Pressure) on task groups, given by their parents. The host
+    /// must report the attributes of tasks ([`Collector::asks`]).
+    #[must_use]
+    pub fn with_pressure(self, parents: &[Option<GroupId>]) -> Collector {
+        Collector { pressures: Some(Box::new(Pressures::new(parents))), ..self }
+    }
+
     /// Asks for the wait of `task` that begins at `since`, part by part ([`Collector::explanation`]). Only a collector
     /// that looks for the worst wake-ups heeds this.
     pub fn watch(&mut self, task: TaskId, since: Time) {
@@ -131,6 +141,9 @@ impl Collector {
     pub fn asks(&mut self, task: TaskId, attr: &Attr, slack: Nanos, cookie: Option<Cookie>) {
         if let Some(why) = &mut self.why {
             why.asks(task, attr, slack, cookie);
+        }
+        if let Some(pressures) = &mut self.pressures {
+            pressures.asks(task, attr.group);
         }
     }
 
@@ -175,6 +188,9 @@ impl Collector {
         }
         if let Some(schedstat) = &mut self.schedstat {
             schedstat.event(event);
+        }
+        if let Some(pressures) = &mut self.pressures {
+            pressures.event(event, self.clock);
         }
     }
 
@@ -441,6 +457,12 @@ impl Totals {
     /// The results of balancing, for each level and moment with a pass.
     pub(crate) fn balance_rows(&self) -> Vec<BalanceReport> {
         self.0.balances.rows()
+    }
+
+    /// The pressure on a task group; `None` if the collector did not [count](Collector::with_pressure) it.
+    #[must_use]
+    pub fn pressure(&self, group: GroupId) -> Option<Pressure> {
+        self.0.pressures.as_ref()?.of(group, self.0.clock)
     }
 
     /// The time that tasks ran in each of `groups` task groups while they were in the group itself. `first` gives the

@@ -4,7 +4,9 @@
 //! host hands over the scheduler's counts ([`Usage`]).
 
 use crate::column::Place::{Limits, Page, Text};
-use crate::column::{Cell, Scale, View, columns, counted, figures, part, placed, spanned, texts};
+use crate::column::{
+    Cell, Scale, View, columns, counted, figures, part, placed, seldom, spanned, texts,
+};
 use crate::figure::{Figure, Unit};
 use crate::names::shortened;
 use crate::units::UNKNOWN;
@@ -96,6 +98,16 @@ columns! {
         /// `throttled_ns`, `borrowed_ns`. `null` if the host cannot know them.
         #[serde(default)]
         cpus: Option<Vec<GroupCpuReport>> = group.usage.as_ref().map(|(_, on)| cpu_reports(on)), [];
+        /// The time in which some task of it, or of a group below it, was runnable and had no CPU (`some` of `cpu.pressure`).
+        #[serde(default)]
+        pressure_some_ns: Figure = None, [
+            seldom(&[(Text, "%some"), (Page, "pressure: some, %")], GroupReport::some, |it, _| it.pressure_some_ns.is_some()),
+        ];
+        /// The part of that time in which none of these tasks had a CPU (`full` of `cpu.pressure`).
+        #[serde(default)]
+        pressure_full_ns: Figure = None, [
+            seldom(&[(Text, "%full"), (Page, "full, %")], GroupReport::full, |it, _| it.pressure_full_ns.is_some()),
+        ];
     }
 }
 
@@ -184,6 +196,16 @@ impl GroupReport {
     /// Whether the group has a limit to show.
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some() || self.nr_periods.is_some_and(|n| n > 0)
+    }
+
+    /// The pressure on it, in per cent of the run.
+    fn some(&self, scale: &Scale) -> Cell {
+        part(self.pressure_some_ns, scale.duration_ns)
+    }
+
+    /// The full pressure on it, in per cent of the run.
+    fn full(&self, scale: &Scale) -> Cell {
+        part(self.pressure_full_ns, scale.duration_ns)
     }
 
     /// The part of its limit that it used, for a cell.

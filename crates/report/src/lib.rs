@@ -27,6 +27,7 @@ mod json;
 mod lanes;
 mod median;
 mod names;
+mod pressure;
 mod reference;
 mod report;
 mod schedstat;
@@ -50,6 +51,7 @@ pub use cookies::{CookieReport, cookie_reports};
 pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
+pub use pressure::Pressure;
 pub use reference::reference;
 pub use report::{
     CpuReport, EngineReport, MachineReport, Report, RunInfo, SCHEMA, TaskInfo, TaskReport, Timed,

@@ -461,7 +461,12 @@ impl Report {
         let cpus: Vec<_> = (0..info.cpus).map(cpu).collect();
         let first = info.tasks.iter().map(|task| (task.id, task.group));
         let in_groups = totals.group_runtimes(info.groups.len(), first);
-        let groups = group_reports(&info.groups, &in_groups, info.cpus);
+        let mut groups = group_reports(&info.groups, &in_groups, info.cpus);
+        for (group, id) in groups.iter_mut().zip((0..).map(GroupId)) {
+            let pressure = totals.pressure(id);
+            group.pressure_some_ns = pressure.map(|it| it.some.0);
+            group.pressure_full_ns = pressure.map(|it| it.full.0);
+        }
         let ran = |task: &TaskInfo| {
             (task.cookie, totals.task(task.id).map_or(Nanos::ZERO, |did| did.runtime))
         };

@@ -78,6 +78,8 @@ fn the_figures_are_what_the_host_hands_over() {
         nr_bursts: Some(2),
         burst_ns: Some(7 * MILLI),
         borrowed_ns: Some(120 * MILLI),
+        pressure_some_ns: None,
+        pressure_full_ns: None,
         limit: Some(LimitReport {
             runtime_us: 20_000,
             period_us: 100_000,

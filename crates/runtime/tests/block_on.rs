@@ -1,4 +1,5 @@
-//! No wake-up of a future that is blocked on is lost, whatever code in the poll parks the thread.
+//! No wake-up of a future that is blocked on is lost, whatever code in the poll parks the thread. What is always ready in a
+//! task, or in that future, lets the rest of it go on.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -6,11 +7,14 @@ mod common;
 use common::{ends, ms, workers};
 use futures_util::future::join;
 use runyard::sync::Mutex;
-use runyard::{Handle, Runtime, spawn, time};
+use runyard::time::{MissedTickBehavior, interval_at, timeout};
+use runyard::{Handle, JoinSet, Runtime, spawn, time};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// When the task ends that the future waits for.
 const EARLY: u64 = 20;
@@ -136,5 +140,63 @@ fn block_on_takes_no_wake_up_of_others() {
         runtime.spawn(async { thread::sleep(ms(5)) });
         drop(runtime);
         thread::park();
+    });
+}
+
+/// Runs a future that never ends within a timeout, and beside a heartbeat in the same task.
+async fn has_an_end(always_ready: impl Future<Output = ()>) {
+    let ends = pin!(timeout(ms(30), always_ready));
+    let heart = async {
+        let mut interval = interval_at(Instant::now(), ms(1));
+        loop {
+            interval.tick().await;
+        }
+    };
+    let mut both = (ends, pin!(heart));
+    poll_fn(|cx| {
+        assert!(both.1.as_mut().poll(cx).is_pending());
+        both.0.as_mut().poll(cx).map(|ended| assert!(ended.is_err()))
+    })
+    .await;
+}
+
+/// Seen failing: a timeout around a loop that is always ready never ended.
+#[test]
+fn what_is_always_ready_lets_the_rest_of_its_task_go_on() {
+    async fn all() {
+        let mutex = Mutex::new(0);
+        has_an_end(async {
+            loop {
+                *mutex.lock().await += 1;
+            }
+        })
+        .await;
+        let mutex = Arc::new(Mutex::new(0));
+        has_an_end(async {
+            loop {
+                *mutex.clone().lock_owned().await += 1;
+            }
+        })
+        .await;
+        let mut late = interval_at(Instant::now() - ms(3_600_000), Duration::from_nanos(10));
+        late.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        has_an_end(async {
+            loop {
+                late.tick().await;
+            }
+        })
+        .await;
+        let empty = Arc::new(Mutex::new(JoinSet::<()>::new()));
+        has_an_end(async {
+            loop {
+                assert!(empty.lock().await.join_next().await.is_none());
+            }
+        })
+        .await;
+    }
+    ends(|| {
+        let runtime = workers(1);
+        runtime.block_on(async { spawn(all()).await.unwrap() });
+        runtime.block_on(all());
     });
 }

@@ -165,7 +165,11 @@ impl Sim<'_> {
                 task: it.id,
                 on: cpu,
                 normal: pressed && !idle_class(it),
-                cpus: it.attr().affinity.clone(),
+                // No load balance takes it from an isolated CPU, and none leads out of its root domain.
+                cpus: match self.machine.sight().is_isolated(cpu) {
+                    true => CpuSet::only(cpu),
+                    false => self.machine.sight().within(cpu, &it.attr().affinity).into_owned(),
+                },
             }));
         });
     }
@@ -245,7 +249,8 @@ impl Sim<'_> {
             let curr = rq.tasks().curr().map(|task| task.id);
             let waiting = rq.queues().competing().filter(|(_, task)| Some(task.id) != curr);
             let beaten = waiting.filter_map(|(_, task)| {
-                let on = find(Importance::Rt(task.class().push_prio()?), &task.attr().affinity)?;
+                let affinity = self.machine.sight().within(cpu, &task.attr().affinity);
+                let on = find(Importance::Rt(task.class().push_prio()?), &affinity)?;
                 Some(Beaten { task: task.id, waits: cpu, on })
             });
             beaten.last()

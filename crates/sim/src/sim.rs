@@ -20,7 +20,7 @@ use crate::watch::{Check, Watch};
 use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::BadConfig;
-use runyard_engine::cpu::CpuId;
+use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, What};
 use runyard_engine::limits::Throttling;
 use runyard_engine::limits::{Usage, UsageOnCpu};
@@ -28,6 +28,7 @@ use runyard_engine::run_queue::Resched;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
+use runyard_workload::cpusets::Cpusets;
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::{self, Objects, Undone};
@@ -117,6 +118,8 @@ pub struct Simulated {
 pub struct Sim<'s> {
     pub(crate) scenario: &'s Scenario,
     pub(crate) machine: Machine<Work<()>>,
+    /// The CPUs on which the tasks of each group may run.
+    pub(crate) cpusets: Cpusets,
     pub(crate) now: Time,
     pub(crate) calendar: Calendar,
     pub(crate) cpus: Vec<Cpu>,
@@ -275,6 +278,7 @@ impl<'s> Sim<'s> {
         let watch = Watch::new(options.check, topology.cpus());
         let mut sim = Sim {
             scenario,
+            cpusets: scenario.cpusets(CpuSet::first(topology.cpus())),
             machine: Machine::new(config, &groups)?,
             now: Time::ZERO,
             calendar: Calendar::new(topology.cpus(), stream(options.seed, Stream::Order)),

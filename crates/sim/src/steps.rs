@@ -262,10 +262,7 @@ impl Sim<'_> {
     fn begin_phase(&mut self, cpu: CpuId, task: TaskId, phase: &Phase) -> bool {
         let program = &self.tasks[task.index()];
         let old = program.attr.clone();
-        let mut new = program.spec.attr_in(phase, &old, self.machine.all());
-        if let Some(cpus) = program.cpus.as_ref().filter(|_| phase.properties.cpus.is_none()) {
-            new.attr.affinity = (**cpus).clone();
-        }
+        let new = program.spec.attr_in(phase, &old, program.cpus.as_deref(), &self.cpusets);
         if new == old {
             return false;
         }
@@ -330,7 +327,7 @@ impl Sim<'_> {
         let delay = forked.delay.sample(&mut draws);
         let begin = Time::ZERO + delay;
         let parent = &self.tasks[task.index()];
-        let attr = forked.forked_attr(self.machine.all(), parent.spec, &parent.attr);
+        let attr = forked.forked_attr(&self.cpusets, parent.spec, &parent.attr);
         let calls = stream(self.options.seed, Stream::CallsOfFork(spec, nth));
         let child = self.create(NewProgram { id: spec, name, attr, zero: begin, draws, calls });
         self.spawn(child);

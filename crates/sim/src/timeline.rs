@@ -43,7 +43,7 @@ impl Sim<'_> {
         let mut draws = stream(self.options.seed, Stream::Task(id, nth));
         let spec = &self.scenario.tasks[id.0 as usize];
         let delay = spec.delay.sample(&mut draws);
-        let attr = spec.first_attr(self.machine.all());
+        let attr = spec.first_attr(&self.cpusets);
         let calls = stream(self.options.seed, Stream::CallsOfTask(id, nth));
         let zero = self.now + delay;
         (self.create(NewProgram { id, name, attr, zero, draws, calls }), delay)
@@ -118,13 +118,14 @@ impl Sim<'_> {
         properties.replace(&mut new);
         if let Some(cpus) = &properties.cpus {
             program.cpus = Some(Box::new(cpus.clone()));
+            new.attr.affinity = self.cpusets.affinity(Some(cpus), new.attr.group);
         }
         if new == old {
             return;
         }
         let change = Change {
             policy: properties.policy,
-            affinity: properties.cpus.clone(),
+            affinity: properties.cpus.as_ref().map(|_| new.affinity.clone()),
             latency_nice: properties.latency_nice,
             slice: properties.slice.map_or(Update::Keep, Update::Set),
             ..Change::default()

@@ -70,7 +70,7 @@ impl<W: Controlled> Cpus<W> {
         newly: bool,
         fx: &mut impl Effects<W>,
     ) -> bool {
-        if !self.sight.hints.online.contains(cpu) {
+        if !self.sight.hints.online.contains(cpu) || self.sight.is_isolated(cpu) {
             return false;
         }
         match newly {
@@ -94,7 +94,7 @@ impl<W: Controlled> Cpus<W> {
         is_due: bool,
         fx: &mut impl Effects<W>,
     ) {
-        if !self.sight.has(Feature::LoadBalance) {
+        if !self.sight.has(Feature::LoadBalance) || self.sight.is_isolated(cpu) {
             return;
         }
         if is_due {
@@ -170,8 +170,8 @@ impl<W: Controlled> Cpus<W> {
     /// Balances for every idle CPU until `own`, which does this work, has a task itself. Returns whether it has one.
     fn balance_idle_cpus(&self, now: Time, own: CpuId, fx: &mut impl Effects<W>) -> bool {
         let mut known = Known::default();
-        let mut idle = self.sight.hints.idle.ring(&self.sight.all, 0..self.sight.nr_cpus(), own);
-        idle.any(|cpu| {
+        let idle = self.sight.hints.idle.ring(&self.sight.all, 0..self.sight.nr_cpus(), own);
+        idle.filter(|&cpu| !self.sight.is_isolated(cpu)).any(|cpu| {
             let balancer = Balancer { now, cpu, idle_kind: IdleKind::Idle };
             self.rebalance_domains(balancer, &mut known, fx) && cpu == own
         })
@@ -262,8 +262,8 @@ impl<W: Controlled> Cpus<W> {
                 (moved, idle_kind) = (true, IdleKind::Busy);
                 continue;
             }
-            let span = self.sight.config.topology.span(cpu, level).start;
-            if known.is_in_balance(level, span) {
+            let first = self.sight.first_of_domain(cpu, level);
+            if known.is_in_balance(level, first) {
                 self.note(site, Outcome::Balanced);
                 continue;
             }
@@ -271,7 +271,7 @@ impl<W: Controlled> Cpus<W> {
                 Outcome::Moved(_) => (moved, idle_kind) = (true, IdleKind::Busy),
                 // Other idle CPUs compare the same CPU groups, unless the groups have several CPUs each.
                 Outcome::Balanced if !domain.spreads && idle_kind == IdleKind::Idle => {
-                    known.0[level as usize] = Some(span);
+                    known.0[level as usize] = Some(first);
                 }
                 _ => {}
             }

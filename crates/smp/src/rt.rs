@@ -71,7 +71,7 @@ impl<W: Controlled> Cpus<W> {
             Importance::Closed => return,
         };
         let n = self.sight.nr_cpus();
-        for from in self.sight.hints.pushable.ring(&self.sight.all, 0..n, cpu) {
+        for from in self.sight.hints.pushable.ring(self.sight.peers(cpu), 0..n, cpu) {
             if from == cpu || self.sight.hints.pushable(from) <= best {
                 continue;
             }
@@ -128,7 +128,7 @@ impl Sight {
             return None;
         }
         let span = self.config.topology.span(cpu, level);
-        let waiting = self.hints.pushable.ring(&self.all, span, cpu).filter(|&it| it != cpu);
+        let waiting = self.hints.pushable.ring(self.peers(cpu), span, cpu).filter(|&it| it != cpu);
         let tasks = |it| self.hints.counts(it).nr_rt;
         let (most, Reverse(from)) = waiting.map(|it| (tasks(it), Reverse(it))).max()?;
         let half = most.saturating_sub(tasks(cpu)) / 2;
@@ -143,7 +143,7 @@ impl Sight {
         prio: RtPrio,
         from: CpuId,
     ) -> Option<CpuId> {
-        let (affinity, last) = (&task.attr().affinity, task.cpu());
+        let (affinity, last) = (self.within(from, &task.attr().affinity), task.cpu());
         let topology = self.config.topology;
         let nearest = |candidates: &Mask| {
             let is_candidate = |cpu| candidates.contains(cpu) && affinity.contains(cpu);
@@ -155,13 +155,13 @@ impl Sight {
                 if span.contains(&from.index()) && is_candidate(from) {
                     return Some(from);
                 }
-                if let Some(near) = candidates.ring(affinity, span, last).next() {
+                if let Some(near) = candidates.ring(&affinity, span, last).next() {
                     return Some(near);
                 }
             }
             None
         };
         // A CPU may leave its mask between two reads of it. The search then continues with the next mask.
-        self.hints.cpupri.below(prio, affinity).find_map(nearest)
+        self.hints.cpupri.below(prio, &affinity).find_map(nearest)
     }
 }

@@ -46,11 +46,22 @@ impl<'a> Seeker<'a> {
         task: &'a Task<W>,
         waker: Option<CpuId>,
     ) -> Seeker<'a> {
+        Seeker::within(sight, now, task, waker, &task.attr().affinity)
+    }
+
+    /// Returns the same for a task that may only use a part of its affinity.
+    pub(crate) fn within<W>(
+        sight: &'a Sight,
+        now: Time,
+        task: &'a Task<W>,
+        waker: Option<CpuId>,
+        affinity: &'a CpuSet,
+    ) -> Seeker<'a> {
         let attr = task.attr();
         Seeker {
             sight,
             now,
-            affinity: &attr.affinity,
+            affinity,
             weight: attr.policy.weight().get().into(),
             sched_idle: sight.counts_as_idle(attr),
             waker,
@@ -339,7 +350,8 @@ impl Sight {
     ) -> CpuId {
         if !self.has(Feature::RtPush) {
             let node = self.config.topology.span(last, Level::Node);
-            let mut idle = self.hints.idle.ring(&task.attr().affinity, node, last);
+            let affinity = self.within(last, &task.attr().affinity);
+            let mut idle = self.hints.idle.ring(&affinity, node, last);
             return idle.next().unwrap_or(last);
         }
         let there = self.hints.cpupri.of(last);

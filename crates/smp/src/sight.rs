@@ -15,6 +15,7 @@ use runyard_engine::run_queue::{Bounds, Importance, LoadAverages, Start};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
+use std::borrow::Cow;
 
 /// The machine as every CPU sees it without a lock.
 #[derive(Debug)]
@@ -55,6 +56,29 @@ impl Sight {
     #[inline]
     pub(crate) fn nr_cpus(&self) -> usize {
         self.config.topology.cpus()
+    }
+
+    /// Returns the CPUs of the root domain of `cpu`, itself included.
+    #[inline]
+    pub(crate) fn peers(&self, cpu: CpuId) -> &CpuSet {
+        self.config.domains.of(cpu).unwrap_or(&self.all)
+    }
+
+    /// Returns the part of `affinity` that is in the root domain of `cpu`. That is all of it if the domain has none of
+    /// it, because the task then has to leave the domain.
+    #[inline]
+    #[must_use]
+    pub fn within<'a>(&self, cpu: CpuId, affinity: &'a CpuSet) -> Cow<'a, CpuSet> {
+        let Some(domain) = self.config.domains.of(cpu) else { return Cow::Borrowed(affinity) };
+        let both = affinity.intersection(domain);
+        if both.is_empty() { Cow::Borrowed(affinity) } else { Cow::Owned(both) }
+    }
+
+    /// Returns whether `cpu` has no load balance (`isolcpus`, an isolated partition).
+    #[inline]
+    #[must_use]
+    pub fn is_isolated(&self, cpu: CpuId) -> bool {
+        self.config.domains.is_isolated(cpu)
     }
 
     #[inline]

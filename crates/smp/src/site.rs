@@ -1,5 +1,8 @@
 //! What a CPU sees of the machine when it balances: whether it is its turn, where tasks wait, and where there is room.
-//! [`crate::balance`] acts on it.
+//! [`crate::balance`] acts on it. It sees the CPUs of its own root domain only.
+//!
+//! Accepted inaccuracy: the number of CPUs that a wake-up scans is that of a node (`SIS_UTIL`), also where a partition
+//! has a part of the node. The kernel has one number for each partition.
 
 use crate::host::Effects;
 use crate::progress::IDLE_BALANCE_INTERVAL;
@@ -63,9 +66,9 @@ impl<'a> Site<'a> {
     #[inline(always)]
     fn group(self, first: usize, size: usize, tried: &Tried) -> CpuGroup {
         let Site { sight, now, pass, .. } = self;
-        let mut group = CpuGroup::default();
+        let (mut group, peers) = (CpuGroup::default(), sight.peers(self.cpu));
         for cpu in (first..first + size).map(CpuId::at) {
-            if sight.hints.online.contains(cpu) && !tried.has(cpu) {
+            if sight.hints.online.contains(cpu) && peers.contains(cpu) && !tried.has(cpu) {
                 group.add(sight.seen(now, cpu, pass.measure), pass.measure);
             }
         }
@@ -81,11 +84,12 @@ impl<'a> Site<'a> {
     ) -> Option<CpuId> {
         let Site { sight, now, level, pass, .. } = self;
         let topology = sight.config.topology;
-        let measure = pass.measure;
+        let (measure, peers) = (pass.measure, sight.peers(self.cpu));
         let rank = |cpu| queue_rank(sight.seen(now, cpu, measure), measure, imbalance);
         (first..first + topology.group_size(level))
             .map(CpuId::at)
-            .filter(|&cpu| sight.hints.online.contains(cpu) && !tried.has(cpu))
+            .filter(|&cpu| sight.hints.online.contains(cpu) && peers.contains(cpu))
+            .filter(|&cpu| !tried.has(cpu))
             .filter_map(|cpu| Some((rank(cpu)?, Reverse(cpu))))
             .max()
             .map(|(_, Reverse(cpu))| cpu)
@@ -129,7 +133,7 @@ impl Sight {
         task: &Task<impl Sized>,
         idle_class: bool,
     ) -> Option<(CpuId, Level)> {
-        let affinity = &task.attr().affinity;
+        let affinity = &self.within(cpu, &task.attr().affinity);
         let soaks = !idle_class && self.hints.pressed.contains(cpu);
         let cookie = self.cookie_of(task);
         let wakes = |idle: &CpuId| !idle_class || !self.sleeps_deep(now, *idle);
@@ -159,7 +163,7 @@ impl Sight {
         let found = self.domains.iter().find(|&&(level, _)| {
             let span = self.config.topology.span(cpu, level);
             let some = || {
-                let waiting = self.hints.overloaded.ring(&self.all, span.clone(), cpu);
+                let waiting = self.hints.overloaded.ring(self.peers(cpu), span.clone(), cpu);
                 waiting.filter(|&it| it != cpu).take(CPUS_ASKED)
             };
             let tasks = |it: CpuId| self.hints.counts(it).nr_fair;
@@ -200,16 +204,22 @@ impl Sight {
         self.hints.set_idle_scan(first, scan as u32);
     }
 
+    /// Returns the place of the first CPU of a domain, within the root domain of `cpu`.
+    pub(crate) fn first_of_domain(&self, cpu: CpuId, level: Level) -> usize {
+        let (mut span, peers) = (self.config.topology.span(cpu, level), self.peers(cpu));
+        span.find(|&it| peers.contains(CpuId::at(it))).unwrap_or(cpu.index())
+    }
+
     /// Returns whether `cpu` balances for its CPU group. That is the first idle CPU of the group, else the first with
     /// only SCHED_IDLE tasks, else the first online CPU.
     pub(crate) fn should_balance(&self, cpu: CpuId, level: Level) -> bool {
         let group = self.config.topology.group(cpu, level);
-        let (hints, first) = (&self.hints, CpuId::at(group.start));
-        let mut who = hints.idle.ring(&self.all, group.clone(), first).next();
+        let (hints, peers, first) = (&self.hints, self.peers(cpu), CpuId::at(group.start));
+        let mut who = hints.idle.ring(peers, group.clone(), first).next();
         if self.has(Feature::IdleLoadBalance) {
-            who = who.or_else(|| hints.sched_idle.ring(&self.all, group.clone(), first).next());
+            who = who.or_else(|| hints.sched_idle.ring(peers, group.clone(), first).next());
         }
-        who.or_else(|| hints.online.ring(&self.all, group, first).next()) == Some(cpu)
+        who.or_else(|| hints.online.ring(peers, group, first).next()) == Some(cpu)
     }
 
     /// Kicks an idle CPU to balance, unless one was kicked recently. A busy CPU does this because idle CPUs have no
@@ -221,7 +231,9 @@ impl Sight {
         }
         let mut idle = self.hints.idle.ring(&self.all, 0..self.nr_cpus(), cpu);
         let important = self.hints.pressed.contains(cpu);
-        if let Some(idle) = idle.find(|&idle| important || !self.sleeps_deep(now, idle)) {
+        let balances =
+            |idle| !self.is_isolated(idle) && (important || !self.sleeps_deep(now, idle));
+        if let Some(idle) = idle.find(|&idle| balances(idle)) {
             next.store((now + IDLE_BALANCE_INTERVAL).0, Ordering::Release);
             self.hints.idle_balance_due.store(true, Ordering::Release);
             fx.kick(idle);
@@ -230,12 +242,13 @@ impl Sight {
 
     /// Returns whether the CPU group of `cpu` at some level has several busy CPUs while another group has an idle CPU.
     pub(crate) fn is_crowded(&self, cpu: CpuId) -> bool {
-        let topology = self.config.topology;
+        let (topology, peers) = (self.config.topology, self.peers(cpu));
         let crowded = |&(level, domain): &(Level, Domain)| {
             let own = topology.group(cpu, level);
-            let idle = |range| self.hints.idle.ring(&self.all, range, cpu);
+            let idle = |range| self.hints.idle.ring(peers, range, cpu);
+            let cpus = || own.clone().filter(|&cpu| peers.contains(CpuId::at(cpu))).count();
             domain.spreads
-                && idle(own.clone()).count() + 1 < own.len()
+                && idle(own.clone()).count() + 1 < cpus()
                 && idle(topology.span(cpu, level)).any(|idle| !own.contains(&idle.index()))
         };
         self.domains.iter().any(crowded)

@@ -173,7 +173,12 @@ impl<W: Controlled> Cpus<W> {
         if self.sight.hints.idle.contains(last) && !self.sight.has(Feature::PowerSavings) {
             return last;
         }
-        Seeker::new(&self.sight, now, task, waker).select_cpu(last, wide)
+        // No domain leads from an isolated CPU to another one (`select_task_rq_fair`).
+        if self.sight.is_isolated(last) {
+            return last;
+        }
+        let affinity = self.sight.within(last, &task.attr().affinity);
+        Seeker::within(&self.sight, now, task, waker, &affinity).select_cpu(last, wide)
     }
 
     /// Notes the wake-up, and returns whether the waker or the woken task wakes so many different tasks that the two

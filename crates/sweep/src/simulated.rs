@@ -65,6 +65,7 @@ pub fn whole(
         true => accounts.with_causes(scenario.instances().count(), scenario::explained(scenario)),
         false => accounts,
     };
+    let accounts = accounts.with_pressure(&scenario::parents(scenario));
     let mut kept = Kept { scenario, accounts, chains: scenario::chains(scenario) };
     let options = Options { seed, explain, ..Options::default() };
     let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };

@@ -10,7 +10,7 @@
 //! once for all settings ([`Index`]).
 
 use crate::diagnostic::{Diagnostic, Fault, Place, locate, quoted};
-use crate::json::{self, Keys, Node};
+use crate::json::{self, Keys, Member, Node};
 use crate::nearest::{advice, nearest};
 use crate::overrides::Overrides;
 use crate::setting::{Path, Segment, Setting};
@@ -34,8 +34,9 @@ pub(crate) struct Edited<'t> {
     index: Index<'t>,
 }
 
-/// The keys of large objects of the file, by the places where the objects begin. An edit removes no single key and adds
-/// no existing one, so the index stays valid for the unchanged parts of the file.
+/// The keys of large objects of the file, by the places where the objects begin. An edit adds no existing key, and
+/// removes single keys of task groups and changes only, which are too small for an index. So the index stays valid for
+/// the unchanged parts of the file.
 #[derive(Debug, Default)]
 struct Index<'t>(BTreeMap<usize, Keys<'t>>);
 
@@ -76,6 +77,19 @@ impl Edit {
             true => Edit { at, end: at, before: ": ".to_owned(), after },
             false => Edit { at, end: at + old.source().len(), before: String::new(), after },
         }
+    }
+
+    /// Returns an edit that removes a member of an object, or puts another one in its place.
+    fn removing(object: Node<'_>, members: &[Member<'_>], at: usize, replaced: bool) -> Edit {
+        let end = |member: Member<'_>| member.value.at() + member.value.source().len();
+        let (first, next) = (members[at].at, members.get(at + 1));
+        let (at, end) = match (replaced, next, at.checked_sub(1)) {
+            (true, ..) => (first, end(members[at])),
+            (false, Some(next), _) => (first, next.at),
+            (false, None, Some(before)) => (end(members[before]), end(members[at])),
+            (false, None, None) => (object.at() + 1, object.at() + object.source().len() - 1),
+        };
+        Edit { at, end, before: String::new(), after: String::new() }
     }
 
     /// Returns an edit that adds a value before all members of an object, with `keys` on the way to the value.
@@ -174,6 +188,7 @@ impl<'t> Edited<'t> {
     /// Applies one of the settings.
     fn set(&mut self, nth: usize) -> Result<(), String> {
         let setting = &self.settings[nth];
+        self.respell(setting.path(), nth);
         let edit = self.edit(setting.path())?;
         self.carry_out(edit, setting.value(), nth);
         let keys: Vec<_> = setting.path().segments().iter().map(|segment| &*segment.key).collect();
@@ -212,6 +227,30 @@ impl<'t> Edited<'t> {
             shape = shape.behind(&segment.key);
         }
         Ok(Edit::replacing(json::value_at(&self.text, at)))
+    }
+
+    /// Removes the other spellings of what a setting of a task group gives. A part of a `cpu.max` that the setting does
+    /// not give stays, as `runtime` or `period`.
+    fn respell(&mut self, path: &Path, nth: usize) {
+        let [section, name, key] = path.segments() else { return };
+        if !["groups", "timeline"].contains(&&*section.key) {
+            return;
+        }
+        loop {
+            let root = json::beginning(&self.text);
+            let Some(section) = member(root, &section.key) else { return };
+            let group = match section.list() {
+                Ok(mut items) => name.key.parse().ok().and_then(|at| items.nth(at)),
+                Err(_) => member(section, &name.key),
+            };
+            let Some(group) = group.filter(|group| group.is_object()) else { return };
+            let members: Vec<_> = group.members().collect();
+            let other = |it: &Member<'_>| shape::are_one_thing(&key.key, &it.key());
+            let Some(at) = members.iter().position(other) else { return };
+            let rest = kept_of_max(&key.key, members[at]);
+            let edit = Edit::removing(group, &members, at, rest.is_some());
+            self.carry_out(edit, &rest.unwrap_or_default(), nth);
+        }
     }
 
     /// Returns the place of the value that `segment` names in the object at `at`, if there is one.
@@ -275,6 +314,21 @@ impl<'t> Edited<'t> {
         for part in &mut self.parts[first + 2..] {
             part.at = part.at - end + at + new.len();
         }
+    }
+}
+
+/// Returns the member that stands for the part of a `cpu.max` that `key` does not set, if `member` is one.
+fn kept_of_max(key: &str, member: Member<'_>) -> Option<String> {
+    if member.key() != "cpu.max" {
+        return None;
+    }
+    let text = member.value.text().map_or_else(|_| member.value.source().to_owned(), Into::into);
+    let mut words = text.split_whitespace();
+    let (quota, period) = (words.next()?, words.next());
+    match key {
+        "period" if quota == "max" => Some("\"runtime\": -1".to_owned()),
+        "period" => Some(format!("\"runtime\": {quota}")),
+        _ => period.map(|period| format!("\"period\": {period}")),
     }
 }
 
@@ -365,6 +419,10 @@ impl Step<'_, '_> {
         let mut known: Vec<&str> = events.map(String::as_str).collect();
         known.dedup();
         known.extend(self.shape.keys());
+        let of_group = self.depth == 2 && self.path[0].key == "groups";
+        if let Some(what) = shape::foreign_word(key).filter(|_| of_group) {
+            return format!("{} {what}", quoted(key));
+        }
         let what = format!("{} is not known in {}", quoted(key), self.here());
         match self.elsewhere() {
             Some(path) => format!("{what}; did you mean {path}?"),

@@ -37,6 +37,7 @@
 //! the scenario. `docs/reference/language.md` describes the whole language, and the decisions where rt-app leaves the
 //! meaning open.
 
+pub mod cpusets;
 pub mod cursor;
 mod diagnostic;
 pub mod document;
@@ -143,7 +144,8 @@ mod tests {
         type Text<'a> = &'a dyn Fn(&str) -> String;
         let change = |key: &str| match key {
             "online" => format!("'cpu': 0, 'at': 1, '{key}': null"),
-            "weight" | "runtime" | "period" | "burst" | "per_cpu" => {
+            "weight" | "runtime" | "period" | "burst" | "per_cpu" | "cpu.max" | "cpu.max.burst"
+            | "cpu.weight" | "cpu.weight.nice" => {
                 format!("'group': '/a', 'at': 1, '{key}': null")
             }
             "policy" | "priority" | "cpus" | "latency_nice" | "slice" => {

@@ -2,6 +2,7 @@
 //!
 //! Hosts run these types. [`crate::parse`] reads them from text, in rt-app's JSON with extensions.
 
+use crate::cpusets::{Cpuset, Cpusets};
 use crate::draw::Draw;
 pub use crate::ids::{ObjectId, SpecId};
 pub use crate::preemption::{Preemption, UnknownPreemption};
@@ -66,7 +67,15 @@ impl Scenario {
     /// Returns the same without the [tuned](Scenario::tuned) numbers.
     pub(crate) fn untuned(&self) -> Config {
         let cookies = !self.cookies.is_empty();
-        Config { cookies, ..self.machine.config(self.model, self.features) }
+        let domains = self.cpusets(CpuSet::first(self.machine.topology.cpus())).domains();
+        Config { cookies, domains, ..self.machine.config(self.model, self.features) }
+    }
+
+    /// Returns the CPUs on which the tasks of each group may run, on a machine with these CPUs.
+    #[must_use]
+    pub fn cpusets(&self, all: CpuSet) -> Cpusets {
+        let groups: Vec<_> = self.groups.iter().map(TaskGroup::asked_cpuset).collect();
+        Cpusets::new(all, self.machine.isolated.clone(), &groups)
     }
 
     /// Returns whether a task has a `kernel` event.
@@ -155,6 +164,9 @@ pub struct MachineSpec {
     /// The speed of a hardware thread with one busy sibling, in millionths of the speed of a whole core: two busy
     /// threads have twice that. `None` if threads share no resources.
     pub smt: Option<u32>,
+    /// The CPUs without load balance (kernel parameter `isolcpus`): a task is there only if its `cpus` or the cpuset of
+    /// its group say so.
+    pub isolated: CpuSet,
     /// The costs of the machine's own work.
     pub costs: Costs,
 }
@@ -321,6 +333,15 @@ pub struct TaskGroup {
     pub path: String,
     /// The attributes of the group.
     pub spec: GroupSpec,
+    /// The cpuset that the group asks for.
+    pub cpuset: Option<Box<Cpuset>>,
+}
+
+impl TaskGroup {
+    /// Returns the parent, and the cpuset that the group asks for.
+    pub(crate) fn asked_cpuset(&self) -> (GroupId, Option<&Cpuset>) {
+        (self.spec.parent, self.cpuset.as_deref())
+    }
 }
 
 /// Tasks that wake one another: a token goes from the first to the last.
@@ -354,28 +375,31 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
-    /// Returns the attributes of a task at its begin, on a machine with `all` CPUs.
+    /// Returns the attributes of a task at its begin, on a machine whose groups have these `cpusets`.
     #[must_use]
-    pub fn first_attr(&self, all: &CpuSet) -> TaskAttr {
-        self.begun_with(TaskAttr::normal(all.clone()))
+    pub fn first_attr(&self, cpusets: &Cpusets) -> TaskAttr {
+        self.begun_with(TaskAttr::normal(CpuSet::empty()), cpusets)
     }
 
     /// Does the same as [`TaskSpec::first_attr`] for a task forked by a task of `parent` with the last attributes
     /// `asked`. It inherits timer slack and cookie. It also inherits latency nice and slice, unless the parent has
     /// `reset_on_fork`.
     #[must_use]
-    pub fn forked_attr(&self, all: &CpuSet, parent: &TaskSpec, asked: &TaskAttr) -> TaskAttr {
-        let mut attr = Attr { cookie: asked.cookie, ..Attr::normal(all.clone()) };
+    pub fn forked_attr(&self, cpusets: &Cpusets, parent: &TaskSpec, asked: &TaskAttr) -> TaskAttr {
+        let mut attr = Attr { cookie: asked.cookie, ..Attr::normal(CpuSet::empty()) };
         if !parent.reset_on_fork {
             (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
         }
-        self.begun_with(TaskAttr { attr, slack: asked.slack })
+        self.begun_with(TaskAttr { attr, slack: asked.slack }, cpusets)
     }
 
     /// Returns `attr` with the changes of the first phase.
-    fn begun_with(&self, mut attr: TaskAttr) -> TaskAttr {
+    fn begun_with(&self, mut attr: TaskAttr, cpusets: &Cpusets) -> TaskAttr {
+        let first = &self.phases[0];
         self.properties.replace(&mut attr);
-        self.phases[0].properties.replace(&mut attr);
+        first.properties.replace(&mut attr);
+        let asked = first.properties.cpus.as_ref().or(self.properties.cpus.as_ref());
+        attr.attr.affinity = cpusets.affinity(asked, attr.attr.group);
         attr
     }
 
@@ -391,12 +415,21 @@ impl TaskSpec {
         phase.properties.reserved(old)
     }
 
-    /// Returns the attributes from the begin of `phase` on, after `old`.
+    /// Returns the attributes from the begin of `phase` on, after `old`. The CPUs of a change during the run,
+    /// `changed`, replace those of the thread.
     #[must_use]
-    pub fn attr_in(&self, phase: &Phase, old: &TaskAttr, all: &CpuSet) -> TaskAttr {
-        let affinity = self.properties.cpus.as_ref().unwrap_or(all).clone();
-        let mut attr = TaskAttr { attr: Attr { affinity, ..old.attr.clone() }, slack: old.slack };
+    pub fn attr_in(
+        &self,
+        phase: &Phase,
+        old: &TaskAttr,
+        changed: Option<&CpuSet>,
+        cpusets: &Cpusets,
+    ) -> TaskAttr {
+        let mut attr = old.clone();
         phase.properties.replace(&mut attr);
+        let asked = phase.properties.cpus.as_ref().or(changed);
+        let asked = asked.or(self.properties.cpus.as_ref());
+        attr.attr.affinity = cpusets.affinity(asked, attr.attr.group);
         attr
     }
 }

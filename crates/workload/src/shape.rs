@@ -78,13 +78,58 @@ pub(crate) const GROUP: Shape = Shape::Keys(&[
     ("weight", Shape::Value),
     ("idle", Shape::Value),
     ("latency_nice", Shape::Value),
-    ("cpu.latency.nice", Shape::Value),
     ("cookie", Shape::Value),
     ("runtime", Shape::Value),
     ("period", Shape::Value),
     ("burst", Shape::Value),
     ("per_cpu", Shape::Value),
+    ("cpu.max", Shape::Value),
+    ("cpu.max.burst", Shape::Value),
+    ("cpu.weight", Shape::Value),
+    ("cpu.weight.nice", Shape::Value),
+    ("cpu.idle", Shape::Value),
+    ("cpu.latency.nice", Shape::Value),
+    ("cpuset.cpus", Shape::Value),
+    ("cpuset.cpus.partition", Shape::Value),
 ]);
+
+/// The spellings of the things of a task group that have several: Runyard's own, and the files of cgroup v2.
+/// `cpu.latency.nice` is the file of the founding document. `cpu.max` spells two things.
+const SPELLINGS: [&[&str]; 6] = [
+    &["weight", "cpu.weight", "cpu.weight.nice"],
+    &["idle", "cpu.idle"],
+    &["latency_nice", "cpu.latency.nice"],
+    &["runtime", "cpu.max"],
+    &["period", "cpu.max"],
+    &["burst", "cpu.max.burst"],
+];
+
+/// Returns whether two different keys of a task group spell one thing.
+pub(crate) fn are_one_thing(key: &str, other: &str) -> bool {
+    key != other && SPELLINGS.iter().any(|all| all.contains(&key) && all.contains(&other))
+}
+
+/// Words of the kernel and of Kubernetes by their beginnings, with what stands for them here.
+const FOREIGN_WORDS: [(&str, &str); 12] = [
+    ("cpu.uclamp", "does not exist here yet: all CPUs have the same speed"),
+    ("cpu.pressure", "is read only: the report has `pressure_some_ns` and `pressure_full_ns`"),
+    ("cpu.stat", "is read only: the report has its counts"),
+    ("cpu.shares", "is `weight` here, or `cpu.weight` of cgroup v2"),
+    ("cpu.cfs_", "is of cgroup v1: write `\"cpu.max\": \"50000 100000\"`, quota and period"),
+    ("cpu.rt_", "does not exist here: `scheduler.rt_runtime_us` limits all real-time tasks"),
+    ("quota", "is the first number of `\"cpu.max\": \"50000 100000\"`, or `runtime`"),
+    ("cpuset.mems", "does not exist here: all memory is equally near"),
+    ("cpuset.cpus.", "does not exist here; `cpuset.cpus` and `cpuset.cpus.partition` do"),
+    ("limits", "of 500m is `\"cpu.max\": \"50000 100000\"`"),
+    ("requests", "of 500m is `\"cpu.weight\": 20`"),
+    ("cpus", "of a task group is `\"cpuset.cpus\": \"0-3\"`"),
+];
+
+/// Returns what to do about a word that is no key of a task group here, after the word: "does not exist here yet".
+pub(crate) fn foreign_word(key: &str) -> Option<&'static str> {
+    let found = FOREIGN_WORDS.iter().find(|(word, _)| key.starts_with(word));
+    found.map(|&(_, what)| what)
+}
 
 /// A chain with a deadline; without one, a chain may be the list of its tasks.
 pub(crate) const CHAIN: Shape =
@@ -101,6 +146,10 @@ pub(crate) const CHANGE: Shape = Shape::Keys(&[
     ("period", Shape::Value),
     ("burst", Shape::Value),
     ("per_cpu", Shape::Value),
+    ("cpu.max", Shape::Value),
+    ("cpu.max.burst", Shape::Value),
+    ("cpu.weight", Shape::Value),
+    ("cpu.weight.nice", Shape::Value),
     ("task", Shape::Value),
     ("policy", Shape::Value),
     ("priority", Shape::Value),

@@ -44,6 +44,8 @@ pub enum Takes {
     Switch,
     /// A number above 0 and at most 1, with at most six decimals.
     Part,
+    /// A list of CPUs, `"2-3"` or `[2, 3]`.
+    Cpus,
     /// The shape of a machine, `"2x4"`.
     Shape,
     /// The name of a kernel.
@@ -325,6 +327,16 @@ pub const ALL: &[Tunable] = &[
         what: "The use by fair tasks below which a waking task stays on a busy CPU, on kernels with PELT.",
         source: "kernel parameter sched_vcpu_pack of some guests",
         place: Place::Machine(|scenario| scenario.machine.packs_below.map(|most| most.to_string())),
+    },
+    Tunable {
+        path: "machine.isolated",
+        takes: Takes::Cpus,
+        what: "The CPUs without load balance: tasks are there only by their `cpus` or the cpuset of their group.",
+        source: "kernel parameter isolcpus",
+        place: Place::Machine(|scenario| {
+            let isolated = &scenario.machine.isolated;
+            (!isolated.is_empty()).then(|| format!("\"{isolated}\""))
+        }),
     },
     Tunable {
         path: "machine.preemption",

@@ -2,6 +2,7 @@
 
 use runyard_engine::attr::{Attr, Cookie, GroupId};
 use runyard_engine::cpu::CpuSet;
+use runyard_workload::cpusets::Cpusets;
 use runyard_workload::scenario::{TaskAttr, TaskSpec};
 use runyard_workload::{Overrides, Parsed, parse};
 
@@ -24,11 +25,11 @@ fn cookies_are_numbered_as_they_are_named_and_hold_until_a_phase_says_otherwise(
     let groups = scenario.groups.iter().map(|group| group.spec.cookie.map(Cookie::get));
     assert_eq!(groups.collect::<Vec<_>>(), [None, None, Some(1)]);
 
-    let (task, all) = (&scenario.tasks[0], CpuSet::first(2));
-    let mut attr = task.first_attr(&all);
+    let (task, cpusets) = (&scenario.tasks[0], Cpusets::all_of(CpuSet::first(2)));
+    let mut attr = task.first_attr(&cpusets);
     assert_eq!(attr.cookie, Cookie::new(2));
     let had = task.phases.iter().map(|phase| {
-        attr = task.attr_in(phase, &attr, &all);
+        attr = task.attr_in(phase, &attr, None, &cpusets);
         attr.cookie.map(|cookie| scenario.cookie_name(cookie))
     });
     let (web, db) = (Some("web"), Some("db ü"));
@@ -44,10 +45,11 @@ fn a_forked_task_has_its_parents_cookie_unless_its_thread_says_otherwise() {
     let scenario = parsed(text).scenario;
     let [parent, plain, resets, own, none, late] = &scenario.tasks[..] else { panic!() };
     let all = CpuSet::first(8);
+    let cpusets = Cpusets::all_of(all.clone());
     let attr = Attr { cookie: Cookie::new(3), ..Attr::normal(all.clone()) };
     let asked = TaskAttr { attr, ..TaskAttr::normal(all.clone()) };
     let forked = |task: &TaskSpec, by: &TaskSpec| {
-        let cookie = task.forked_attr(&all, by, &asked).cookie;
+        let cookie = task.forked_attr(&cpusets, by, &asked).cookie;
         cookie.map(|cookie| scenario.cookie_name(cookie))
     };
     assert_eq!(scenario.cookies, ["first", "own", "late"]);

@@ -9,7 +9,7 @@ use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{
     Costs, ObjectId, Objects, SpecId, Step, TaskAttr, TaskSpec, TimerMode, TimerRef,
 };
-use runyard_workload::{DeadlinePolicy, Overrides, Parsed, Scenario, parse};
+use runyard_workload::{DeadlinePolicy, Overrides, Parsed, Scenario, cpusets::Cpusets, parse};
 
 fn parsed(text: &str) -> Parsed {
     parsed_with(text, DeadlinePolicy::Refused)
@@ -374,10 +374,10 @@ fn latency_nice_and_slice_hold_until_a_phase_says_otherwise() {
         "'latency_nice': -20, 'phases': {'p': {'run': 1}, 'q': {'latency_nice': 19, 'run': 1}, \
          'r': {'slice': 100, 'run': 1}, 's': {'slice': 100000, 'latency_nice': 0, 'run': 1}}",
     );
-    let all = CpuSet::first(8);
-    let mut attr = task.first_attr(&all);
+    let cpusets = Cpusets::all_of(CpuSet::first(8));
+    let mut attr = task.first_attr(&cpusets);
     let had = task.phases.iter().map(|phase| {
-        attr = task.attr_in(phase, &attr, &all);
+        attr = task.attr_in(phase, &attr, None, &cpusets);
         (attr.latency_nice.get(), attr.slice.map(Slice::get))
     });
     let (short, long) = (Some(us(100)), Some(us(100_000)));
@@ -393,7 +393,7 @@ fn a_forked_task_inherits_slack_and_latency_nice_and_slice_unless_one_of_the_two
          'late': {'phases': {'p': {'slice': 700, 'run': 1}, 'q': {'latency_nice': 1, 'run': 1}}}",
     );
     let [parent, resets, plain, own, late] = &scenario.tasks[..] else { panic!() };
-    let all = CpuSet::first(8);
+    let cpusets = Cpusets::all_of(CpuSet::first(8));
     let attr = Attr {
         policy: Policy::Fifo(RtPrio::MAX),
         latency_nice: LatencyNice::new(-7).unwrap(),
@@ -402,8 +402,8 @@ fn a_forked_task_inherits_slack_and_latency_nice_and_slice_unless_one_of_the_two
     };
     let asked = TaskAttr { attr, slack: us(9) };
     let forked = |task: &TaskSpec, by: &TaskSpec| {
-        let attr = task.forked_attr(&all, by, &asked);
-        let first = task.first_attr(&all);
+        let attr = task.forked_attr(&cpusets, by, &asked);
+        let first = task.first_attr(&cpusets);
         let Attr { latency_nice, slice, .. } = attr.attr;
         let inherited = Attr { latency_nice, slice, ..first.attr };
         let inherited = TaskAttr { attr: inherited, slack: asked.slack };

@@ -40,6 +40,7 @@ fn another(tunable: &Tunable, default: Option<&str>) -> String {
         (Takes::Part, _) => "0.25".to_owned(),
         (Takes::Shape, _) => "\"2x3\"".to_owned(),
         (Takes::Kernel, _) => "\"6.12\"".to_owned(),
+        (Takes::Cpus, _) => "\"1-2\"".to_owned(),
         (Takes::Preemption, _) => "\"lazy\"".to_owned(),
     }
 }
@@ -117,6 +118,7 @@ fn a_tunable_is_refused_where_the_scheduler_lacks_it() {
 fn no_number_of_the_engine_is_left_out() {
     let Config {
         topology: _,    // machine.topology, machine.cpus
+        domains: _,     // machine.isolated, cpuset.cpus.partition
         features: _,    // features
         rules: _,       // machine.kernel
         accounts: _,    // no decision depends on it

@@ -4,6 +4,8 @@
 //! too much of the CPUs, or if no task wakes up. Nothing is drawn that the hosts treat differently by design: no yield
 //! (the kernel counts it among preemptions), no latency nice.
 
+pub(super) mod limit;
+
 use clap::ValueEnum;
 
 use crate::dice::{Dice, Object};
@@ -48,6 +50,8 @@ pub(super) struct Drawn {
     /// The scenario in rt-app's language.
     pub(super) text: String,
     pub(super) tasks: Vec<Task>,
+    /// The paths of the limited groups.
+    pub(super) limited: Vec<String>,
 }
 
 /// A task of a scenario.
@@ -77,8 +81,8 @@ pub(super) fn scenario(taste: Taste, seed: u64, number: u64, cpus: u64) -> Drawn
     }
 }
 
-/// The kinds of tasks: those of bundles, and attributes that may be drawn besides.
-pub(super) const KINDS: [&str; 16] = [
+/// The kinds of tasks: those of bundles, and attributes that may be drawn besides. The last one is a kind of scenarios.
+pub(super) const KINDS: [&str; 17] = [
     "hog",
     "periodic",
     "bursty",
@@ -95,6 +99,7 @@ pub(super) const KINDS: [&str; 16] = [
     "group with a limit",
     "overloaded",
     "with room",
+    limit::KIND,
 ];
 
 /// The kinds of bundles, with the least and the largest number of tasks.
@@ -192,7 +197,8 @@ impl Author {
         };
         let mut tasks = self.tasks;
         tasks.iter_mut().for_each(|task| task.kinds.push(crowded));
-        Drawn { text, tasks }
+        let limited = self.groups.into_iter().filter(|group| group.limited);
+        Drawn { text, tasks, limited: limited.map(|group| group.path).collect() }
     }
 
     fn draw_groups(&mut self) {

@@ -1,7 +1,8 @@
 //! The distance between two runs of one scenario: the simulator beside the kernel, and the kernel beside itself.
 //!
 //! A task has a share, and latencies if it woke up often enough. A run has migrations, switches and preemptions. The
-//! kernel ran twice, A and B. *Itself* is A beside B. *Simulated* is the simulator beside A and beside B.
+//! kernel ran twice, A and B. *Itself* is A beside B. *Simulated* is the simulator beside A and beside B. Scenarios about
+//! limits have measures of their own.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,25 @@ pub(super) enum Measure {
     Switches,
     /// The ratio of preemptions, unless a task yields: then the kernel does not count them.
     Preemptions,
+    /// The difference of a limited group's throttled periods, in parts of what may be apart: 10 % of the larger number,
+    /// or 2.
+    Throttled,
+    /// The ratio of the medians of a task's wake-up latency in a scenario about limits.
+    Wake50,
+    /// The ratio of its ninetieth percentiles.
+    Wake90,
+    /// The ratio of its ninety-ninth percentiles.
+    Wake99,
+    /// The ratio of a task's time runnable and not running, at least 1, with a millisecond added on either side.
+    Waits,
+}
+
+/// What has a measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Task,
+    Group,
+    Run,
 }
 
 impl Measure {
@@ -43,6 +63,10 @@ impl Measure {
         Measure::Preemptions,
     ];
 
+    /// The measures of scenarios about limits.
+    pub(super) const OF_LIMITS: [Measure; 5] =
+        [Measure::Throttled, Measure::Wake50, Measure::Wake90, Measure::Wake99, Measure::Waits];
+
     /// The field of the JSON.
     pub(super) fn field(self) -> &'static str {
         match self {
@@ -52,22 +76,31 @@ impl Measure {
             Measure::Migrations => "migrations_ratio",
             Measure::Switches => "switches_ratio",
             Measure::Preemptions => "preemptions_ratio",
+            Measure::Throttled => "throttled_apart",
+            Measure::Wake50 => "wakeup_p50_ratio",
+            Measure::Wake90 => "wakeup_p90_ratio",
+            Measure::Wake99 => "wakeup_p99_ratio",
+            Measure::Waits => "waits_ratio",
         }
     }
 
     /// The largest distance at which two runs count as the same.
     pub(super) fn goal(self) -> f64 {
-        if self == Measure::Share { 3.0 } else { 2.0 }
+        match self {
+            Measure::Share => 3.0,
+            Measure::Throttled => 1.0,
+            Measure::Wake50 | Measure::Wake90 | Measure::Wake99 => 1.5,
+            Measure::Waits => 1.25,
+            _ => 2.0,
+        }
     }
 
-    /// The measures of a task.
-    pub(super) fn of_tasks() -> impl Iterator<Item = Measure> {
-        Measure::ALL.into_iter().filter(|&measure| measure < Measure::Migrations)
-    }
-
-    /// The measures of the whole run.
-    pub(super) fn of_runs() -> impl Iterator<Item = Measure> {
-        Measure::ALL.into_iter().filter(|&measure| measure >= Measure::Migrations)
+    pub(super) fn of(self) -> Of {
+        match self {
+            Measure::Migrations | Measure::Switches | Measure::Preemptions => Of::Run,
+            Measure::Throttled => Of::Group,
+            _ => Of::Task,
+        }
     }
 }
 
@@ -75,6 +108,8 @@ impl Measure {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     tasks: BTreeMap<String, Task>,
+    /// The throttled periods of each group whose limit counts them.
+    throttled: BTreeMap<String, f64>,
     migrations: Option<f64>,
     switches: Option<f64>,
     preemptions: Option<f64>,
@@ -87,8 +122,14 @@ struct Task {
     share: f64,
     wakeups: u64,
     p50: f64,
+    p90: f64,
     p99: f64,
+    /// The time runnable and not running, if it is known.
+    wait: Option<f64>,
 }
+
+/// What is added to a wait, so that no ratio is of zero.
+const WAIT_NS: f64 = 1e6;
 
 impl Seen {
     /// Reads a report. Each task has a name of its own.
@@ -101,12 +142,20 @@ impl Seen {
                 share: task["runtime_ns"].as_f64().unwrap_or(0.0) / duration * 100.0,
                 wakeups: task["wakeups"].as_u64().unwrap_or(0),
                 p50: latency["p50_ns"].as_f64().unwrap_or(0.0),
+                p90: latency["p90_ns"].as_f64().unwrap_or(0.0),
                 p99: latency["p99_ns"].as_f64().unwrap_or(0.0),
+                wait: task["wait_ns"].as_f64(),
             };
             (task["name"].as_str().unwrap_or_default().to_owned(), seen)
         });
         let of = |field: &str| report["machine"][field].as_f64();
+        let groups = report["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let throttled = groups.iter().filter(|group| group["limit"].is_object());
+        let throttled = throttled.filter_map(|group| {
+            Some((group["path"].as_str()?.to_owned(), group["nr_throttled"].as_f64()?))
+        });
         Ok(Seen {
+            throttled: throttled.collect(),
             tasks: tasks.collect(),
             migrations: of("migrations"),
             switches: of("switches"),
@@ -114,9 +163,29 @@ impl Seen {
         })
     }
 
-    /// The distance between this run and another. `None` if neither has the figure, infinite if only one has it.
-    fn apart(&self, other: &Seen, measure: Measure, task: &str) -> Option<f64> {
-        let (ours, theirs) = (self.task(task), other.task(task));
+    /// The names of the tasks, and the paths of the groups with throttled periods.
+    pub(super) fn names(&self, of: Of) -> Vec<String> {
+        match of {
+            Of::Task => self.tasks.keys().cloned().collect(),
+            Of::Group => self.throttled.keys().cloned().collect(),
+            Of::Run => vec![String::new()],
+        }
+    }
+
+    /// The throttled periods of a group.
+    pub(super) fn throttled_periods(&self, path: &str) -> Option<f64> {
+        self.throttled.get(path).copied()
+    }
+
+    /// The time that a task was runnable and not running.
+    pub(super) fn wait_ns(&self, task: &str) -> Option<f64> {
+        self.task(task).wait
+    }
+
+    /// The distance between this run and another, of a task, a group, or the run. `None` if neither has the figure,
+    /// infinite if only one has it.
+    pub(super) fn apart(&self, other: &Seen, measure: Measure, name: &str) -> Option<f64> {
+        let (ours, theirs) = (self.task(name), other.task(name));
         let plus_one =
             |ours: Option<f64>, theirs: Option<f64>| Some(ratio(ours? + 1.0, theirs? + 1.0));
         match measure {
@@ -126,11 +195,27 @@ impl Seen {
             Measure::Migrations => plus_one(self.migrations, other.migrations),
             Measure::Switches => plus_one(self.switches, other.switches),
             Measure::Preemptions => plus_one(self.preemptions, other.preemptions),
+            Measure::Throttled => throttled(self.throttled.get(name), other.throttled.get(name)),
+            Measure::Wake50 => latency(ours, theirs, |task| task.p50),
+            Measure::Wake90 => latency(ours, theirs, |task| task.p90),
+            Measure::Wake99 => latency(ours, theirs, |task| task.p99),
+            Measure::Waits => Some(ratio(ours.wait? + WAIT_NS, theirs.wait? + WAIT_NS)),
         }
     }
 
     fn task(&self, name: &str) -> Task {
         self.tasks.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// The part of what the throttled periods of a group may be apart that they are.
+fn throttled(ours: Option<&f64>, theirs: Option<&f64>) -> Option<f64> {
+    match (ours, theirs) {
+        (None, None) => None,
+        (Some(ours), Some(theirs)) => {
+            Some((ours - theirs).abs() / (ours.max(*theirs) * 0.1).max(2.0))
+        }
+        _ => Some(f64::INFINITY),
     }
 }
 
@@ -172,10 +257,10 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// The distances in `measure` of `task`, or of the whole run.
-    pub(super) fn sample(&self, measure: Measure, task: &str) -> Sample {
+    /// The distances in `measure` of a task or a group, or of the whole run.
+    pub(super) fn sample(&self, measure: Measure, name: &str) -> Sample {
         let Runs { a, simulated, b } = self;
-        let apart = |ours: &Seen, theirs| ours.apart(theirs, measure, task);
+        let apart = |ours: &Seen, theirs| ours.apart(theirs, measure, name);
         Sample { itself: apart(a, b), simulated: [apart(simulated, a), apart(simulated, b)] }
     }
 }
@@ -239,6 +324,29 @@ pub(super) mod tests {
         near(&runs().sample(Measure::P50, "b"), miss, [miss, None]);
         assert_eq!(runs().sample(Measure::P50, "b").mean(), miss);
         near(&runs().sample(Measure::P50, "nobody"), None, [None, None]);
+    }
+
+    #[test]
+    fn limits_have_measures_of_their_own() {
+        let run = |throttled: u64, wait_ms: u64, p90: u64| {
+            let latency = json!({"p50_ns": 10, "p90_ns": p90, "p99_ns": 10});
+            Seen::read(&json!({"duration_ns": 1e9, "machine": {},
+                "tasks": [{"name": "a", "wakeups": 99, "wait_ns": wait_ms * 1_000_000, "wakeup_latency": latency}],
+                "groups": [{"path": "/", "limit": null, "nr_throttled": 0},
+                    {"path": "/g", "limit": {"runtime_ns": 1}, "nr_throttled": throttled}]}))
+            .expect("it has all fields")
+        };
+        let (few, many) = (run(3, 0, 100), run(40, 249, 100));
+        let apart = |ours: &Seen, theirs: &Seen, measure, name| ours.apart(theirs, measure, name);
+        assert_eq!(few.names(Of::Group), ["/g"]);
+        assert_eq!(apart(&few, &run(5, 0, 0), Measure::Throttled, "/g"), Some(1.0));
+        assert_eq!(apart(&few, &run(6, 0, 0), Measure::Throttled, "/g"), Some(1.5));
+        assert_eq!(apart(&many, &run(36, 0, 0), Measure::Throttled, "/g"), Some(1.0));
+        assert_eq!(apart(&many, &run(30, 0, 0), Measure::Throttled, "/g"), Some(2.5));
+        assert_eq!(apart(&few, &many, Measure::Throttled, "/none"), None);
+        assert_eq!(apart(&many, &run(0, 199, 0), Measure::Waits, "a"), Some(1.25));
+        assert_eq!(apart(&few, &run(0, 0, 150), Measure::Wake90, "a"), Some(1.5));
+        assert_eq!(apart(&few, &run(0, 0, 150), Measure::Wake99, "a"), Some(1.0));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::draw::{self, Drawn};
-use super::judge::{Measure, Runs, Sample, Seen};
+use super::judge::{Measure, Of, Runs, Sample, Seen};
 use super::rig::Rig;
 use super::verdict::{self, Tally, fields};
 use super::{Options, bootstrap, quiet};
@@ -34,8 +34,8 @@ struct Judged {
     /// The seed and the number.
     name: String,
     tasks: Vec<JudgedTask>,
-    /// The distances of the whole run.
-    whole: BTreeMap<Measure, Sample>,
+    /// The distances of the limited groups and of the whole run.
+    others: Vec<(Measure, Sample)>,
 }
 
 struct JudgedTask {
@@ -49,9 +49,15 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
     let mut session = Session::new(Rig::new(&options.feature, options.kernel.as_deref())?)?;
     let cpus = std::thread::available_parallelism()?.get() as u64;
     let (mut judged, mut unusable) = (Vec::new(), 0_u64);
+    let limits = options.random.kind.as_deref() == Some(draw::limit::KIND);
+    let measures: &[Measure] = if limits { &Measure::OF_LIMITS } else { &Measure::ALL };
+    session.measures = measures;
     for &seed in &options.random.seed {
-        let drawn =
-            (0..).map(|number| (number, draw::scenario(options.random.taste, seed, number, cpus)));
+        let draw = |number| match limits {
+            true => draw::limit::scenario(seed, number, cpus),
+            false => draw::scenario(options.random.taste, seed, number, cpus),
+        };
+        let drawn = (0..).map(|number| (number, draw(number)));
         let wanted = drawn.filter(|(_, drawn)| is_wanted(drawn, options.random.kind.as_deref()));
         for (number, drawn) in wanted.take(scenarios as usize) {
             match session.try_scenario((seed, number), &drawn)? {
@@ -70,7 +76,8 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
         "kernel": kernel()?,
         "machine": serde_json::from_str::<Value>(&session.machine)?,
     });
-    let found = Found { judged, seed: options.random.seed.first().copied().unwrap_or_default() };
+    let found =
+        Found { judged, measures, seed: options.random.seed.first().copied().unwrap_or_default() };
     match options.random.json {
         true => println!("{:#}", found.json(about)),
         false => print!("{about}\n\n{}", found.table()),
@@ -80,7 +87,8 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
 
 /// Whether a scenario has a task of the wanted kind, if one is given.
 fn is_wanted(drawn: &Drawn, kind: Option<&str>) -> bool {
-    kind.is_none_or(|kind| drawn.tasks.iter().any(|task| task.kinds.contains(&kind)))
+    let has = |kind| drawn.tasks.iter().any(|task| task.kinds.contains(&kind));
+    kind.is_none_or(|kind| kind == draw::limit::KIND || has(kind))
 }
 
 /// The kernel's release, and the words on its command line about scheduling.
@@ -97,6 +105,8 @@ struct Session {
     folder: PathBuf,
     machine: String,
     calibrated: Instant,
+    /// What the scenarios are judged by.
+    measures: &'static [Measure],
 }
 
 impl Session {
@@ -104,7 +114,8 @@ impl Session {
         let folder = rig.folder.join("random");
         std::fs::create_dir_all(&folder)?;
         let machine = rig.machine()?;
-        Ok(Session { rig, folder, machine, calibrated: Instant::now() })
+        let measures = &Measure::ALL;
+        Ok(Session { rig, folder, machine, calibrated: Instant::now(), measures })
     }
 
     /// Runs a scenario; `None` if the machine was never quiet.
@@ -121,7 +132,7 @@ impl Session {
         let (tasks, text) =
             (drawn.tasks.len(), if runs.is_some() { "done" } else { "never quiet" });
         eprintln!("{name}: {tasks} tasks, {text}");
-        Ok(runs.map(|runs| Judged::new(&name, drawn, &runs)))
+        Ok(runs.map(|runs| Judged::new(&name, drawn, self.measures, &runs)))
     }
 
     fn runs(&self, (name, seed): (&str, &str), drawn: &Drawn) -> Outcome<Option<Runs>> {
@@ -156,24 +167,30 @@ impl Session {
 }
 
 impl Judged {
-    fn new(name: &str, drawn: &Drawn, runs: &Runs) -> Judged {
-        let sample = |measure, task: &str| (measure, runs.sample(measure, task));
+    fn new(name: &str, drawn: &Drawn, measures: &[Measure], runs: &Runs) -> Judged {
+        let sample = |measure, name: &str| (measure, runs.sample(measure, name));
+        let of = |of| measures.iter().copied().filter(move |measure| measure.of() == of);
         let task = |task: &draw::Task| JudgedTask {
             name: task.name.clone(),
             kinds: task.kinds.clone(),
-            samples: Measure::of_tasks().map(|measure| sample(measure, &task.name)).collect(),
+            samples: of(Of::Task).map(|measure| sample(measure, &task.name)).collect(),
         };
+        let of_groups = drawn
+            .limited
+            .iter()
+            .flat_map(|path| of(Of::Group).map(move |measure| sample(measure, path)));
         Judged {
             name: name.to_owned(),
             tasks: drawn.tasks.iter().map(task).collect(),
-            whole: Measure::of_runs().map(|measure| sample(measure, "")).collect(),
+            others: of_groups.chain(of(Of::Run).map(|measure| sample(measure, ""))).collect(),
         }
     }
 
-    /// The distances in a measure: of each task, or of the whole run.
+    /// The distances in a measure: of each task, of each limited group, or of the whole run.
     fn samples(&self, measure: Measure) -> impl Iterator<Item = &Sample> {
         let tasks = self.tasks.iter().filter_map(move |task| task.samples.get(&measure));
-        tasks.chain(self.whole.get(&measure))
+        let others = self.others.iter().filter(move |(of, _)| *of == measure);
+        tasks.chain(others.map(|(_, sample)| sample))
     }
 }
 
@@ -188,6 +205,7 @@ impl JudgedTask {
 /// The results of all scenarios.
 struct Found {
     judged: Vec<Judged>,
+    measures: &'static [Measure],
     /// The first seed, which the bootstrap uses.
     seed: u64,
 }
@@ -195,6 +213,10 @@ struct Found {
 impl Found {
     fn nr_tasks(&self) -> usize {
         self.judged.iter().map(|scenario| scenario.tasks.len()).sum()
+    }
+
+    fn of_tasks(&self) -> impl Iterator<Item = Measure> + Clone {
+        self.measures.iter().copied().filter(|measure| measure.of() == Of::Task)
     }
 
     fn samples(&self, measure: Measure) -> Vec<&Sample> {
@@ -225,19 +247,19 @@ impl Found {
         let mut all = Map::new();
         all.insert("scenarios".to_owned(), self.judged.len().into());
         all.insert("tasks".to_owned(), self.nr_tasks().into());
-        all.extend(fields(|measure| self.samples(measure)));
+        all.extend(fields(self.measures, |measure| self.samples(measure)));
         let rounded = |points: f64| (points * 1e3).round() / 1e3;
         let lower = |measure: Measure| {
             (measure.field().to_owned(), json!(self.lower_95(measure).map(rounded)))
         };
         all.insert(
             "lower_95".to_owned(),
-            Measure::ALL.map(lower).into_iter().collect::<Map<_, _>>().into(),
+            self.measures.iter().copied().map(lower).collect::<Map<_, _>>().into(),
         );
         let kinds = self.kinds().into_iter().map(|(kind, tasks)| {
             let mut kind_fields = Map::new();
             kind_fields.insert("n".to_owned(), tasks.len().into());
-            kind_fields.extend(fields(|measure| {
+            kind_fields.extend(fields(self.measures, |measure| {
                 tasks.iter().filter_map(|task| task.samples.get(&measure)).collect()
             }));
             (kind.to_owned(), kind_fields.into())
@@ -258,7 +280,7 @@ impl Found {
                 .to_owned(),
             "|---|---|---|---|---|---|---|---|".to_owned(),
         ];
-        for measure in Measure::ALL {
+        for &measure in self.measures {
             let [itself, simulated] = verdict::figures(measure, &self.samples(measure));
             let bound =
                 self.lower_95(measure).map_or("-".to_owned(), |points| format!("{points:+.1}"));
@@ -266,12 +288,12 @@ impl Found {
             lines.push(format!("| {name} | {itself} | {simulated} | {bound} |"));
         }
         lines.push(String::new());
-        let heads = Measure::of_tasks()
-            .map(|measure| format!(" {}: itself | simulated |", measure.field()));
+        let heads =
+            self.of_tasks().map(|measure| format!(" {}: itself | simulated |", measure.field()));
         lines.push(format!("| kind | tasks |{}", heads.collect::<String>()));
-        lines.push(format!("|---|---|{}", "---|---|".repeat(Measure::of_tasks().count())));
+        lines.push(format!("|---|---|{}", "---|---|".repeat(self.of_tasks().count())));
         for (kind, tasks) in self.kinds() {
-            let cells = Measure::of_tasks().map(|measure| {
+            let cells = self.of_tasks().map(|measure| {
                 let samples: Vec<_> =
                     tasks.iter().filter_map(|task| task.samples.get(&measure)).collect();
                 let within = verdict::figures(measure, &samples).map(|figure| {
@@ -315,15 +337,17 @@ mod tests {
     fn judged(name: &str, kinds: &[&'static str], itself: f64, simulated: f64) -> Judged {
         let sample = Sample { itself: Some(itself), simulated: [Some(simulated); 2] };
         let sample = |measure| (measure, sample.clone());
-        let samples = Measure::of_tasks().map(sample).collect();
+        let of = |of| Measure::ALL.into_iter().filter(move |measure| measure.of() == of);
+        let samples = of(Of::Task).map(sample).collect();
         let task = JudgedTask { name: "t".to_owned(), kinds: kinds.to_vec(), samples };
-        let whole = Measure::of_runs().map(sample).collect();
-        Judged { name: name.to_owned(), tasks: vec![task], whole }
+        let others = of(Of::Run).map(sample).collect();
+        Judged { name: name.to_owned(), tasks: vec![task], others }
     }
 
     fn found() -> Found {
         let first = judged("1-0", &["hog", "nice"], 1.0, 1.5);
-        Found { judged: vec![first, judged("1-1", &["hog"], 1.0, 8.0)], seed: 1 }
+        let judged = vec![first, judged("1-1", &["hog"], 1.0, 8.0)];
+        Found { judged, measures: &Measure::ALL, seed: 1 }
     }
 
     #[test]
@@ -334,7 +358,7 @@ mod tests {
             (&json!(2), &json!(2), &json!(3))
         );
         for measure in Measure::ALL {
-            let within = format!("within_{:.0}", measure.goal());
+            let within = format!("within_{}", measure.goal());
             assert_eq!(json[measure.field()], json!({"p50": 1.5, "p90": 8.0, &*within: 50.0}));
             assert_eq!(
                 json["itself"][measure.field()],

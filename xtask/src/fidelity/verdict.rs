@@ -78,10 +78,13 @@ pub(super) fn percentile(mut entries: Vec<f64>, of_a_hundred: usize) -> Option<f
     entries.get(rank - 1).copied()
 }
 
-/// The figures of all measures as JSON: those of the simulator, and in `itself` those of the kernel.
-pub(super) fn fields<'s>(samples: impl Fn(Measure) -> Vec<&'s Sample>) -> Map<String, Value> {
+/// The figures of these measures as JSON: those of the simulator, and in `itself` those of the kernel.
+pub(super) fn fields<'s>(
+    measures: &[Measure],
+    samples: impl Fn(Measure) -> Vec<&'s Sample>,
+) -> Map<String, Value> {
     let (mut fields, mut itself) = (Map::new(), Map::new());
-    for measure in Measure::ALL {
+    for &measure in measures {
         let [kernel, simulated] = figures(measure, &samples(measure));
         fields.insert(measure.field().to_owned(), simulated.json(measure));
         itself.insert(measure.field().to_owned(), kernel.json(measure));
@@ -106,7 +109,7 @@ impl Figure {
     /// Unknown and infinite figures are null.
     fn json(self, measure: Measure) -> Value {
         let number = |figure: Option<f64>| figure.map(|figure| (figure * 1e3).round() / 1e3);
-        let within = format!("within_{:.0}", measure.goal());
+        let within = format!("within_{}", measure.goal());
         json!({"p50": number(self.p50), "p90": number(self.p90), within: number(self.within)})
     }
 }
@@ -156,13 +159,13 @@ mod tests {
     #[test]
     fn the_json_has_the_fields_that_scripts_read() {
         let samples = samples();
-        let fields = Value::from(fields(|_| samples.each_ref().to_vec()));
+        let fields = Value::from(fields(&Measure::ALL, |_| samples.each_ref().to_vec()));
         assert_eq!(fields["p99_ratio"], json!({"p50": 2.5, "p90": null, "within_2": 42.857}));
         assert_eq!(
             fields["itself"]["share_points"],
             json!({"p50": 2.0, "p90": null, "within_3": 50.0})
         );
-        let none = Value::from(super::fields(|_| vec![]));
+        let none = Value::from(super::fields(&Measure::ALL, |_| vec![]));
         assert_eq!(
             none["itself"]["migrations_ratio"],
             json!({"p50": null, "p90": null, "within_2": null})

@@ -85,7 +85,7 @@ pub const TASK: [&str; 19] = [
 ];
 pub const LATENCY: [&str; 8] =
     ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
-pub const GROUP: [&str; 11] = [
+pub const GROUP: [&str; 13] = [
     "path",
     "runtime_ns",
     "nr_periods",
@@ -97,6 +97,8 @@ pub const GROUP: [&str; 11] = [
     "limit",
     "held_by",
     "cpus",
+    "pressure_some_ns",
+    "pressure_full_ns",
 ];
 const GROUP_CPU: [&str; 5] = ["cpu", "used_ns", "nr_throttled", "throttled_ns", "borrowed_ns"];
 pub const TIMERS: [&str; 4] = ["armed", "expired", "greedy", "cancelled"];

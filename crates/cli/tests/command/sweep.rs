@@ -198,7 +198,9 @@ fn the_shipped_sweeps_run() {
         let out = place("sweep-shipped");
         let said = call(&["sweep", &spec, "--out", &out]);
         assert_eq!(said.code, Some(0), "{}", said.err);
-        assert_eq!(said.err.lines().count(), 1, "no run fails, nothing is warned of: {}", said.err);
+        // A busy machine takes so long that the command says how far it is.
+        let told = said.err.lines().filter(|line| !line.ends_with(" s left"));
+        assert_eq!(told.count(), 1, "no run fails, nothing is warned of: {}", said.err);
         let table = std::fs::read_to_string(folder().join(&out).join("summary.csv")).unwrap();
         assert!(table.lines().count() > 1, "{table}");
     }

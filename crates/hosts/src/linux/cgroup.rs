@@ -10,8 +10,12 @@
 //! command's own group becomes the root of that domain as long as they exist
 //! ([cgroup-v2](https://docs.kernel.org/admin-guide/cgroup-v2.html#threads)).
 //!
-//! A real-time task stays in the command's own group. Groups mean nothing to real-time scheduling, except on kernels
-//! with `RT_GROUP_SCHED`: their groups have no time for such tasks unless they are given some, and refuse them.
+//! A real-time task is in its group too, where the kernel takes it. Kernels with `RT_GROUP_SCHED` refuse it: their
+//! groups have no time for such tasks unless they are given some. It is then in the command's own group, and standard
+//! error says so once.
+//!
+//! Cpusets are files of the same groups in the second version. In the first they are a hierarchy of their own
+//! ([`super::cpuset`]).
 //!
 //! A group's limit is the kernel's quota. The first version refuses a quota above that of the parent group. Such a
 //! quota would have no effect, so the group then has no limit. The kernel counts the effect of a limit in each group's
@@ -21,7 +25,7 @@
 //! beginning of a phase in another group.
 
 use runyard::kernel::Mount;
-use runyard_engine::attr::{Attr, GroupId};
+use runyard_engine::attr::GroupId;
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_outcome::stderr::say;
@@ -68,6 +72,11 @@ impl Tree {
         let (version, base) = base(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
             .ok_or("no control groups with CPU weights are mounted")?;
         Tree::below(version, base, groups, cpus)
+    }
+
+    /// The folders of the groups, by [`GroupId`], if these groups have the files of cpusets: the second version.
+    pub(super) fn with_cpusets(&self) -> Option<(&Path, &[PathBuf])> {
+        (self.version == Version::Second).then_some((&*self.base, &*self.groups))
     }
 
     fn below(
@@ -128,15 +137,16 @@ impl Tree {
 
     /// The kernel's counts of the groups' limits, by [`GroupId`].
     pub(super) fn stats(&self) -> Vec<Stat> {
-        let stat = |folder: &PathBuf| {
-            Stat::read(&fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default())
-        };
+        let text =
+            |folder: &PathBuf, file| fs::read_to_string(folder.join(file)).unwrap_or_default();
+        let stat =
+            |folder: &PathBuf| Stat::read(&text(folder, "cpu.stat"), &text(folder, "cpu.pressure"));
         self.groups.iter().map(stat).collect()
     }
 
-    /// Moves the calling thread to the group of a task with this `attr`.
-    pub(super) fn enter(&self, attr: &Attr) -> Result<(), String> {
-        let folder = home(attr).map_or(&self.base, |group| &self.groups[group.index()]);
+    /// Moves the calling thread to a group, or to the command's own group.
+    pub(super) fn enter(&self, group: Option<GroupId>) -> Result<(), String> {
+        let folder = group.map_or(&self.base, |group| &self.groups[group.index()]);
         let members = match self.version {
             Version::First => "tasks",
             Version::Second => "cgroup.threads",
@@ -145,21 +155,26 @@ impl Tree {
     }
 }
 
+/// Removes folders of groups, each after those in it.
+pub(super) fn remove(folders: &[PathBuf]) {
+    let deadline = Instant::now() + PATIENCE;
+    let remove = |folder: &PathBuf| {
+        loop {
+            let removed = fs::remove_dir(folder).map_err(|error| error.kind());
+            if removed != Err(ErrorKind::ResourceBusy) || Instant::now() >= deadline {
+                return removed.is_ok();
+            }
+            std::thread::sleep(PAUSE);
+        }
+    };
+    if let Some(left) = folders.iter().rev().find(|folder| !remove(folder)) {
+        say(format_args!("warning: {} cannot be removed", left.display()));
+    }
+}
+
 impl Drop for Tree {
     fn drop(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
-        let remove = |folder: &PathBuf| {
-            loop {
-                let removed = fs::remove_dir(folder).map_err(|error| error.kind());
-                if removed != Err(ErrorKind::ResourceBusy) || Instant::now() >= deadline {
-                    return removed.is_ok();
-                }
-                std::thread::sleep(PAUSE);
-            }
-        };
-        if let Some(left) = self.groups.iter().rev().find(|folder| !remove(folder)) {
-            say(format_args!("warning: {} cannot be removed", left.display()));
-        }
+        remove(&self.groups);
         // The groups of another run still need the weights.
         if self.switched_on && !has_other_runs(&self.base) {
             let _ = write(&self.base.join("cgroup.subtree_control"), "-cpu");
@@ -233,11 +248,14 @@ pub(super) struct Stat {
     pub(super) throttled_ns: Figure,
     pub(super) nr_bursts: Figure,
     pub(super) burst_ns: Figure,
+    pub(super) pressure_some_ns: Figure,
+    pub(super) pressure_full_ns: Figure,
 }
 
 impl Stat {
-    /// The first version counts in nanoseconds, the second in microseconds.
-    fn read(text: &str) -> Stat {
+    /// The counts of `cpu.stat` and of `cpu.pressure`, which the second version has. The first version counts in
+    /// nanoseconds, the second in microseconds.
+    fn read(text: &str, pressure: &str) -> Stat {
         let figure = |name: &str| {
             let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
             pairs.find(|&(key, _)| key == name)?.1.trim().parse::<u64>().ok()
@@ -251,41 +269,54 @@ impl Stat {
             throttled_ns: span("throttled_time", "throttled_usec"),
             nr_bursts: figure("nr_bursts"),
             burst_ns: span("burst_time", "burst_usec"),
+            pressure_some_ns: total(pressure, "some"),
+            pressure_full_ns: total(pressure, "full"),
         }
     }
 }
 
-/// The group in the tree of a task with this `attr`; `None` is the command's own group.
-pub(super) fn home(attr: &Attr) -> Option<GroupId> {
-    attr.policy.class().is_fair().then_some(attr.group)
+/// The total of a line of `cpu.pressure`: `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`, in microseconds.
+fn total(pressure: &str, line: &str) -> Figure {
+    let line = pressure.lines().find_map(|all| all.strip_prefix(line))?;
+    let total = line.split_whitespace().find_map(|word| word.strip_prefix("total="))?;
+    Some(total.parse::<u64>().ok()?.saturating_mul(1_000))
 }
 
 /// The command's own group in the hierarchy that controls CPU time, from the kernel's lists of the process's mounts and
 /// groups.
 fn base(mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
-    let mounts: Vec<_> = mounts.lines().filter_map(Mount::read).collect();
-    let (version, mount) = match mounts.iter().find(|mount| mount.controls("cpu")) {
-        Some(mount) => (Version::First, mount),
-        None => (Version::Second, mounts.iter().find(|mount| mount.kind == "cgroup2")?),
-    };
+    if let Some(first) = base_of("cpu", mounts, groups) {
+        return Some((Version::First, first));
+    }
+    let mut all = mounts.lines().filter_map(Mount::read);
+    let mount = all.find(|mount| mount.kind == "cgroup2")?;
+    Some((Version::Second, own(&mount, groups, str::is_empty)?))
+}
+
+/// The command's own group in the first version's hierarchy of a controller, if there is one.
+pub(super) fn base_of(controller: &str, mounts: &str, groups: &str) -> Option<PathBuf> {
+    let mut all = mounts.lines().filter_map(Mount::read);
+    let mount = all.find(|mount| mount.controls(controller))?;
+    own(&mount, groups, |all| all.split(',').any(|name| name == controller))
+}
+
+/// The command's own group in the hierarchy of `mount`, whose line in the list of the process's groups has the wanted
+/// controllers.
+fn own(mount: &Mount, groups: &str, is_wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
     // NUMBER:CONTROLLERS:PATH, without controllers in the second version.
     let own = groups.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let it = match version {
-            Version::First => controllers.split(',').any(|name| name == "cpu"),
-            Version::Second => controllers.is_empty(),
-        };
-        it.then_some(path)
+        is_wanted(controllers).then_some(path)
     })?;
     // In a container the mount may begin below the beginning of the groups' paths.
     let below = Path::new(own).strip_prefix(&mount.root).ok();
     let below = below.filter(|path| path.is_relative()).unwrap_or(Path::new(""));
-    Some((version, if below == Path::new("") { mount.at.clone() } else { mount.at.join(below) }))
+    Some(if below == Path::new("") { mount.at.clone() } else { mount.at.join(below) })
 }
 
 /// The root's name has the process number. The other names are numbered, so that no name is too long, leads elsewhere,
 /// or is that of a file of the kernel's.
-fn folder_name(group: &TaskGroup, number: usize) -> String {
+pub(super) fn folder_name(group: &TaskGroup, number: usize) -> String {
     if number == 0 {
         return format!("{ROOT_PREFIX}{}", std::process::id());
     }
@@ -307,15 +338,15 @@ fn has_word(text: &str, word: &str) -> bool {
     text.split_whitespace().any(|found| found == word)
 }
 
-fn read(file: impl AsRef<Path>) -> Result<String, String> {
+pub(super) fn read(file: impl AsRef<Path>) -> Result<String, String> {
     fs::read_to_string(&file).map_err(|error| refused(file.as_ref(), &error))
 }
 
-fn write(file: &Path, value: &str) -> Result<(), String> {
+pub(super) fn write(file: &Path, value: &str) -> Result<(), String> {
     fs::write(file, value).map_err(|error| format!("{value} to {}", refused(file, &error)))
 }
 
-fn refused(file: &Path, why: &std::io::Error) -> String {
+pub(super) fn refused(file: &Path, why: &std::io::Error) -> String {
     format!("{}: {why}", file.display())
 }
 
@@ -323,8 +354,6 @@ fn refused(file: &Path, why: &std::io::Error) -> String {
 mod tests {
     use super::*;
     use runyard_engine::attr::Weight;
-    use runyard_engine::attr::{Policy, RtPrio};
-    use runyard_engine::cpu::CpuSet;
     use runyard_engine::spec::GroupSpec;
 
     const FIRST: &str = "\
@@ -340,7 +369,7 @@ mod tests {
     fn group(path: &str, parent: u32, weight: i64) -> TaskGroup {
         let (parent, weight) = (GroupId(parent), Weight::new(weight).expect("a weight"));
         let spec = GroupSpec { parent, weight, ..GroupSpec::ROOT };
-        TaskGroup { path: path.to_owned(), spec }
+        TaskGroup { path: path.to_owned(), spec, cpuset: None }
     }
 
     /// A folder for one test. Nothing in it belongs to the kernel.
@@ -422,16 +451,21 @@ mod tests {
             throttled_ns: Some(5_000),
             nr_bursts: Some(1),
             burst_ns: Some(2_000),
+            ..Stat::default()
         };
         let first = "nr_periods 7\nnr_throttled 3\nthrottled_time 5000\nnr_bursts 1\n\
                      burst_time 2000\n";
-        assert_eq!(Stat::read(first), all);
+        assert_eq!(Stat::read(first, ""), all);
         let second = "usage_usec 99\nnr_periods 7\nnr_throttled 3\nthrottled_usec 5\n\
                       nr_bursts 1\nburst_usec 2\n";
-        assert_eq!(Stat::read(second), all);
+        assert_eq!(Stat::read(second, ""), all);
+        let pressure = "some avg10=1.53 avg60=0.87 avg300=0.73 total=1088168\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        let pressed =
+            Stat { pressure_some_ns: Some(1_088_168_000), pressure_full_ns: Some(7_000), ..all };
+        assert_eq!(Stat::read(second, pressure), pressed);
         let old = Stat { nr_bursts: None, burst_ns: None, ..all };
-        assert_eq!(Stat::read("nr_periods 7\nnr_throttled 3\nthrottled_time 5000\n"), old);
-        assert_eq!(Stat::read("usage_usec 99\n"), Stat::default());
+        assert_eq!(Stat::read("nr_periods 7\nnr_throttled 3\nthrottled_time 5000\n", ""), old);
+        assert_eq!(Stat::read("usage_usec 99\n", ""), Stat::default());
     }
 
     #[test]
@@ -448,8 +482,6 @@ mod tests {
         let mut groups = [group("/", 0, 1024), group("/web", 0, 512), group("/web/api", 1, 1536)];
         let [runtime, period, burst] = [30, 50, 10].map(Nanos::from_millis);
         groups[1].spec.limit = Limit::new(runtime, period, burst, false).ok();
-        let rt = Policy::Fifo(RtPrio::MAX);
-        let fair = Attr { group: GroupId(2), ..Attr::normal(CpuSet::first(1)) };
         for (version, members) in [(Version::First, "tasks"), (Version::Second, "cgroup.threads")] {
             let base = folder(members);
             fs::write(base.join("cgroup.controllers"), "cpuset cpu io\n").unwrap();
@@ -485,11 +517,11 @@ mod tests {
             let counted = Stat { nr_periods: Some(4), nr_throttled: Some(2), ..Stat::default() };
             assert_eq!(tree.stats(), [Stat::default(), counted, Stat::default()]);
             let own = gettid().as_raw_nonzero().to_string();
-            tree.enter(&fair).unwrap();
+            tree.enter(Some(GroupId(2))).unwrap();
             assert_eq!(said(&api, members).as_deref(), Some(own.as_str()));
             assert_eq!(said(&base, members), None);
-            tree.enter(&Attr { policy: rt, ..fair.clone() }).unwrap();
-            assert_eq!(said(&base, members).as_deref(), Some(own.as_str()), "it is real-time");
+            tree.enter(None).unwrap();
+            assert_eq!(said(&base, members).as_deref(), Some(own.as_str()), "it left the tree");
             // These are ordinary folders with files in them, which would not be removed.
             std::mem::forget(tree);
             fs::remove_dir_all(base).unwrap();

@@ -5,7 +5,7 @@
 //! thread that did not run there. A yield counts as a loss of the CPU, so the preemptions of a task that yields are
 //! unknown.
 
-use super::cgroup::{Stat, home};
+use super::cgroup::Stat;
 use super::ground::Ground;
 use crate::clock::cpu_time;
 use crate::machine::number_of;
@@ -93,25 +93,32 @@ impl Counts {
 /// Gives the calling thread the attributes `asked`: all of them, or those that differ from `was`.
 pub(super) fn apply(asked: &Asked, was: Option<&Asked>, ground: &Ground) -> Result<(), String> {
     let (new, old) = (&asked.attr, was.map(|was| &was.attr));
-    if old.is_none_or(|old| old.affinity != new.affinity) {
-        let mut set = CpuSet::new();
-        new.affinity.iter().for_each(|cpu| set.set(ground.cpus[cpu.index()]));
-        sched_setaffinity(None, &set)
-            .map_err(|error| refused(format_args!("CPUs {}", new.affinity), error))?;
+    let regroups = old.is_none_or(|old| old.group != new.group);
+    let reset = old.is_none_or(|old| old.affinity != new.affinity);
+    // In the second version the group brings its cpuset along, which must have the CPUs before the task asks for them.
+    if let Some(sets) = &ground.sets {
+        if regroups {
+            sets.enter(new.group).map_err(|why| refused("a cpuset", why))?;
+        }
+    } else if reset {
+        set_affinity(new, ground)?;
     }
     if old.is_none_or(|old| old.slack != new.slack) {
         let slack = NonZeroU64::new(new.slack.0).unwrap_or(LEAST_SLACK);
         set_current_timer_slack(Some(slack)).map_err(|error| refused("a timer slack", error))?;
     }
-    // A task that becomes real-time leaves its group before the change. A task that ceases to be real-time enters its
-    // group after the change. Some kernels allow no real-time task in a group.
-    let moves = old.is_none_or(|old| home(old) != home(new));
-    let leaves = moves && home(new).is_none();
-    let enter = |moves| match &ground.groups {
-        Some(groups) if moves => groups.enter(new).map_err(|why| refused("a task group", why)),
-        _ => Ok(()),
+    // A task that becomes real-time leaves its group before the change, and comes back if the kernel takes it. A task
+    // that ceases to be real-time enters its group after the change.
+    let is_real_time = |attr: &Attr| !attr.policy.class().is_fair();
+    let leaves = is_real_time(new) && old.is_some_and(|old| !is_real_time(old));
+    let changes = old.is_none_or(|old| is_real_time(old) != is_real_time(new));
+    let enter = |group| match &ground.groups {
+        Some(groups) => groups.enter(group),
+        None => Ok(()),
     };
-    enter(leaves)?;
+    if leaves {
+        enter(None).map_err(|why| refused("the command's task group", why))?;
+    }
     let policy = |asked: &Asked| (asked.attr.policy, asked.reservation);
     if was.is_none_or(|was| policy(was) != policy(asked)) {
         match asked.reservation {
@@ -122,7 +129,16 @@ pub(super) fn apply(asked: &Asked, was: Option<&Asked>, ground: &Ground) -> Resu
     if old.is_none_or(|old| (old.policy, old.slice) != (new.policy, new.slice)) {
         set_slice(new, ground);
     }
-    enter(moves && !leaves)?;
+    let taken = !is_real_time(new) || ground.takes_real_time();
+    if (regroups || changes) && taken {
+        match (enter(Some(new.group)), is_real_time(new)) {
+            (Err(why), true) => ground.say_that_real_time_is_refused(&why),
+            (entered, _) => entered.map_err(|why| refused("a task group", why))?,
+        }
+    }
+    if ground.sets.is_some() && (regroups || changes || reset) {
+        set_affinity(new, ground)?;
+    }
     if let Some(cookies) = &ground.cookies {
         let wanted = cookies.wanted(new);
         if old.is_none_or(|old| cookies.wanted(old) != wanted) {
@@ -130,6 +146,13 @@ pub(super) fn apply(asked: &Asked, was: Option<&Asked>, ground: &Ground) -> Resu
         }
     }
     Ok(())
+}
+
+fn set_affinity(new: &Attr, ground: &Ground) -> Result<(), String> {
+    let mut set = CpuSet::new();
+    new.affinity.iter().for_each(|cpu| set.set(ground.cpus[cpu.index()]));
+    sched_setaffinity(None, &set)
+        .map_err(|error| refused(format_args!("CPUs {}", new.affinity), error))
 }
 
 /// Asks for the task's slice, or for the default: a thread inherits the slice of its creator. A task that is neither

@@ -7,6 +7,7 @@
 mod call;
 mod cgroup;
 mod cookies;
+mod cpuset;
 mod ground;
 mod inherit;
 mod kernel;

@@ -133,10 +133,12 @@ fn groups(world: &World, in_groups: &[Nanos], limits: Option<&[Stat]>) -> Vec<Gr
     let mut groups = group_reports(&infos, in_groups, world.all().len());
     for (at, group) in groups.iter_mut().enumerate() {
         match limits.map(|limits| limits[at]) {
-            Some(Stat { nr_periods, nr_throttled, throttled_ns, nr_bursts, burst_ns }) => {
-                (group.nr_periods, group.nr_throttled) = (nr_periods, nr_throttled);
-                group.throttled_ns = throttled_ns;
-                (group.nr_bursts, group.burst_ns) = (nr_bursts, burst_ns);
+            Some(stat) => {
+                (group.nr_periods, group.nr_throttled) = (stat.nr_periods, stat.nr_throttled);
+                group.throttled_ns = stat.throttled_ns;
+                (group.nr_bursts, group.burst_ns) = (stat.nr_bursts, stat.burst_ns);
+                group.pressure_some_ns = stat.pressure_some_ns;
+                group.pressure_full_ns = stat.pressure_full_ns;
             }
             None if at == GroupId::ROOT.index() => {}
             None => group.runtime_ns = None,

@@ -141,7 +141,7 @@ impl<S: Stage> Player<S> {
     fn begin_phase(&mut self, spec: &TaskSpec, phase: &Phase) -> Then {
         let Asked { attr, reservation } = &self.asked;
         let new = Asked {
-            attr: spec.attr_in(phase, attr, self.world.all()),
+            attr: spec.attr_in(phase, attr, None, self.world.cpusets()),
             reservation: TaskSpec::reservation_in(phase, *reservation),
         };
         if new == self.asked {

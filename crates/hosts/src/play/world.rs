@@ -19,6 +19,7 @@ use runyard_engine::cpu::CpuSet;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_workload::Scenario;
+use runyard_workload::cpusets::Cpusets;
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::Row;
 use runyard_workload::objects::{self, Awaited, Left, Objects, Sharing, Undone};
@@ -84,7 +85,8 @@ pub(crate) struct World {
     seed: u64,
     watch: Option<Arc<dyn Watch>>,
     pub(crate) log: bool,
-    all: CpuSet,
+    /// The CPUs on which the tasks of each group may run.
+    cpusets: Cpusets,
     /// Set once, when no task may go on; a task sees it at its next step at the latest.
     over: AtomicBool,
     /// The flag by which others may end the run, and the time at which that happened.
@@ -231,12 +233,13 @@ impl World {
             latest: Time::ZERO,
             logs: Vec::new(),
         };
+        let cpusets = scenario.cpusets(CpuSet::first(cpus));
         let world = World {
             scenario,
             seed,
             watch,
             log,
-            all: CpuSet::first(cpus),
+            cpusets,
             over: AtomicBool::new(false),
             stop,
             stopped: OnceLock::new(),
@@ -247,7 +250,7 @@ impl World {
             ended: Changed::default(),
         };
         let instance = |(id, nth, name): (SpecId, u32, String)| {
-            let attr = world.spec(id).first_attr(&world.all);
+            let attr = world.spec(id).first_attr(&world.cpusets);
             let draws = (Stream::Task(id, nth), Time::ZERO);
             world.create(&mut lock(&world.shared), (id, name, attr), draws)
         };
@@ -262,7 +265,12 @@ impl World {
 
     /// All CPUs of the run.
     pub(crate) fn all(&self) -> &CpuSet {
-        &self.all
+        self.cpusets.all()
+    }
+
+    /// The CPUs on which the tasks of each group may run.
+    pub(crate) fn cpusets(&self) -> &Cpusets {
+        &self.cpusets
     }
 
     /// The watcher of every step.
@@ -421,7 +429,7 @@ impl World {
             let nth = shared.forks[id.0 as usize];
             shared.forks[id.0 as usize] += 1;
             let name = format!("{}-{nth:04}", self.spec(id).name);
-            let attr = self.spec(id).forked_attr(&self.all, self.spec(parent), asked);
+            let attr = self.spec(id).forked_attr(&self.cpusets, self.spec(parent), asked);
             Ok(self.create(shared, (id, name, attr), (Stream::Fork(id, nth), now)))
         })
     }

@@ -152,7 +152,7 @@ fn in_groups(scenario: &mut Scenario) {
     {
         let group = GroupId(scenario.groups.len() as u32);
         let spec = GroupSpec { weight, ..GroupSpec::ROOT };
-        scenario.groups.push(TaskGroup { path: path.to_owned(), spec });
+        scenario.groups.push(TaskGroup { path: path.to_owned(), spec, cpuset: None });
         let properties = &mut scenario.tasks[task].properties;
         properties.group = Some(group);
         properties.policy = Some(Policy::Normal(Nice::default()));

@@ -131,7 +131,8 @@ impl<'s> Ledger<'s> {
             tasks: outcome.tasks.iter().map(known).collect(),
             oracle: Oracle::of(scenario, outcome.tasks.len()),
             scenario,
-            affinities_hold: !scenario.timeline.iter().any(|timed| moves(&timed.change)),
+            affinities_hold: !scenario.timeline.iter().any(|timed| moves(&timed.change))
+                && scenario.groups.iter().all(|group| group.cpuset.is_none()),
             inherits: scenario.objects.inherit(),
             parents: scenario.groups.iter().map(|group| group.spec.parent).collect(),
             idle_with_a_task: false,

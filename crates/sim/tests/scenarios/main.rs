@@ -5,6 +5,7 @@ mod balance;
 mod barging;
 mod cores;
 mod costs;
+mod cpusets;
 #[expect(dead_code, reason = "xtask, which has this text too, uses the rest")]
 mod dice;
 mod draw;
@@ -22,6 +23,7 @@ mod lock;
 mod log;
 mod oracle;
 mod preemption;
+mod pressure;
 mod random;
 mod real_time;
 mod repeatable;

@@ -3,18 +3,16 @@
 //!
 //! Invariant: a group follows its parent, so that a host can build the tree in order.
 
-use super::cookies::Cookies;
-use super::limits::{self, LimitKeys};
+use super::group_keys::{self, GroupKeys, Reader};
 use super::number::number;
-use super::policy;
-use super::warnings::Warnings;
+use super::partitions;
+use crate::cpusets::Cpuset;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Keys, MAX_DEPTH, Member, Node};
 use crate::nearest::did_you_mean;
 use crate::scenario::TaskGroup;
-use crate::shape;
-use runyard_engine::attr::{GroupId, LatencyNice, Weight};
-use runyard_engine::kernel::Model;
+use runyard_engine::attr::{GroupId, Weight};
+use runyard_engine::cpu::CpuSet;
 use runyard_engine::spec::GroupSpec;
 use std::collections::BTreeMap;
 
@@ -26,15 +24,23 @@ pub(super) struct Groups {
     listed: usize,
 }
 
+/// A group as the section has it.
+struct Listed {
+    /// Its attributes; the parent is not known yet.
+    spec: GroupSpec,
+    cpuset: Option<Box<Cpuset>>,
+    /// The place of `cpuset.cpus.partition`.
+    partition_at: usize,
+}
+
 impl Groups {
     /// Reads the groups of the section.
     pub(super) fn read(
         section: Option<Node<'_>>,
-        model: Model,
-        cookies: &mut Cookies,
-        warnings: &mut Warnings,
+        isolated: &CpuSet,
+        mut reader: Reader<'_>,
     ) -> Result<Groups, Fault> {
-        let root = TaskGroup { path: "/".to_owned(), spec: GroupSpec::ROOT };
+        let root = TaskGroup { path: "/".to_owned(), spec: GroupSpec::ROOT, cpuset: None };
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
         let mut groups = Groups { known: vec![root], by_path, listed: 1 };
         let Some(members) = section.map(Node::object).transpose()? else { return Ok(groups) };
@@ -42,13 +48,16 @@ impl Groups {
         let mut asked = Vec::with_capacity(keys.len());
         for member in members.clone() {
             check_path(&member.key(), member.at)?;
-            asked.push(listed(member, model, cookies, warnings)?);
+            asked.push(listed(member, &mut reader)?);
         }
         groups.known.reserve_exact(asked.len());
         for member in members {
-            groups.list(member, |path| keys.find(path).map(|nth| asked[nth as usize]))?;
+            groups.list(member, |path| keys.find(path).map(|nth| &asked[nth as usize]))?;
         }
         groups.listed = groups.known.len();
+        partitions::check(&groups.known, isolated, reader.cpus, |path| {
+            keys.find(path).map_or(Fault::NOWHERE, |nth| asked[nth as usize].partition_at)
+        })?;
         Ok(groups)
     }
 
@@ -86,7 +95,7 @@ impl Groups {
         for path in lineage(path) {
             parent = match self.by_path.get(path) {
                 Some(&group) => group,
-                None => self.add(path, parent, GroupSpec::ROOT),
+                None => self.add(path, parent, GroupSpec::ROOT, None),
             };
         }
         Ok(Some(parent))
@@ -98,16 +107,16 @@ impl Groups {
     }
 
     /// Adds a listed group, after those of its parents that are listed further down.
-    fn list(
+    fn list<'a>(
         &mut self,
         member: Member<'_>,
-        asked: impl Fn(&str) -> Option<GroupSpec>,
+        asked: impl Fn(&'_ str) -> Option<&'a Listed>,
     ) -> Result<(), Fault> {
         let mut parent = GroupId::ROOT;
         for path in lineage(&member.key()) {
             parent = match (self.by_path.get(path), asked(path)) {
                 (Some(&group), _) => group,
-                (None, Some(asked)) => self.add(path, parent, asked),
+                (None, Some(asked)) => self.add(path, parent, asked.spec, asked.cpuset.clone()),
                 (None, None) => {
                     let what = format!("its parent {} is not listed", quoted(path));
                     return Err(Fault::new(member.at, what));
@@ -117,10 +126,17 @@ impl Groups {
         Ok(())
     }
 
-    fn add(&mut self, path: &str, parent: GroupId, asked: GroupSpec) -> GroupId {
+    fn add(
+        &mut self,
+        path: &str,
+        parent: GroupId,
+        asked: GroupSpec,
+        cpuset: Option<Box<Cpuset>>,
+    ) -> GroupId {
         let id = GroupId(number(self.known.len()));
         self.by_path.insert(path.to_owned(), id);
-        self.known.push(TaskGroup { path: path.to_owned(), spec: GroupSpec { parent, ..asked } });
+        let spec = GroupSpec { parent, ..asked };
+        self.known.push(TaskGroup { path: path.to_owned(), spec, cpuset });
         id
     }
 }
@@ -149,60 +165,20 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
 
 /// Reads the object of a listed group; its path names its parent. An idle group takes no weight, since the kernel
 /// refuses to set one (`sched_group_set_shares`).
-fn listed(
-    group: Member<'_>,
-    model: Model,
-    cookies: &mut Cookies,
-    warnings: &mut Warnings,
-) -> Result<GroupSpec, Fault> {
-    let (mut weight, mut idle, mut latency_nice) = (None, false, None);
-    let mut cookie = None;
-    let mut limit = LimitKeys::default();
+fn listed(group: Member<'_>, reader: &mut Reader<'_>) -> Result<Listed, Fault> {
+    let mut keys = GroupKeys::default();
     let is_root = group.key() == "/";
     for member in group.value.object()? {
-        match shape::GROUP.own("a task group", member)? {
-            _ if is_root => {
-                return Err(Fault::new(
-                    member.at,
-                    "the task group / takes no weight, no latency nice, no cookie and no limits",
-                ));
-            }
-            "weight" => {
-                let (low, high) = Weight::GROUP_RANGE.into_inner();
-                let range = low.into()..=high.into();
-                warn_of_cgroup2(member, warnings);
-                weight = Some((member.at, member.value.checked("a weight", range, Weight::new)?));
-            }
-            "idle" => idle = member.value.boolean()?,
-            // The second is the file of the founding document.
-            key @ ("latency_nice" | "cpu.latency.nice") => {
-                if let Some((other, _)) = latency_nice {
-                    let what = format!(
-                        "`{key}` and `{other}` are one thing: a task group has one of them"
-                    );
-                    return Err(Fault::new(member.at, what));
-                }
-                latency_nice = Some((key, policy::latency_nice(member.value)?));
-            }
-            "cookie" => cookie = cookies.named(member.value)?,
-            "runtime" => limit.runtime = Some((member.value, limits::runtime(member.value)?)),
-            "period" => limit.period = Some((member.value, limits::span(member.value)?)),
-            "burst" => limit.burst = Some((member, limits::span(member.value)?)),
-            "per_cpu" => {
-                let asked = member.value.boolean()?;
-                if asked && !model.founding && model.kernel.release().is_some() {
-                    let what = format!(
-                        "Linux {model} has no `per_cpu`: the limit is that of each CPU anyway"
-                    );
-                    warnings.instead(member.at, what);
-                }
-                limit.per_cpu = Some((member, asked));
-            }
-            _ => unreachable!("every key of a task group is read"),
+        let key = group_keys::known(member)?;
+        if is_root {
+            let what = "the task group / takes no weight, no latency nice, no cookie and no limits; its CPUs are all of the machine";
+            return Err(Fault::new(member.at, what));
         }
+        keys.read(key, member, reader)?;
     }
-    let limit = limit.limit(warnings)?;
-    let weight = match (idle, weight) {
+    keys.check()?;
+    let limit = keys.limit.limit(reader.warnings)?;
+    let weight = match (keys.idle, keys.weight) {
         (true, Some((at, _))) => {
             let what = format!("an idle task group takes no weight: it is {}", Weight::IDLE.get());
             return Err(Fault::new(at, what));
@@ -211,22 +187,9 @@ fn listed(
         (true, None) => Weight::IDLE,
         (false, weight) => weight.map_or(Weight::NICE_0, |(_, weight)| weight),
     };
-    let latency_nice = latency_nice.map_or(LatencyNice::ZERO, |(_, value)| value);
-    Ok(GroupSpec { weight, idle, latency_nice, limit, cookie, ..GroupSpec::ROOT })
-}
-
-/// The default weight of a group with cgroup2 (`CGROUP_WEIGHT_DFL`).
-const CGROUP2_WEIGHT: &str = "100";
-
-/// Warns about the number that is the default of `cpu.weight`. A user who writes it may mean that default, which
-/// corresponds to more than ten times as much here.
-fn warn_of_cgroup2(member: Member<'_>, warnings: &mut Warnings) {
-    if member.value.source() == CGROUP2_WEIGHT {
-        let what = format!(
-            "a `weight` of 100 is 100/{} of a task's, as `cpu.shares`; the `cpu.weight` of cgroup2 that is 100 is \
-             {0} here",
-            Weight::NICE_0.get()
-        );
-        warnings.instead(member.at, what);
-    }
+    let cpuset = keys.cpuset();
+    let partition_at = keys.partition.map_or(Fault::NOWHERE, |(at, _)| at);
+    let GroupKeys { idle, latency_nice, cookie, .. } = keys;
+    let spec = GroupSpec { weight, idle, latency_nice, limit, cookie, ..GroupSpec::ROOT };
+    Ok(Listed { spec, cpuset, partition_at })
 }

@@ -24,7 +24,31 @@ pub(super) struct LimitKeys<'v> {
     pub(super) per_cpu: Option<(Member<'v>, bool)>,
 }
 
-impl LimitKeys<'_> {
+impl<'v> LimitKeys<'v> {
+    /// Reads `cpu.max`: a quota or "max", and a period.
+    pub(super) fn read_max(&mut self, member: Member<'v>) -> Result<(), Fault> {
+        let value = member.value;
+        let expected = || value.expected("a quota and a period, \"50000 100000\" or \"max\"");
+        let text = match value.is_number() {
+            true => value.source().into(),
+            false => value.text().map_err(|_| expected())?,
+        };
+        let mut words = text.split_whitespace();
+        let (quota, period) = (words.next().ok_or_else(expected)?, words.next());
+        let micros = |word: &str| {
+            let plain = word.bytes().all(|byte| byte.is_ascii_digit());
+            let micros = word.parse().ok().filter(|&micros| plain && micros <= MAX_MICROS as u64);
+            micros.map(Nanos::from_micros).ok_or_else(expected)
+        };
+        let quota = if quota == "max" { None } else { Some(micros(quota)?) };
+        if words.next().is_some() {
+            return Err(expected());
+        }
+        self.runtime = Some((value, quota));
+        self.period = period.map(|period| Ok((value, micros(period)?))).transpose()?;
+        Ok(())
+    }
+
     /// Returns whether no key is given.
     pub(super) fn is_empty(&self) -> bool {
         let given = self.runtime.is_some() || self.period.is_some();

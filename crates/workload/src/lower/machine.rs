@@ -1,6 +1,8 @@
 //! The section `machine`, an extension: the simulated machine. The command line may ask for another size or shape, but
 //! the file must be consistent by itself.
 
+use super::cpus::cpu_list;
+use super::properties::cpu_set;
 use super::warnings::Warnings;
 use crate::diagnostic::Fault;
 use crate::json::Node;
@@ -8,6 +10,7 @@ use crate::overrides::Overrides;
 use crate::scenario::{Costs, MachineSpec, Preemption};
 use crate::shape;
 use crate::tunables::{Place, Tunable};
+use runyard_engine::cpu::CpuSet;
 use runyard_engine::kernel::{Model, UnknownKernel};
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::{BadTopology, Topology};
@@ -32,7 +35,7 @@ pub(super) fn read(
     let (mut cpus, mut topology, mut kernel) = (None, None, None);
     let (mut tick_hz, mut costs, mut costs_at) = (TICK_HZ, Costs::default(), Fault::NOWHERE);
     let (mut skew_tick, mut rt_group_sched, mut packs_below, mut smt) = (false, false, None, None);
-    let mut preemption = Preemption::default();
+    let (mut preemption, mut isolated) = (Preemption::default(), None);
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
         match shape::MACHINE.own("`machine`", member)? {
@@ -44,6 +47,7 @@ pub(super) fn read(
             "rt_group_sched" => rt_group_sched = value.boolean()?,
             "packs_below" => packs_below = Some(natural(value, "machine.packs_below")?),
             "preemption" => preemption = text_of(value)?,
+            "isolated" => isolated = Some(value),
             "smt" => smt = Some((value, read_smt(value)?)),
             "costs" => (costs, costs_at) = (read_costs(value)?, value.at()),
             _ => unreachable!("every key of the machine is read"),
@@ -70,7 +74,12 @@ pub(super) fn read(
         warnings.instead(at.at(), "no core has two threads, so `smt` has no effect".to_owned());
     }
     let smt = smt.map(|(_, busy_speed)| busy_speed);
+    // The machine of a host on real CPUs is not that of the file.
+    let isolated = isolated
+        .filter(|_| !over.real_cores)
+        .map_or_else(|| Ok(CpuSet::empty()), |value| read_isolated(value, topology.cpus()))?;
     let machine = MachineSpec {
+        isolated,
         topology,
         tick_hz,
         skew_tick,
@@ -124,6 +133,14 @@ fn overridden(file: Topology, over: &Overrides) -> Result<Topology, Fault> {
 
 fn at_nowhere(bad: BadTopology) -> Fault {
     Fault::new(Fault::NOWHERE, bad.to_string())
+}
+
+fn read_isolated(value: Node<'_>, cpus: usize) -> Result<CpuSet, Fault> {
+    let isolated = if value.is_list() { cpu_set(value, cpus)? } else { cpu_list(value, cpus)? };
+    if isolated.len() == cpus {
+        return Err(Fault::new(value.at(), "all CPUs are isolated, and one has to stay"));
+    }
+    Ok(isolated)
 }
 
 fn read_smt(section: Node<'_>) -> Result<u32, Fault> {

@@ -10,12 +10,14 @@
 mod chains;
 mod context;
 mod cookies;
+mod cpus;
 mod deadline;
 mod duration;
 mod ends;
 mod event;
 mod fields;
 mod global;
+mod group_keys;
 mod groups;
 mod limits;
 mod machine;
@@ -23,12 +25,14 @@ mod memory;
 mod mutexes;
 mod number;
 mod objects;
+mod partitions;
 mod policy;
 mod properties;
 mod scheduler;
 mod tasks;
 mod tick_lock;
 mod timeline;
+mod vain_cpus;
 mod warnings;
 
 use crate::diagnostic::{Fault, quoted};
@@ -39,6 +43,7 @@ use crate::scenario::Scenario;
 use crate::shape;
 use context::Context;
 use cookies::Cookies;
+use group_keys::Reader;
 use groups::Groups;
 use objects::Names;
 use runyard_engine::features::{Feature, Features, Switched, UnknownFeature};
@@ -56,8 +61,9 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let tuned = scheduler::read(sections.scheduler, model, machine.config(model, features))?;
     resources(sections.resources, &mut warnings)?;
     let mut cookies = Cookies::default();
-    let groups = Groups::read(sections.groups, model, &mut cookies, &mut warnings)?;
     let cpus = machine.topology.cpus();
+    let reader = Reader { model, cpus, cookies: &mut cookies, warnings: &mut warnings };
+    let groups = Groups::read(sections.groups, &machine.isolated, reader)?;
     let (deadline, names) = (over.deadline, Names::default());
     let mut context = Context { cpus, model, deadline, groups, cookies, warnings, names };
     let Some(listed) = sections.tasks else {
@@ -81,6 +87,8 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let duration = over.duration.or(global.duration);
     ends::check(&tasks, &objects, duration.is_some())?;
     tick_lock::warn(&tasks, &machine, &mut context.warnings);
+    let groups = context.groups.into_all();
+    vain_cpus::warn(&tasks, &groups, (cpus, &machine.isolated), &mut context.warnings);
     let tasks: Vec<_> = tasks.into_iter().map(|task| task.spec).collect();
     let scenario = Scenario {
         chains: chains::read(sections.chains, &tasks)?,
@@ -91,7 +99,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         model,
         features,
         tuned,
-        groups: context.groups.into_all(),
+        groups,
         cookies: context.cookies.into_names(),
         tasks,
         objects,

@@ -6,6 +6,7 @@
 use super::context::Context;
 use super::deadline;
 use super::duration;
+use super::group_keys::{self, GroupKeys, Reader};
 use super::limits::{self, LimitKeys};
 use super::policy::{self, PolicyName};
 use super::properties::cpu_set;
@@ -15,7 +16,7 @@ use crate::json::{Member, Node};
 use crate::nearest::did_you_mean;
 use crate::scenario::{GroupChange, Properties, SpecId, TaskSpec, Timed, TimedChange};
 use crate::shape;
-use runyard_engine::attr::{GroupId, Policy, Weight};
+use runyard_engine::attr::{GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
@@ -23,6 +24,19 @@ use std::collections::BTreeMap;
 
 /// The keys that name the subject of an entry.
 const SUBJECTS: [&str; 5] = ["cpu", "group", "task", "start", "stop"];
+
+/// The keys of a task group that can change.
+const CHANGEABLE: [&str; 9] = [
+    "weight",
+    "cpu.weight",
+    "cpu.weight.nice",
+    "runtime",
+    "period",
+    "cpu.max",
+    "burst",
+    "cpu.max.burst",
+    "per_cpu",
+];
 
 /// Returns the changes of the section in the order of their times. Changes at one time stay in the order of the file.
 pub(super) fn read(
@@ -178,34 +192,24 @@ impl<'c> State<'c> {
             let what = "the task group / has no weight and no limit that could change";
             return Err(Fault::new(entry.subject.value.at(), what));
         }
-        let (mut weight, mut keys) = (None, LimitKeys::default());
+        let mut keys = GroupKeys::default();
         for &member in &entry.others {
-            match &*member.key() {
-                "weight" => {
-                    let (low, high) = Weight::GROUP_RANGE.into_inner();
-                    let range = low.into()..=high.into();
-                    weight = Some(member.value.checked("a weight", range, Weight::new)?);
-                    if self.context.groups.spec(group).idle {
-                        let what = "an idle task group takes no weight";
-                        return Err(Fault::new(member.at, what));
-                    }
-                }
-                "runtime" => {
-                    keys.runtime = Some((member.value, limits::runtime(member.value)?));
-                }
-                "period" => keys.period = Some((member.value, limits::span(member.value)?)),
-                "burst" => keys.burst = Some((member, limits::span(member.value)?)),
-                "per_cpu" => keys.per_cpu = Some((member, member.value.boolean()?)),
-                "idle" | "latency_nice" | "cookie" => {
-                    let what = format!("`{}` of a task group cannot change", member.key());
-                    return Err(Fault::new(member.at, what));
-                }
-                _ => return Err(entry.misplaced(member)),
+            let Ok(key) = group_keys::known(member) else { return Err(entry.misplaced(member)) };
+            if !CHANGEABLE.contains(&key) {
+                let what = format!("`{key}` of a task group cannot change");
+                return Err(Fault::new(member.at, what));
             }
+            let Context { model, cpus, cookies, warnings, .. } = &mut *self.context;
+            keys.read(key, member, &mut Reader { model: *model, cpus: *cpus, cookies, warnings })?;
         }
-        let limit = if keys.is_empty() { None } else { Some(self.limit(entry, group, &keys)?) };
+        if let Some((at, _)) = keys.weight.filter(|_| self.context.groups.spec(group).idle) {
+            return Err(Fault::new(at, "an idle task group takes no weight"));
+        }
+        let (weight, limit) = (keys.weight.map(|(_, weight)| weight), &keys.limit);
+        let limit = if limit.is_empty() { None } else { Some(self.limit(entry, group, limit)?) };
         if weight.is_none() && limit.is_none() {
-            return Err(entry.empty("one of `weight`, `runtime`, `period`, `burst` and `per_cpu`"));
+            let keys = "one of `weight`, `runtime`, `period`, `burst` and `per_cpu`, or of their names in cgroup v2";
+            return Err(entry.empty(keys));
         }
         Ok(TimedChange::Group { group, change: GroupChange { weight, limit } })
     }

@@ -20,6 +20,7 @@ use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, QueueIndex, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
+use runyard_workload::cpusets::Cpusets;
 use runyard_workload::import::{IDLE, Left, Named, Record, What, records};
 use runyard_workload::scenario::Scenario;
 
@@ -208,8 +209,8 @@ struct Follower {
 
 impl Follower {
     fn new(scenario: &Scenario, shift: u32) -> Follower {
-        let all = CpuSet::only(CPU);
-        let first = |id: usize| scenario.tasks[id].first_attr(&all).attr;
+        let cpusets = Cpusets::all_of(CpuSet::only(CPU));
+        let first = |id: usize| scenario.tasks[id].first_attr(&cpusets).attr;
         let own =
             scenario.instances().map(|(id, _, name)| (super::comm(&name), first(id.0 as usize)));
         let groups = scenario.groups.iter().map(|group| group.spec).collect();

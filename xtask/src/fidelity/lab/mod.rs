@@ -34,8 +34,9 @@ use serde_json::{Value, json};
 use self::archive::{Archive, Image};
 use self::follow::Followed;
 use self::guest::Parts;
-use self::judge::{Measure, Runs};
+use self::judge::{Measure, Run, Runs};
 use self::wakeup::{Wakeup, wakeup};
+use super::judge::Seen;
 use super::{bootstrap, draw, verdict};
 use crate::workspace::{self, Outcome, cargo, program};
 
@@ -66,6 +67,9 @@ pub struct Options {
     /// These scenarios, in place of random ones; repeatable
     #[arg(long, value_name = "FILE")]
     pub scenario: Vec<PathBuf>,
+    /// Random scenarios about limits, judged by throttled periods, wake-ups and waits
+    #[arg(long, value_name = "KIND", value_parser = [draw::limit::KIND], conflicts_with = "scenario")]
+    pub kind: Option<String>,
     /// The number of boots of each kernel
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub boots: u64,
@@ -97,6 +101,13 @@ pub struct Options {
     /// The program that runs in the guest, in place of one built for it
     #[arg(long, value_name = "PATH")]
     pub command: Option<PathBuf>,
+}
+
+impl Options {
+    /// What the scenarios are judged by.
+    fn measures(&self) -> &'static [Measure] {
+        if self.kind.is_some() { &Measure::OF_LIMITS } else { &Measure::ALL }
+    }
 }
 
 /// A scenario of the laboratory.
@@ -154,18 +165,19 @@ pub fn run(options: &Options) -> Outcome {
         let runs = lab.runs(image, &machines)?;
         println!("{}", lab.about(image, &machines[0])?);
         println!("reports and traces: {}", lab.place(image, 1).display());
-        print!("\n{}", table(&runs));
+        print!("\n{}", table(options.measures(), &runs));
         if let Some(most) = options.decisions {
             println!("\n{}", lab.followed(image)?.tell(most));
         }
         if options.misses {
-            runs.iter().flat_map(Runs::misses).for_each(|miss| println!("{miss}"));
+            let missed = |runs: &Runs| runs.misses(options.measures());
+            runs.iter().flat_map(missed).for_each(|miss| println!("{miss}"));
         }
         println!();
         all.extend(runs);
     }
     println!("all {} kernels, seed {seed}", images.len());
-    for measure in Measure::ALL {
+    for &measure in options.measures() {
         let tallies: Vec<_> = all.iter().map(|runs| runs.tally(measure)).collect();
         if let Some(bound) = bootstrap::lower_95(&tallies, seed) {
             println!(
@@ -195,13 +207,18 @@ fn seed_of_commit() -> Outcome<u64> {
 
 fn scenarios(options: &Options, seed: u64) -> Outcome<Vec<Scenario>> {
     if options.scenario.is_empty() {
-        let drawn =
-            (0..).map(|number| (number, draw::scenario(draw::Taste::Mixed, seed, number, 1)));
-        let wanted = drawn.filter(|(_, drawn)| {
-            drawn.tasks.iter().all(|task| !task.kinds.iter().any(|kind| LEFT_OUT.contains(kind)))
+        let limits = options.kind.is_some();
+        let draw = |number| match limits {
+            true => draw::limit::scenario(seed, number, 1),
+            false => draw::scenario(draw::Taste::Mixed, seed, number, 1),
+        };
+        let wanted = (0..).map(|number| (number, draw(number))).filter(|(_, drawn)| {
+            let kept = |task: &draw::Task| !task.kinds.iter().any(|kind| LEFT_OUT.contains(kind));
+            limits || drawn.tasks.iter().all(kept)
         });
+        let kind = if limits { "limit-" } else { "" };
         let scenario = |(number, drawn): (u64, draw::Drawn)| Scenario {
-            name: format!("{seed:x}-{number}"),
+            name: format!("{kind}{seed:x}-{number}"),
             text: drawn.text,
             seed: seed.wrapping_add(number),
         };
@@ -322,9 +339,10 @@ impl Lab<'_> {
                     foreign * 100.0
                 );
             }
-            kernel.push(ours);
-            let trace = self.simulate(scenario, &place, machine)?;
-            simulated.push(switched(tally(&trace, span, is_own), machine));
+            kernel.push(Run { tally: ours, seen: Seen::read(&report)? });
+            let (report, trace) = self.simulate(scenario, &place, machine)?;
+            let tally = switched(tally(&trace, span, is_own), machine);
+            simulated.push(Run { tally, seen: Seen::read(&report)? });
         }
         Ok(Runs { name: scenario.name.clone(), seconds, kernel, simulated })
     }
@@ -364,8 +382,13 @@ impl Lab<'_> {
         Ok(all)
     }
 
-    /// Simulates a scenario on this machine, and returns the trace.
-    fn simulate(&self, scenario: &Scenario, place: &Path, machine: &Value) -> Outcome<String> {
+    /// Simulates a scenario on this machine, and returns the report and the trace.
+    fn simulate(
+        &self,
+        scenario: &Scenario,
+        place: &Path,
+        machine: &Value,
+    ) -> Outcome<(Value, String)> {
         let input = place.join(format!("{}.json", scenario.name));
         let trace = place.join("simulated.txt");
         let mut sim = program(&self.runyard);
@@ -382,7 +405,7 @@ impl Lab<'_> {
                 format!("{}: {}", scenario.name, String::from_utf8_lossy(&output.stderr)).into()
             );
         }
-        Ok(fs::read_to_string(trace)?)
+        Ok((serde_json::from_slice(&output.stdout)?, fs::read_to_string(trace)?))
     }
 
     /// The kernel, as it is kept with each figure.
@@ -514,10 +537,10 @@ fn json_of(path: &Path) -> Outcome<Value> {
 }
 
 /// The part of the entries within each measure's bound, of the kernel beside itself and of the simulator beside it.
-fn table(runs: &[Runs]) -> String {
+fn table(measures: &[Measure], runs: &[Runs]) -> String {
     let mut text =
         "| measure | itself, % | simulated, % | entries |\n|---|---|---|---|\n".to_owned();
-    for measure in Measure::ALL {
+    for &measure in measures {
         let mut all = verdict::Tally::default();
         runs.iter().for_each(|runs| all.add(runs.tally(measure)));
         let part = |(some, of): (u64, u64)| match of {
