@@ -168,6 +168,16 @@ features! {
         document: Some(HardLimits),
         default: On,
     }
+    CfsBandwidth {
+        name: "CFS_BANDWIDTH",
+        what: "Limits of groups without per_cpu follow the kernel's bandwidth control, not yet \
+               compared with it.",
+        source: "docs/design/bandwidth.md",
+        // Every kernel has it. It is on in none until it was compared with them.
+        kernels: NONE,
+        document: None,
+        default: NeverInRuntime("groups with limits share the founding pool"),
+    }
     GreedyTimers {
         name: "GREEDY_TIMERS",
         what: "An idle CPU runs every timer whose window is open.",
@@ -480,7 +490,8 @@ mod tests {
         };
         assert_eq!(differs(Features::of_runtime(), Features::default()), [Feature::BatchDispatch]);
         let all = Feature::ALL.into_iter().fold(Features::NONE, Features::with);
-        let never = [Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
+        let never =
+            [Feature::CfsBandwidth, Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
         assert_eq!(differs(all.in_runtime(), all), never);
     }
 

@@ -76,7 +76,8 @@ impl<W: Controlled> Machine<W> {
         let (topology, features) = (config.topology, config.features);
         let n = topology.cpus();
         let groups = GroupTable::new(specs, room, n)
-            .heeding(features.has(Feature::HardLimits), features.has(Feature::RuntimeShare));
+            .heeding(features.has(Feature::HardLimits), features.has(Feature::RuntimeShare))
+            .by_bandwidth(features.has(Feature::CfsBandwidth));
         let groups = if room > 0 { groups.with_room_for_limits() } else { groups };
         groups.set_limits(specs, n);
         let decisions = config.cookies.then(|| Decisions::new(topology)).flatten();

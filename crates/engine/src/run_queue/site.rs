@@ -7,7 +7,7 @@ use crate::cpu::CpuId;
 use crate::fair::entity::Now;
 use crate::features::Feature;
 use crate::limits::Pools;
-use crate::limits::grants::Here;
+use crate::limits::here::Here;
 use crate::task::Task;
 use crate::time::Time;
 use std::sync::Arc;
@@ -82,6 +82,11 @@ impl<G: Pools> Site<G> {
     #[inline]
     pub(super) fn now(&self) -> Now<'_> {
         Now { clock: self.clock, config: &self.config }
+    }
+
+    /// Returns whether a group has a limit, and whether that is the kernel's bandwidth.
+    pub(super) fn kind_of_limit(&self, group: GroupId) -> (bool, bool) {
+        (self.groups.has_limit(group), self.groups.has_bandwidth(group))
     }
 
     /// Returns the arguments that the methods of the limits need.

@@ -198,6 +198,9 @@ fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), 
         Feature::SisUtil if !features.has(Feature::Pelt) => {
             Err(format!("{name} goes by the averages of PELT, and that is off"))
         }
+        Feature::CfsBandwidth if !features.has(Feature::HardLimits) => {
+            Err(format!("{name} controls limits, and HARD_LIMITS is off"))
+        }
         Feature::PreemptShort => lacks(rules.short == Short::Ignored),
         Feature::PlaceRelDeadline => lacks(rules.moves == Deadline::Anew),
         _ => Ok(()),

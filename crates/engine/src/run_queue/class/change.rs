@@ -5,6 +5,7 @@
 //! new list.
 
 use crate::fair::order::Before;
+use crate::features::Feature;
 use crate::limits::Pools;
 use crate::run_queue::class::{Classes, is_beaten};
 use crate::run_queue::switch::Resched;
@@ -52,7 +53,10 @@ impl<P, G: Pools> Classes<P, G> {
         let allowed = task.attr.affinity.contains(self.queues.site.cpu());
         let after = task.class();
         self.queues.set_affinity(at);
-        if running && regroups {
+        // The kernel's bandwidth is paid by fair tasks only.
+        let reclasses = before.is_fair() != after.is_fair();
+        let renews = regroups || reclasses && self.queues.site.has(Feature::CfsBandwidth);
+        if running && renews {
             self.renew_payers();
         } else if requeue {
             self.queues.limits.pass_on(&self.queues.site.here());
