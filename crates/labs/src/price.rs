@@ -12,6 +12,7 @@
 
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::Figure;
+use crate::quiet::Course;
 use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::time::Nanos;
 use runyard_hosts::clock::process_cpu_time;
@@ -88,11 +89,19 @@ pub(crate) struct Sides {
     has_bound: bool,
 }
 
-/// Measures the price of an experiment's mechanism.
+/// Measures the price of an experiment's mechanism, as a part of its course that lasts [`TAKES`].
 ///
 /// # Errors
 /// If the machine refuses something.
-pub(crate) fn measured(experiment: Experiment, cpus: usize) -> Result<Vec<Sides>, Failure> {
+pub(crate) fn measured(
+    experiment: Experiment,
+    cpus: usize,
+    course: &mut Course<'_>,
+) -> Result<Vec<Sides>, Failure> {
+    course.once("the price", TAKES, || all_sides(experiment, cpus))
+}
+
+fn all_sides(experiment: Experiment, cpus: usize) -> Result<Vec<Sides>, Failure> {
     let mut all: Vec<_> = PROGRAMS
         .iter()
         .map(|&(name, tasks)| {

@@ -14,14 +14,11 @@ use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding, verdict};
 use runyard::experiments::{Experiments, Feature, Features};
 use runyard::{JoinHandle, Observer, Runtime, Task};
-use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::kernel;
-use runyard_engine::task::TaskId;
 use runyard_hosts::machine;
-use runyard_hosts::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
+use runyard_hosts::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use runyard_outcome::Failure;
-use std::collections::BTreeMap;
 use std::hint::spin_loop;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -77,9 +74,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let runs = length.pick(1, SOAK_RUNS);
     let mut course =
         Course::new(length, runs as u32 * SETTINGS.len() as u32 * TAKES + price::TAKES, progress);
-    let price = course.once("the price", price::TAKES, || {
-        price::measured(kernel::Experiment::GreedyTimers, cpus)
-    })?;
+    let price = price::measured(kernel::Experiment::GreedyTimers, cpus, &mut course)?;
     let run = |_| measured(SETTINGS, cpus, &mut course);
     let measured = (0..runs).map(run).collect::<Result<Vec<_>, _>>()?;
     let (name, host) = ("greedy-timers".to_owned(), "live".to_owned());
@@ -143,8 +138,8 @@ struct SettingRun {
     cancelled: usize,
     /// The number of times that a task lost its CPU to a woken task.
     preemptions: usize,
-    /// The number of times that a task executed on another CPU than the last time.
-    migrations: usize,
+    /// The number of times that a task got another CPU than the one on which it ran last.
+    migrations: u64,
 }
 
 /// The rounds that woken tasks saw, for one task or for all together.
@@ -169,7 +164,7 @@ impl SettingRun {
         let heard = Arc::new(Heard::default());
         let all = Features::default();
         let features = if greedy { all } else { all.without(Feature::GreedyTimers) };
-        let builder = Runtime::builder().workers(cpus).features(features);
+        let builder = Runtime::builder().workers(cpus).features(features).statistics(true);
         let runtime = builder.observer(heard.clone()).build();
         let over = Arc::new(AtomicBool::new(false));
         let (sleepers, cycles) = runtime.block_on(async {
@@ -197,6 +192,7 @@ impl SettingRun {
             }
             all
         });
+        let migrations = runtime.snapshot().cpus.iter().map(|cpu| cpu.counts.migrations).sum();
         drop(runtime);
         let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
         SettingRun {
@@ -208,7 +204,7 @@ impl SettingRun {
             greedy: read(&heard.greedy),
             cancelled: read(&heard.cancelled),
             preemptions: read(&heard.preemptions),
-            migrations: read(&heard.migrations),
+            migrations,
         }
     }
 }
@@ -276,9 +272,6 @@ struct Heard {
     greedy: AtomicUsize,
     cancelled: AtomicUsize,
     preemptions: AtomicUsize,
-    migrations: AtomicUsize,
-    /// The CPU on which each task executed last.
-    places: Mutex<BTreeMap<TaskId, CpuId>>,
 }
 
 impl Observer for Heard {
@@ -295,12 +288,6 @@ impl Observer for Heard {
                 }
             }
             What::TimerCancelled => add(&self.cancelled),
-            What::Exec { task, .. } => {
-                let last = lock(&self.places).insert(task, event.cpu);
-                if last.is_some_and(|last| last != event.cpu) {
-                    add(&self.migrations);
-                }
-            }
             What::Switch { prev: Some((prev, Left::Preempted)), next } if next != Some(prev) => {
                 add(&self.preemptions);
             }
@@ -339,14 +326,15 @@ fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
         let of = |of: fn(&SettingRun) -> usize| runs.iter().map(|run| of(&run[at])).sum::<usize>();
         Some(percent(of(|run| run.greedy) as f64 / of(|run| run.expired).max(1) as f64))
     };
-    let rate = |of: fn(&SettingRun) -> usize| {
+    let rate = |of: fn(&SettingRun) -> u64| {
         let runs = &runs;
         move |at: usize| {
-            let sum: usize = runs.iter().map(|run| of(&run[at])).sum();
+            let sum: u64 = runs.iter().map(|run| of(&run[at])).sum();
             Some((sum as f64 / ((SETTLE + SPAN).as_secs_f64() * runs.len() as f64)).round())
         }
     };
-    let (preemptions, migrations) = (rate(|run| run.preemptions), rate(|run| run.migrations));
+    let (preemptions, migrations) =
+        (rate(|run| run.preemptions as u64), rate(|run| run.migrations));
     let walks = [REGULAR, GREEDY];
     vec![
         claim("no slack, then 10 ms: wake-ups of the process", "1/s", exact, fewer(exact)),

@@ -58,9 +58,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let takes = Duration::from_nanos(WINDOW.end.0);
     let mut course = Course::new(length, takes * runs as u32 + SHORT + price::TAKES, progress);
     let before = course.once("hogs without limits", SHORT, without)?;
-    let price = course.once("the price", price::TAKES, || {
-        price::measured(kernel::Experiment::HardLimits, cpus)
-    })?;
+    let price = price::measured(kernel::Experiment::HardLimits, cpus, &mut course)?;
     let run = |seed: u64| {
         course.quiet("limited hogs beside others", takes, |attempt| {
             let seed = seed + (u64::from(attempt) << u32::BITS);

@@ -75,9 +75,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
         let without = kernel::Experiment::IdleBalance.before();
         RunShares::of(case.scenario(without)?, WINDOW, 1)
     })?;
-    let price = course.once("the price", price::TAKES, || {
-        price::measured(kernel::Experiment::IdleBalance, cpus)
-    })?;
+    let price = price::measured(kernel::Experiment::IdleBalance, cpus, &mut course)?;
     let run = |seed: u64| {
         course.quiet(what, takes, |attempt| {
             let scenario = case.scenario(Model::default())?;

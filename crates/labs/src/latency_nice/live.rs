@@ -60,9 +60,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let runs = length.pick(1, SOAK_RUNS);
     let each = 4 * BESIDE + 2 * throughput::GROUPS.len() as u32 * ALONE;
     let mut course = Course::new(length, each * runs as u32 + price::TAKES, progress);
-    let price = course.once("the price", price::TAKES, || {
-        price::measured(kernel::Experiment::LatencyNice, cpus.len())
-    })?;
+    let price = price::measured(kernel::Experiment::LatencyNice, cpus.len(), &mut course)?;
     let measured = LiveFigures::of(&cpus, runs, &mut course)?;
     let (name, host) = ("latency-nice".to_owned(), "live".to_owned());
     let mut claims = measured.claims();

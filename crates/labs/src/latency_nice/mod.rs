@@ -3,7 +3,8 @@
 //!
 //! The document names four experiments: cyclictest beside hackbench; an app's frames beside tasks that use all CPUs now
 //! and then; the ALSA latency test beside hackbench; and hackbench alone. Each runs a scenario of its own; hackbench is
-//! one function. Patches 1 and 8 have small scenarios of their own. All are simulated. [`live()`] runs cyclictest and hackbench on this machine's CPUs.
+//! one function. Patches 1 and 8 have small scenarios of their own. All are simulated. [`live()`] runs cyclictest and
+//! hackbench on this machine's CPUs.
 
 mod audio;
 mod core_latency;

@@ -73,9 +73,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let each = 2 * ROUNDS * ROUND + ROUNDS_OF_ORIGINAL * ROUND_OF_ORIGINAL;
     let before = if cpus.len() > 1 { takes_without(ROUNDS_BEFORE) } else { Duration::ZERO };
     let mut course = Course::new(length, each * runs as u32 + before + price::TAKES, progress);
-    let price = course.once("the price", price::TAKES, || {
-        price::measured(kernel::Experiment::RtMigrate, cpus.len())
-    })?;
+    let price = price::measured(kernel::Experiment::RtMigrate, cpus.len(), &mut course)?;
     let before = match cpus.len() {
         1 => None,
         _ => Some(course.once(WITHOUT, before, || without(&cpus, ROUNDS_BEFORE, true))?),

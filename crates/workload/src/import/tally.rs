@@ -68,9 +68,10 @@ struct Cpu {
     since: Option<(u32, u64)>,
 }
 
-/// Reads the switches and wake-ups of a recording, in the formats that [`import`](fn@super::import) reads. `is_own` tells from a
-/// name whether a task is the workload's. The run begins at the [note](super::BEGINS) of `runyard linux`, or without one with the
-/// first switch to such a task. What is earlier, or later than `span` after it, is left out. A task that runs when the recording ends has its CPU until `span` is over. Invalid lines are skipped.
+/// Reads the switches and wake-ups of a recording, in the formats that [`import`](fn@super::import) reads. `is_own` tells
+/// from a name whether a task is the workload's. The run begins at the [note](super::BEGINS) of `runyard linux`, or without
+/// one with the first switch to such a task. What is earlier, or later than `span` after it, is left out. A task that runs
+/// when the recording ends has its CPU until `span` is over. Invalid lines are skipped.
 ///
 /// ```
 /// use runyard_engine::time::Nanos;

@@ -122,7 +122,7 @@ impl Followed {
 /// Follows the trace of a scenario's run, for `span` from the first switch to one of its tasks. An instruction takes two to
 /// the power `shift` nanoseconds.
 pub(super) fn follow(scenario: &Scenario, text: &str, span: Nanos, shift: u32) -> Followed {
-    let mut follower = Follower { soon: Nanos(SOON << shift), ..Follower::new(scenario) };
+    let mut follower = Follower::new(scenario, shift);
     follower.follow(text, span);
     follower.followed
 }
@@ -207,7 +207,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(scenario: &Scenario) -> Follower {
+    fn new(scenario: &Scenario, shift: u32) -> Follower {
         let all = CpuSet::only(CPU);
         let first = |id: usize| scenario.tasks[id].first_attr(&all).attr;
         let own =
@@ -224,7 +224,7 @@ impl Follower {
             charged_to: Time::ZERO,
             ahead: 0,
             asked: None,
-            soon: Nanos(SOON << 1),
+            soon: Nanos(SOON << shift),
             followed: Followed::default(),
         }
     }
@@ -573,7 +573,7 @@ mod tests {
     fn followed(text: &str) -> Followed {
         let scenario =
             runyard_workload::parse("-", SCENARIO, &Overrides::default()).unwrap().scenario;
-        let mut follower = Follower::new(&scenario);
+        let mut follower = Follower::new(&scenario, 1);
         // The places are known from the start.
         follower.begun = Some(Time::ZERO);
         follower.follow(text, Nanos::from_secs(10));

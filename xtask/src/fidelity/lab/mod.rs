@@ -408,7 +408,11 @@ fn keep(place: &Path) -> Outcome {
         for frame in guest::frames(&sent)? {
             let file = File::create(place.join(format!("{}.{}", frame.name, frame.kind)))?;
             match &*frame.kind {
-                "trace" => GzEncoder::new(file, Compression::fast()).write_all(&frame.bytes)?,
+                "trace" => {
+                    let mut packed = GzEncoder::new(file, Compression::fast());
+                    packed.write_all(&frame.bytes)?;
+                    packed.finish()?;
+                }
                 _ => (&file).write_all(&frame.bytes)?,
             }
         }
