@@ -199,6 +199,8 @@ pub(crate) struct Asked {
     silent: Vec<CpuId>,
     balanced: Vec<(CpuId, Balanced)>,
     throttlings: Vec<(CpuId, Throttling)>,
+    /// The CPUs whose next interrupt may be due earlier.
+    timers: Vec<CpuId>,
     /// The CPUs that are forced idle because of another cookie than before.
     forced: Vec<CpuId>,
     hold_back: bool,
@@ -214,6 +216,7 @@ impl Asked {
             && self.silent.is_empty()
             && self.balanced.is_empty()
             && self.throttlings.is_empty()
+            && self.timers.is_empty()
             && self.forced.is_empty()
     }
 }
@@ -225,6 +228,10 @@ impl Effects<Work<()>> for Asked {
 
     fn kick_lazily(&mut self, cpu: CpuId) {
         self.kicks.push((cpu, Resched::Lazy));
+    }
+
+    fn timer_set(&mut self, cpu: CpuId) {
+        self.timers.push(cpu);
     }
 
     fn carry(&mut self, moving: Moving<Work<()>>) -> Option<Moving<Work<()>>> {
@@ -495,6 +502,7 @@ impl<'s> Sim<'s> {
             mut silent,
             mut balanced,
             mut throttlings,
+            mut timers,
             mut forced,
             hold_back,
             keeps_touched,
@@ -503,6 +511,7 @@ impl<'s> Sim<'s> {
         for (cpu, throttling) in throttlings.drain(..) {
             self.tell(cpu, throttling.into());
         }
+        timers.drain(..).for_each(|cpu| self.program_timer(cpu));
         for (cpu, balanced) in balanced.drain(..) {
             self.tell(cpu, What::Balanced(balanced));
         }
@@ -543,6 +552,7 @@ impl<'s> Sim<'s> {
             silent,
             balanced,
             throttlings,
+            timers,
             forced,
             hold_back,
             keeps_touched,

@@ -74,6 +74,14 @@ pub trait Effects<W> {
         self.kick(cpu);
     }
 
+    /// Reports that a timer was set in the run queue of `cpu` by a call for a task, on behalf of this or of another
+    /// CPU, so that its next interrupt may be due earlier. No switch needs to follow. Only simulators have such timers,
+    /// those of [`Feature::CfsBandwidth`](runyard_engine::features::Feature::CfsBandwidth). The run queue's lock is held
+    /// during the call.
+    fn timer_set(&mut self, cpu: CpuId) {
+        let _ = cpu;
+    }
+
     /// Carries a task to another CPU. A host without a delay for migrations returns the task. A host that keeps it must
     /// bring it to [`Cpus::arrive`](crate::machine::Cpus::arrive) later.
     fn carry(&mut self, moving: Moving<W>) -> Option<Moving<W>> {

@@ -147,6 +147,9 @@ impl Limits {
         let refill = self.throttled.first().map(|at| self.forest.key(at).0);
         let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
         self.next = at(refill).min(at(self.grant_ends)).min(self.slices.next());
+        if self.slices.take_timer() {
+            self.news.note_timer();
+        }
     }
 
     fn set_grant_ends(&mut self, at: Option<Time>) {

@@ -71,6 +71,8 @@ pub(crate) struct Slices {
     holders: Vec<(QueueId, GroupId)>,
     timers: BinaryHeap<Armed>,
     arrivals: u64,
+    /// Whether a timer was set since [`Slices::take_timer`].
+    timer_set: bool,
 }
 
 impl Slices {
@@ -241,7 +243,13 @@ impl Slices {
 
     fn arm(&mut self, (at, group, epoch): (Time, GroupId, u32), timer: Timer) {
         self.arrivals += 1;
+        self.timer_set = true;
         self.timers.push(Reverse((at, self.arrivals, group, epoch, timer)));
+    }
+
+    /// Returns whether a timer was set since the last call.
+    pub(crate) fn take_timer(&mut self) -> bool {
+        std::mem::take(&mut self.timer_set)
     }
 
     /// Returns when the first timer is due; later than any time if none is set.

@@ -106,3 +106,17 @@ fn a_burst_is_used_and_counted() {
         with.holds((5_000_000..=15_000_000).contains(&each), &format!("{kernel}: {each} ns"));
     }
 }
+
+/// A new task draws bandwidth, and so sets the period timer, on a CPU where no switch follows. The CPU is interrupted
+/// for it in time, which is checked after each event.
+#[test]
+fn a_timer_comes_in_time_where_no_switch_follows() {
+    let tasks = "'parent': {'policy': 'SCHED_FIFO', 'priority': 50, 'cpus': [0],
+                            'run': 1000, 'fork': 'child', 'run': 2900, 'loop': 1},
+                 'child': {'instance': 0, 'group': '/pod', 'cpus': [0], 'run': 10, 'loop': 1},
+                 'woken': {'cpus': [0], 'suspend': '', 'loop': -1},
+                 'waker': {'cpus': [1], 'run': 300, 'resume': 'woken', 'loop': -1}";
+    for kernel in KERNELS {
+        run(kernel, 1, "'runtime': 1000, 'period': 1000", tasks);
+    }
+}
