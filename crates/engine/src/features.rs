@@ -162,19 +162,19 @@ features! {
     }
     RuntimeShare {
         name: "RUNTIME_SHARE",
-        what: "A CPU may use the part of a group's runtime that other CPUs leave.",
+        what: "In the founding pool, a CPU may use the part of a group's runtime that other CPUs \
+               leave.",
         source: "docs/design/hard-limits.md",
-        kernels: EVERY,
+        kernels: NONE,
         document: Some(HardLimits),
         default: On,
     }
     CfsBandwidth {
         name: "CFS_BANDWIDTH",
-        what: "Limits of groups without per_cpu follow the kernel's bandwidth control, not yet \
-               compared with it.",
-        source: "docs/design/bandwidth.md",
-        // Every kernel has it. It is on in none until it was compared with them.
-        kernels: NONE,
+        what: "Limits of groups without per_cpu follow the kernel's bandwidth control; those with \
+               it, the founding pool.",
+        source: "kernel/sched/fair.c",
+        kernels: EVERY,
         document: None,
         default: NeverInRuntime("groups with limits share the founding pool"),
     }

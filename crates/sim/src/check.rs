@@ -14,11 +14,13 @@ use crate::watch::{Takes, Waiter, Waste};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::limits::LATEST_REFILL;
+use runyard_engine::limits::bandwidth::SLACK_PERIOD;
+use runyard_engine::limits::{LATEST_REFILL, Pools};
 use runyard_engine::run_queue::Importance;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
+use runyard_workload::scenario::Preemption;
 
 /// The largest number of violations that a run keeps. The first ones are the most useful.
 const MAX_VIOLATIONS: usize = 16;
@@ -43,6 +45,7 @@ impl Sim<'_> {
         self.check_population();
         for at in 0..self.cpus.len() {
             self.check_current(CpuId::at(at));
+            self.check_debts(CpuId::at(at));
         }
         self.check_objects();
         if self.promises_rt_affinity() {
@@ -76,11 +79,19 @@ impl Sim<'_> {
     }
 
     /// Checks that a group is not throttled for long while its pool has budget. A CPU detects a new period by an
-    /// interrupt of its own. Budget that another CPU gives back reaches it after all other CPUs at the latest.
+    /// interrupt of its own. Budget that another CPU gives back reaches it after all other CPUs at the latest. Under the
+    /// kernel's control, budget that was given back waits for a timer.
     pub(crate) fn check_budget(&mut self, group: GroupId) {
         let errands = self.cpus.len() as u64 * self.costs.longest_errand().0;
-        let patience = self.costs.longest_timer_latency() + Nanos(errands) + LATEST_REFILL;
-        let waits = self.machine.waits_in_vain(self.now, group);
+        let latency = self.costs.longest_timer_latency() + Nanos(errands);
+        let bandwidth = self.machine.groups().has_bandwidth(group);
+        let (waits, patience, invariant) = if bandwidth {
+            let waits = self.machine.waits_beside_slice(self.now, group);
+            (waits, latency + SLACK_PERIOD, "slack-is-handed-out")
+        } else {
+            let waits = self.machine.waits_in_vain(self.now, group);
+            (waits, latency + LATEST_REFILL, "no-stranded-budget")
+        };
         let stranded = &mut self.stranded[group.index()];
         let since = stranded.filter(|_| waits.is_some()).unwrap_or(self.now);
         *stranded = waits.map(|_| since);
@@ -89,7 +100,29 @@ impl Sim<'_> {
         {
             let path = &self.scenario.groups[group.index()].path;
             let what = format!("{path} is throttled on CPU {cpu} with budget left since {since}");
-            self.violate("no-stranded-budget", what);
+            self.violate(invariant, what);
+        }
+    }
+
+    /// Checks that groups under the kernel's control used no more CPU time on `cpu` than they drew, apart from the time
+    /// from the end of their budget to the tick that notices it and to the switch. Other preemption models than the full
+    /// one add the rest of a system call, which has no bound.
+    pub(crate) fn check_debts(&mut self, cpu: CpuId) {
+        if !self.scenario.features.has(Feature::CfsBandwidth)
+            || self.preemption() != Preemption::Full
+        {
+            return;
+        }
+        let tick = self.machine.config().tick;
+        let most = tick + self.costs.longest_timer_latency() + self.costs.longest_errand();
+        for nth in 1..self.scenario.groups.len() {
+            let group = GroupId(nth as u32);
+            let owed = self.machine.cpu(cpu).inspect(|rq| rq.queues().owed(group));
+            if owed > most {
+                let path = &self.scenario.groups[nth].path;
+                let what = format!("{path} owes {owed} on CPU {cpu}, more than {most}");
+                self.violate("debt-is-bounded", what);
+            }
         }
     }
 

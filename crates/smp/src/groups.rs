@@ -17,7 +17,7 @@ use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::group::{Blocked, Groups};
 use runyard_engine::limits::Pools;
-use runyard_engine::limits::bandwidth::CfsBandwidth;
+use runyard_engine::limits::bandwidth::{CfsBandwidth, Control};
 use runyard_engine::limits::pool::{Part, Pool};
 use runyard_engine::limits::{Limit, Usage};
 use runyard_engine::spec::GroupSpec;
@@ -55,8 +55,8 @@ pub struct GroupTable {
     shared: bool,
     /// Limits are enforced.
     limits: bool,
-    /// Limits without `per_cpu` are controlled as in the kernel.
-    bandwidth: bool,
+    /// If limits without `per_cpu` are controlled as in the kernel: how.
+    bandwidth: Option<Control>,
     /// The free places. A thread that changes the tree holds this lock.
     free: Mutex<Vec<GroupId>>,
 }
@@ -139,7 +139,7 @@ impl GroupTable {
             cpus,
             shared: true,
             limits: true,
-            bandwidth: false,
+            bandwidth: None,
             free: Mutex::new(free),
         };
         for (group, &spec) in table.groups.iter().zip(specs) {
@@ -154,8 +154,8 @@ impl GroupTable {
         GroupTable { limits, shared, ..self }
     }
 
-    /// Sets whether limits without `per_cpu` are controlled as in the kernel. It must precede the first limit.
-    pub(crate) fn by_bandwidth(self, bandwidth: bool) -> GroupTable {
+    /// Sets whether and how limits without `per_cpu` are controlled as in the kernel. It must precede the first limit.
+    pub(crate) fn by_bandwidth(self, bandwidth: Option<Control>) -> GroupTable {
         GroupTable { bandwidth, ..self }
     }
 
@@ -270,13 +270,20 @@ impl GroupTable {
         let epoch = group.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         let past = self.usage(now, id);
         *lock(&group.past) = past;
-        let by_bandwidth = |limit: &Limit| self.bandwidth && !limit.is_per_cpu();
-        let kernels = limit.filter(by_bandwidth);
+        let kernels = self.bandwidth.zip(limit.filter(|limit| !limit.is_per_cpu()));
         let begin = |limit| (now, stagger(id, limit));
-        // The periods of a group begin anywhere in those of another.
-        let anywhere = |limit| (now, Nanos(16 * stagger(id, limit).0));
-        let new = kernels.map(|limit| CfsBandwidth::new(limit, self.cpus, epoch, anywhere(limit)));
-        let old = std::mem::replace(&mut *lock(&group.bandwidth), new);
+        let new = kernels.map(|(control, limit)| {
+            // The periods of a group begin anywhere in those of another.
+            let anywhere = (now, Nanos(16 * stagger(id, limit).0));
+            CfsBandwidth::new(limit, self.cpus, epoch, control, anywhere)
+        });
+        let mut bandwidth = lock(&group.bandwidth);
+        let new = match bandwidth.as_ref() {
+            Some(old) => new.map(|new| new.after(old)),
+            None => new,
+        };
+        let old = std::mem::replace(&mut *bandwidth, new);
+        drop(bandwidth);
         drop(old);
         let own = match (limit, kernels) {
             (None, _) => 0,
@@ -425,6 +432,12 @@ impl GroupTable {
             lock(&self.group(group).pools).iter().find_map(|pool| pool.waits_in_vain(now, claims))
         };
         with(0).and_then(|waits| if self.shared { with(claims()) } else { Some(waits) })
+    }
+
+    /// Returns a CPU that waits for the bandwidth of a group beside more than a slice of it
+    /// ([`CfsBandwidth::waits_beside_slice`]).
+    pub(crate) fn waits_beside_slice(&self, now: Time, group: GroupId) -> Option<CpuId> {
+        self.with_bandwidth(group, |pool| pool.waits_beside_slice(now)).flatten()
     }
 
     fn part(&self, limit: Limit, online: usize) -> Part {

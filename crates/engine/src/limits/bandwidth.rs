@@ -18,22 +18,39 @@ use crate::limits::limit::{Limit, Usage};
 use crate::time::{Nanos, Time};
 use std::collections::VecDeque;
 
-/// What a CPU draws at a time: the default of `sched_cfs_bandwidth_slice_us`.
-pub const SLICE: Nanos = Nanos::from_millis(5);
-
 /// The budget that a CPU keeps while its queue of the group is empty (`min_cfs_rq_runtime`).
 pub const KEPT: Nanos = Nanos::from_millis(1);
 
 /// The delay of the slack timer (`cfs_bandwidth_slack_period`).
-const SLACK_PERIOD: Nanos = Nanos::from_millis(5);
+pub const SLACK_PERIOD: Nanos = Nanos::from_millis(5);
 
 /// The least time before a refill in which budget is still handed out (`min_bandwidth_expiration`).
 const MIN_EXPIRATION: Nanos = Nanos::from_millis(2);
+
+/// The values of the machine for all groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// What a CPU draws at a time (`sched_cfs_bandwidth_slice_us`).
+    pub slice: Nanos,
+    /// Periods of different groups begin at different times. Otherwise they begin at multiples of
+    /// their length ([`FairRules::interleaves_periods`](crate::rules::FairRules::interleaves_periods)).
+    pub interleaves: bool,
+}
+
+/// What a CPU wants to have left of a group's bandwidth after a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// A slice (`assign_cfs_rq_runtime`).
+    Slice,
+    /// Anything at all: 1 ns (`throttle_cfs_rq`, `distribute_cfs_runtime`).
+    Any,
+}
 
 /// The bandwidth of a task group.
 #[derive(Debug)]
 pub struct CfsBandwidth {
     limit: Limit,
+    slice: Nanos,
     epoch: u32,
     /// The expiry of the period timer, or the last one while the timer is off.
     period_end: Time,
@@ -58,14 +75,23 @@ pub struct CfsBandwidth {
 }
 
 impl CfsBandwidth {
-    /// Returns a full pool. Its periods begin `stagger` later than they would from `now` on.
+    /// Returns a full pool. Without interleaving `stagger` does not matter; otherwise the periods
+    /// begin so much later than they would from `now` on.
     #[must_use]
-    pub fn new(limit: Limit, cpus: usize, epoch: u32, (now, stagger): (Time, Nanos)) -> Self {
+    pub fn new(
+        limit: Limit,
+        cpus: usize,
+        epoch: u32,
+        control: Control,
+        (now, stagger): (Time, Nanos),
+    ) -> Self {
         let quota = limit.runtime();
+        let period_end = if control.interleaves { now + stagger } else { Time::ZERO };
         CfsBandwidth {
             limit,
+            slice: control.slice,
             epoch,
-            period_end: now + stagger,
+            period_end,
             runtime: quota,
             snap: quota,
             active: false,
@@ -78,6 +104,16 @@ impl CfsBandwidth {
             lapsed: 0,
             held: 0,
         }
+    }
+
+    /// Makes this new limit the successor of an `old` one: its periods go on, and what its pool has
+    /// left is added, up to the quota and the burst (`tg_set_cfs_bandwidth`). What CPUs hold lapses.
+    #[must_use]
+    pub fn after(self, old: &CfsBandwidth) -> Self {
+        let (quota, burst) = (self.limit.runtime(), self.limit.burst());
+        let runtime = (old.runtime + quota).min(quota + burst);
+        let period_end = old.period_end;
+        CfsBandwidth { period_end, runtime, snap: runtime, granted: runtime.0.into(), ..self }
     }
 
     /// Returns the limit that it was made for.
@@ -98,23 +134,29 @@ impl CfsBandwidth {
         self.usage
     }
 
-    /// Draws up to `most` (`__assign_cfs_rq_runtime`). Returns it, and when the period timer must
-    /// come if the call starts it.
-    pub fn draw(&mut self, now: Time, most: Nanos) -> (Nanos, Option<Time>) {
+    /// Draws for a queue that has `remaining` left until it has what it wants, or all that is there
+    /// (`__assign_cfs_rq_runtime`). Returns it, and when the period timer must come if the call
+    /// starts it.
+    pub fn draw(&mut self, now: Time, remaining: i64, want: Want) -> (Nanos, Option<Time>) {
         self.seen = now;
         let starts = !self.active;
         if starts {
             self.active = true;
             self.forward(now);
         }
-        let drawn = self.take(most);
+        let target = match want {
+            Want::Slice => self.slice,
+            Want::Any => Nanos(1),
+        };
+        let drawn = self.take(lacks(remaining, target));
         self.idle &= drawn == Nanos::ZERO;
         (drawn, starts.then_some(self.period_end))
     }
 
-    /// Takes up to `most` for a CPU that waits (`distribute_cfs_runtime`).
-    pub fn hand_out(&mut self, most: Nanos) -> Nanos {
-        self.take(most)
+    /// Takes what a waiting queue with `remaining` needs to have anything left
+    /// (`distribute_cfs_runtime`).
+    pub fn hand_out(&mut self, remaining: i64) -> Nanos {
+        self.take(lacks(remaining, Nanos(1)))
     }
 
     fn take(&mut self, most: Nanos) -> Nanos {
@@ -130,7 +172,7 @@ impl CfsBandwidth {
         self.seen = now;
         self.runtime += rest;
         self.held -= i128::from(rest.0);
-        let wanted = self.runtime > SLICE && !self.waiting.is_empty();
+        let wanted = self.runtime > self.slice && !self.waiting.is_empty();
         let late = self.refills_within(now, SLACK_PERIOD + MIN_EXPIRATION);
         if !wanted || late || self.slack_started {
             return None;
@@ -143,7 +185,7 @@ impl CfsBandwidth {
     pub fn end_slack(&mut self, now: Time) -> Option<CpuId> {
         self.seen = now;
         self.slack_started = false;
-        let hands_out = !self.refills_within(now, MIN_EXPIRATION) && self.runtime > SLICE;
+        let hands_out = !self.refills_within(now, MIN_EXPIRATION) && self.runtime > self.slice;
         self.first_waiting().filter(|_| hands_out)
     }
 
@@ -207,6 +249,14 @@ impl CfsBandwidth {
         self.waiting.front().copied().filter(|_| self.runtime > Nanos::ZERO)
     }
 
+    /// For checks: returns the CPU that waits longest while the pool has more than a slice and the
+    /// refill is not near. The slack timer ends that wait within [`SLACK_PERIOD`].
+    #[must_use]
+    pub fn waits_beside_slice(&self, now: Time) -> Option<CpuId> {
+        let near = self.refills_within(now, SLACK_PERIOD + MIN_EXPIRATION);
+        self.waiting.front().copied().filter(|_| self.runtime > self.slice && !near)
+    }
+
     /// Asserts that no budget was lost or handed out twice, and that CPUs drew `held` of it.
     ///
     /// # Panics
@@ -216,12 +266,21 @@ impl CfsBandwidth {
         let known = self.held + i128::from(self.runtime.0) + self.lapsed;
         assert_eq!(self.granted, known, "no budget was lost: {self:?}");
         let near = self.refills_within(self.seen, SLACK_PERIOD + MIN_EXPIRATION);
-        let waits = !self.waiting.is_empty() && self.runtime > SLICE;
+        let waits = !self.waiting.is_empty() && self.runtime > self.slice;
         assert!(!waits || self.slack_started || near, "a CPU waits beside a slice: {self:?}");
         assert!(self.waiting.is_empty() || self.active, "a CPU waits for no timer: {self:?}");
+        let Usage { nr_periods, nr_throttled, nr_bursts, burst, .. } = self.usage;
+        assert!(nr_throttled.max(nr_bursts) <= nr_periods, "periods are counted: {self:?}");
+        let most = Nanos(nr_bursts * self.limit.burst().0);
+        assert!(burst <= most, "each burst is at most the limit's: {self:?}");
         let most = self.limit.runtime() + self.limit.burst();
         assert!(self.snap <= most, "a refill is at most the quota and the burst: {self:?}");
     }
+}
+
+/// Returns how much must be drawn until `target` is left.
+fn lacks(remaining: i64, target: Nanos) -> Nanos {
+    Nanos(u64::try_from(target.0.cast_signed() - remaining).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -229,11 +288,18 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+    const SLICE: Nanos = Nanos(5 * MS);
+    const CONTROL: Control = Control { slice: SLICE, interleaves: true };
+
+    /// Draws `ms`, or what is there.
+    fn draw(pool: &mut CfsBandwidth, at_ms: u64, ms: u64) -> (Nanos, Option<Time>) {
+        pool.draw(at(at_ms), 1 - (ms * MS).cast_signed(), Want::Any)
+    }
 
     fn pool(quota_ms: u64, burst_ms: u64) -> CfsBandwidth {
         let (quota, burst) = (Nanos(quota_ms * MS), Nanos(burst_ms * MS));
         let limit = Limit::new(quota, Limit::PERIOD, burst, false).unwrap();
-        CfsBandwidth::new(limit, 4, 1, (Time(0), Nanos::ZERO))
+        CfsBandwidth::new(limit, 4, 1, CONTROL, (Time(0), Nanos::ZERO))
     }
 
     fn at(ms: u64) -> Time {
@@ -243,12 +309,12 @@ mod tests {
     #[test]
     fn the_first_draw_starts_the_timer_and_a_period_without_draws_stops_it() {
         let mut pool = pool(10, 0);
-        assert_eq!(pool.draw(at(1), SLICE), (SLICE, Some(at(100))));
-        assert_eq!(pool.draw(at(2), SLICE), (SLICE, None));
-        assert_eq!(pool.draw(at(3), SLICE), (Nanos::ZERO, None));
+        assert_eq!(pool.draw(at(1), 0, Want::Slice), (SLICE, Some(at(100))));
+        assert_eq!(pool.draw(at(2), 0, Want::Slice), (SLICE, None));
+        assert_eq!(pool.draw(at(3), 0, Want::Slice), (Nanos::ZERO, None));
         assert_eq!(pool.end_period(at(100)), Some(at(200)));
         assert_eq!(pool.end_period(at(200)), None);
-        assert_eq!(pool.draw(at(350), SLICE).1, Some(at(400)));
+        assert_eq!(pool.draw(at(350), 0, Want::Slice).1, Some(at(400)));
         assert_eq!(pool.usage().nr_periods, 2);
         pool.check(Nanos(15 * MS));
     }
@@ -256,18 +322,18 @@ mod tests {
     #[test]
     fn a_late_timer_refills_once_and_counts_each_period() {
         let mut pool = pool(10, 0);
-        let _ = pool.draw(at(0), Nanos(10 * MS));
+        let _ = draw(&mut pool, 0, 10);
         pool.wait(CpuId(1));
         assert_eq!(pool.end_period(at(350)), Some(at(400)));
         let usage = pool.usage();
         assert_eq!((usage.nr_periods, usage.nr_throttled), (3, 3));
-        assert_eq!(pool.hand_out(Nanos(20 * MS)), Nanos(10 * MS));
+        assert_eq!(pool.hand_out(1 - (20 * MS).cast_signed()), Nanos(10 * MS));
     }
 
     #[test]
     fn what_comes_back_late_in_a_period_waits_for_the_refill() {
         let mut pool = pool(10, 0);
-        let _ = pool.draw(at(0), Nanos(10 * MS));
+        let _ = draw(&mut pool, 0, 10);
         pool.wait(CpuId(1));
         assert_eq!(pool.give_back(at(50), Nanos(5 * MS)), None, "no more than a slice");
         assert_eq!(pool.give_back(at(94), Nanos(MS)), None, "the refill is near");
@@ -278,11 +344,31 @@ mod tests {
     }
 
     #[test]
+    fn periods_that_do_not_interleave_begin_at_multiples_of_their_length() {
+        let limit = Limit::new(Nanos(10 * MS), Limit::PERIOD, Nanos::ZERO, false).unwrap();
+        let control = Control { interleaves: false, ..CONTROL };
+        let mut pool = CfsBandwidth::new(limit, 4, 1, control, (at(7), Nanos(30 * MS)));
+        assert_eq!(draw(&mut pool, 7, 1).1, Some(at(100)));
+    }
+
+    #[test]
+    fn a_changed_limit_keeps_its_period_and_its_rest_up_to_the_burst() {
+        let mut old = pool(10, 0);
+        assert_eq!(draw(&mut old, 30, 4).1, Some(at(100)));
+        let limit = Limit::new(Nanos(20 * MS), Nanos(50 * MS), Nanos(2 * MS), false).unwrap();
+        let new = CfsBandwidth::new(limit, 4, 2, CONTROL, (at(31), Nanos(5 * MS)));
+        let mut new = new.after(&old);
+        assert_eq!(draw(&mut new, 40, 100), (Nanos(22 * MS), Some(at(100))));
+        assert_eq!(new.end_period(at(100)), Some(at(150)));
+        new.check(Nanos(22 * MS));
+    }
+
+    #[test]
     fn of_an_unused_quota_the_burst_is_left() {
         let mut pool = pool(10, 4);
-        let _ = pool.draw(at(0), Nanos(2 * MS));
+        let _ = draw(&mut pool, 0, 2);
         let _ = pool.end_period(at(100));
-        assert_eq!(pool.draw(at(101), Nanos(20 * MS)).0, Nanos(14 * MS));
+        assert_eq!(draw(&mut pool, 101, 20).0, Nanos(14 * MS));
         let _ = pool.end_period(at(200));
         let usage = pool.usage();
         assert_eq!((usage.nr_bursts, usage.burst), (1, Nanos(4 * MS)));

@@ -9,6 +9,8 @@ mod news;
 pub mod pool;
 mod pools;
 pub(crate) mod slices;
+#[cfg(test)]
+mod tests;
 
 pub use grants::LATEST_REFILL;
 pub use limit::{BadLimit, Limit, Usage, UsageOnCpu};

@@ -53,8 +53,7 @@ impl News {
     }
 
     fn renew(&mut self) {
-        self.is_any =
-            !self.refilled.is_empty() || !self.throttlings.is_empty() || self.timer_set;
+        self.is_any = !self.refilled.is_empty() || !self.throttlings.is_empty() || self.timer_set;
     }
 
     /// Returns whether [`News::take_refilled`], [`News::take_timer`] or [`News::drain_throttlings`]

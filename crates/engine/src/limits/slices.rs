@@ -12,7 +12,7 @@ use crate::attr::GroupId;
 use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
 use crate::limits::Pools;
-use crate::limits::bandwidth::{KEPT, SLICE};
+use crate::limits::bandwidth::{KEPT, Want};
 use crate::limits::here::Here;
 use crate::time::{Nanos, Time};
 use std::cmp::Reverse;
@@ -32,6 +32,9 @@ struct Slice {
     drawn: Nanos,
     used: Nanos,
     throttled: bool,
+    /// A task that the group did not hold back used budget beyond what was left. Then there is no
+    /// bound of the debt, until it is paid.
+    lent: bool,
     /// The time since which throttling counts (`throttled_clock`).
     since: Option<Time>,
 }
@@ -40,11 +43,6 @@ impl Slice {
     /// Returns what is left (`runtime_remaining`).
     fn remaining(&self) -> i64 {
         self.drawn.0.cast_signed() - self.used.0.cast_signed()
-    }
-
-    /// Returns how much must be drawn until so much is left.
-    fn lacks(&self, target: Nanos) -> Nanos {
-        Nanos(u64::try_from(target.0.cast_signed() - self.remaining()).unwrap_or(0))
     }
 }
 
@@ -116,6 +114,19 @@ impl Slices {
         self.get(queue).map_or(Nanos::ZERO, |slice| slice.drawn)
     }
 
+    /// Returns what a queue has left; negative if it owes.
+    #[cfg(test)]
+    pub(crate) fn remaining(&self, queue: QueueId) -> i64 {
+        self.get(queue).map_or(0, Slice::remaining)
+    }
+
+    /// Returns what a queue used beyond what it drew, apart from time of tasks that its group did not
+    /// hold back.
+    pub(crate) fn owed(&self, queue: QueueId) -> Nanos {
+        let slice = self.get(queue).filter(|slice| !slice.lent);
+        slice.map_or(Nanos::ZERO, |slice| Nanos(slice.remaining().min(0).unsigned_abs()))
+    }
+
     /// Returns how long a queue has been throttled, as far as that is not counted yet.
     pub(crate) fn throttled_for(&self, now: Time, queue: QueueId) -> Nanos {
         let since = self.get(queue).and_then(|slice| slice.since);
@@ -163,32 +174,33 @@ impl Slices {
         let mut leaves = false;
         for nth in 0..self.payers.len() {
             let payer = self.payers[nth];
-            self.slice_mut(payer.queue).used += span;
+            let slice = self.slice_mut(payer.queue);
+            slice.used += span;
+            slice.lent |= !payer.holds_back && slice.remaining() <= 0;
             if self.has_left(payer.queue) || self.is_throttled(payer.queue) {
                 continue;
             }
-            let left = self.refresh(here, (payer.queue, payer.group), SLICE);
+            let left = self.refresh(here, (payer.queue, payer.group), Want::Slice);
             leaves |= !left && payer.holds_back;
         }
         leaves
     }
 
-    /// Draws until `target` is left, if that much can be drawn. Returns whether anything is left
-    /// (`assign_cfs_rq_runtime`).
+    /// Draws until a queue has what it wants, if that much can be drawn. Returns whether anything is
+    /// left (`assign_cfs_rq_runtime`). A limit that is being removed refuses nothing.
     pub(crate) fn refresh(
         &mut self,
         here: &Here<impl Pools>,
         (queue, group): (QueueId, GroupId),
-        target: Nanos,
+        want: Want,
     ) -> bool {
-        let lacks = self.slice_mut(queue).lacks(target);
+        let remaining = self.slice_mut(queue).remaining();
         let drawn = here.pools.with_bandwidth(group, |pool| {
-            let (drawn, starts) = pool.draw(here.now, lacks);
+            let (drawn, starts) = pool.draw(here.now, remaining, want);
             (drawn, starts, pool.epoch())
         });
         let Some((drawn, starts, epoch)) = drawn else {
-            // The limit is being removed.
-            return self.receive((queue, group), lacks);
+            return self.receive((queue, group), enough(remaining));
         };
         if let Some(at) = starts {
             self.arm((at, group, epoch), Timer::Period);
@@ -199,15 +211,16 @@ impl Slices {
     /// Hands a waiting queue what it needs to have anything left. Returns whether it has
     /// (`distribute_cfs_runtime`).
     pub(crate) fn accept(&mut self, here: &Here<impl Pools>, queue: (QueueId, GroupId)) -> bool {
-        let lacks = self.slice_mut(queue.0).lacks(Nanos(1));
-        let drawn = here.pools.with_bandwidth(queue.1, |pool| pool.hand_out(lacks));
-        self.receive(queue, drawn.unwrap_or(lacks))
+        let remaining = self.slice_mut(queue.0).remaining();
+        let drawn = here.pools.with_bandwidth(queue.1, |pool| pool.hand_out(remaining));
+        self.receive(queue, drawn.unwrap_or_else(|| enough(remaining)))
     }
 
     fn receive(&mut self, (queue, group): (QueueId, GroupId), drawn: Nanos) -> bool {
         let slice = self.slice_mut(queue);
         slice.drawn += drawn;
         let left = slice.remaining();
+        slice.lent &= left <= 0;
         if left > KEPT.0.cast_signed() && !self.holders.iter().any(|&(it, _)| it == queue) {
             self.holders.push((queue, group));
         }
@@ -274,16 +287,17 @@ impl Slices {
         first.map(|cpu| (cpu, group))
     }
 
-    /// Notes that a queue is throttled. Its throttling counts from now on, if it `has_tasks`.
+    /// Notes that a queue is throttled. Its throttling counts from now on, or from its first task
+    /// on.
     pub(crate) fn throttle(
         &mut self,
         here: &Here<impl Pools>,
         (queue, group): (QueueId, GroupId),
-        has_tasks: bool,
+        counts: bool,
     ) {
         let slice = self.slice_mut(queue);
         slice.throttled = true;
-        slice.since = has_tasks.then_some(here.now);
+        slice.since = counts.then_some(here.now);
         here.pools.with_bandwidth(group, |pool| pool.wait(here.cpu));
     }
 
@@ -321,4 +335,9 @@ impl Slices {
         let known = slice.remaining() <= KEPT.0.cast_signed() || listed;
         (!known).then_some("a queue with more than 1 ms is listed")
     }
+}
+
+/// Returns what a queue needs to have anything left.
+fn enough(remaining: i64) -> Nanos {
+    Nanos(remaining.min(0).unsigned_abs() + 1)
 }

@@ -84,8 +84,10 @@ impl<P, G: Pools> Classes<P, G> {
         let (old, inherited) = (task.attr.group, task.inherited_group());
         let group = change.inherited_group.applied_to(inherited).or(change.group).unwrap_or(old);
         let regroups = group != task.queue_group();
-        if running && regroups {
-            // If the new group is throttled, the task stops at the next pick.
+        let becomes_fair = after.is_fair() && !before.is_fair();
+        if running && (regroups || becomes_fair) {
+            // If its group is throttled, the task stops at the next pick. A real-time task runs in
+            // a group that the kernel's bandwidth throttles.
             self.unthrottle_above(group);
         }
         let stops =

@@ -19,7 +19,7 @@
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::fair::entity::QueueId;
-use crate::limits::bandwidth::SLICE;
+use crate::limits::bandwidth::Want;
 use crate::limits::grants::Exhausted;
 use crate::limits::here::Here;
 use crate::limits::{Pools, UsageOnCpu};
@@ -41,6 +41,13 @@ impl<P, G: Pools> Queues<P, G> {
     #[must_use]
     pub fn held(&self, group: GroupId) -> Nanos {
         self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.held(id))
+    }
+
+    /// Returns the CPU time that a group used here beyond what it drew under the kernel's control,
+    /// apart from that of tasks that it did not hold back.
+    #[must_use]
+    pub fn owed(&self, group: GroupId) -> Nanos {
+        self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.slices.owed(id))
     }
 
     /// Returns the used part of that budget that the pool has not accounted for yet.
@@ -89,11 +96,17 @@ impl<P, G: Pools> Queues<P, G> {
         }
         self.limits.call_payers(&here, &mut self.fair.tree, (own, competes), waits)?;
         while let Some(payer) = self.limits.slices.spent() {
-            if !self.draw_slice(payer.queue, Nanos(1)) {
+            if !self.draw_slice(payer.queue, Want::Any) {
                 return Err(Exhausted(payer.queue));
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the running task keeps its ticks because it pays for bandwidth.
+    #[inline]
+    pub(in crate::run_queue) fn ticks_for_bandwidth(&self) -> bool {
+        self.limits.slices.pays() && self.site.config().rules.bandwidth_keeps_tick
     }
 
     /// After a pick: returns unneeded grants to their pools.
@@ -107,16 +120,16 @@ impl<P, G: Pools> Queues<P, G> {
     #[inline]
     pub(super) fn throttle_spent(&mut self) {
         while let Some(payer) = self.limits.slices.spent() {
-            if !self.draw_slice(payer.queue, Nanos(1)) {
+            if !self.draw_slice(payer.queue, Want::Any) {
                 self.throttle(payer.queue);
             }
         }
     }
 
-    /// Draws bandwidth until `target` is left for a group. Returns whether anything is left.
-    fn draw_slice(&mut self, id: QueueId, target: Nanos) -> bool {
+    /// Draws bandwidth until a group has what it wants. Returns whether anything is left.
+    fn draw_slice(&mut self, id: QueueId, want: Want) -> bool {
         let group = self.fair.tree.queue(id).group;
-        let left = self.limits.slices.refresh(&self.site.here(), (id, group), target);
+        let left = self.limits.slices.refresh(&self.site.here(), (id, group), want);
         self.limits.renew_next();
         left
     }
@@ -132,7 +145,7 @@ impl<P, G: Pools> Queues<P, G> {
                 if self.limits.slices.is_throttled(next) {
                     return;
                 }
-                if !self.limits.slices.has_left(next) && !self.draw_slice(next, SLICE) {
+                if !self.limits.slices.has_left(next) && !self.draw_slice(next, Want::Slice) {
                     self.throttle_slice(next, true);
                     return;
                 }
@@ -155,9 +168,11 @@ impl<P, G: Pools> Queues<P, G> {
     /// says whether a task is about to come.
     fn throttle_slice(&mut self, id: QueueId, comes: bool) {
         let queue = self.fair.tree.queue(id);
-        let (group, has_tasks) = (queue.group, queue.nr > 0 || comes);
+        let has_tasks = queue.nr > 0 || comes;
+        let counts = has_tasks || self.site.config().rules.counts_empty_throttling;
+        let group = queue.group;
         self.fair.throttle_asleep(self.site.now(), self.site.groups(), id);
-        self.limits.slices.throttle(&self.site.here(), (id, group), has_tasks);
+        self.limits.slices.throttle(&self.site.here(), (id, group), counts);
         self.limits.note_throttling(group, true, Nanos::ZERO);
         self.return_slack();
     }
