@@ -4,7 +4,7 @@
 //! The functions are those of `kernel/sched/fair.c` of the releases in
 //! [`Kernel::release`](crate::kernel::Kernel::release). A rule has no meaning in a fair class that
 //! lacks its mechanism. CFS reads only the first three and `buddies`; placement, balance and limits
-//! read the last six with both classes.
+//! read the last seven with both classes.
 
 use crate::time::Nanos;
 
@@ -73,7 +73,7 @@ pub struct FairRules {
     pub pulls_eligible: bool,
     /// Periods of limited groups begin at random times, so that their timers interleave (since 6.4,
     /// `init_cfs_bandwidth`). Before, they began at multiples of their length. For
-    /// [`Feature::CfsBandwidth`](crate::features::Feature::CfsBandwidth), as are the next two.
+    /// [`Feature::CfsBandwidth`](crate::features::Feature::CfsBandwidth), as are the next three.
     pub interleaves_periods: bool,
     /// A queue that is throttled while it is empty counts as throttled from then on. Since 6.6 it
     /// counts from its first task on (`throttle_cfs_rq`, `enqueue_entity`).
@@ -81,6 +81,9 @@ pub struct FairRules {
     /// A task that pays for a limit keeps the tick of a CPU without ticks (since 6.6,
     /// `cfs_task_bw_constrained`). Before, the limit was noticed at the next switch.
     pub bandwidth_keeps_tick: bool,
+    /// A task in the kernel is not throttled before its return to user mode (since 6.18,
+    /// `throttle_cfs_rq_work`).
+    pub throttles_in_user_mode: bool,
 }
 
 /// The point until which the running entity is picked as long as it is eligible (`RUN_TO_PARITY`).
@@ -204,6 +207,7 @@ impl FairRules {
         interleaves_periods: true,
         counts_empty_throttling: false,
         bandwidth_keeps_tick: true,
+        throttles_in_user_mode: false,
     };
 
     /// The rules of 6.1, with CFS as its fair class.
@@ -246,6 +250,7 @@ impl FairRules {
         interleaves_periods: true,
         counts_empty_throttling: false,
         bandwidth_keeps_tick: true,
+        throttles_in_user_mode: false,
     };
 
     /// The rules of 6.12.
@@ -274,6 +279,7 @@ impl FairRules {
         bound: LagBound::LongestQueued,
         buddies: Buddies::EligibleAtWakeups,
         pulls_eligible: true,
+        throttles_in_user_mode: true,
         ..FairRules::V6_12
     };
 

@@ -8,7 +8,7 @@
 //! is on its way to it, and its state is published.
 
 use crate::cpu::Doing;
-use crate::program::Waiting;
+use crate::program::{Todo, Waiting};
 use crate::sim::{Sim, Violation};
 use crate::watch::{Takes, Waiter, Waste};
 use runyard_engine::attr::GroupId;
@@ -20,7 +20,6 @@ use runyard_engine::run_queue::Importance;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
-use runyard_workload::scenario::Preemption;
 
 /// The largest number of violations that a run keeps. The first ones are the most useful.
 const MAX_VIOLATIONS: usize = 16;
@@ -30,6 +29,9 @@ const MAX_VIOLATIONS: usize = 16;
 /// a destination looks again after [`LOOKS_AGAIN`], at a tick.
 const LOOKS: u64 = 5;
 const LOOKS_AGAIN: Nanos = Nanos::from_millis(4);
+
+/// The most by which work takes longer beside busy threads of the core, of which there are at most four.
+const SLOWEST: u64 = 4;
 
 /// A real-time task that waits although another CPU could run it.
 #[derive(Clone, Copy, Debug)]
@@ -105,16 +107,19 @@ impl Sim<'_> {
     }
 
     /// Checks that groups under the kernel's control used no more CPU time on `cpu` than they drew, apart from the time
-    /// from the end of their budget to the tick that notices it and to the switch. Other preemption models than the full
-    /// one add the rest of a system call, which has no bound.
+    /// from the end of their budget to the tick that notices it, the rest of a system call, and the switch. A system
+    /// call takes up to [`SLOWEST`] times its work where threads share a core.
     pub(crate) fn check_debts(&mut self, cpu: CpuId) {
-        if !self.scenario.features.has(Feature::CfsBandwidth)
-            || self.preemption() != Preemption::Full
-        {
+        if !self.scenario.features.has(Feature::CfsBandwidth) {
             return;
         }
+        let todo = self.cpus[cpu.index()].curr.as_ref().map(|curr| curr.todo);
+        if let Some(Todo::Kernel(left)) = todo {
+            self.watch.longest_stay = self.watch.longest_stay.max(left);
+        }
         let tick = self.machine.config().tick;
-        let most = tick + self.costs.longest_timer_latency() + self.costs.longest_errand();
+        let latency = self.costs.longest_timer_latency() + self.costs.longest_errand();
+        let most = tick + latency + Nanos(SLOWEST * self.watch.longest_stay.0);
         for nth in 1..self.scenario.groups.len() {
             let group = GroupId(nth as u32);
             let owed = self.machine.cpu(cpu).inspect(|rq| rq.queues().owed(group));

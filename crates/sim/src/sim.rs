@@ -230,6 +230,10 @@ impl Effects<Work<()>> for Asked {
         self.kicks.push((cpu, Resched::Lazy));
     }
 
+    fn kick_in_user_mode(&mut self, cpu: CpuId) {
+        self.kicks.push((cpu, Resched::InUserMode));
+    }
+
     fn timer_set(&mut self, cpu: CpuId) {
         self.timers.push(cpu);
     }
@@ -522,7 +526,10 @@ impl<'s> Sim<'s> {
         }
         for (cpu, asked) in kicks.drain(..) {
             self.watch.note(cpu);
-            let resched = if self.preemption() == Preemption::Lazy { asked } else { Resched::Yes };
+            let resched = match asked {
+                Resched::Lazy if self.preemption() != Preemption::Lazy => Resched::Yes,
+                asked => asked,
+            };
             let target = &mut self.cpus[cpu.index()];
             if self.here == Some(cpu) || resched == Resched::Lazy {
                 target.resched = target.resched.max(resched);

@@ -69,6 +69,15 @@ struct Payer {
     holds_back: bool,
 }
 
+/// The kinds of limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A founding pool.
+    Pool,
+    /// The kernel's bandwidth, with the number of the group's limits until this one.
+    Bandwidth { epoch: u32 },
+}
+
 /// The error for a picked task below groups without budget: the outermost of those groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted(pub(crate) QueueId);
@@ -266,10 +275,14 @@ impl Limits {
         self.budgets[queue.index()].as_mut().expect("the group has a limit")
     }
 
-    /// Resets the budget of a queue, with a limit or without one: that of a pool, or bandwidth.
-    pub(crate) fn set(&mut self, queue: QueueId, (limited, bandwidth): (bool, bool)) {
-        self.slices.set(queue, limited && bandwidth);
-        self.budgets[queue.index()] = (limited && !bandwidth).then(Budget::default);
+    /// Resets the budget of a queue, with a limit of this kind or without one.
+    pub(crate) fn set(&mut self, queue: QueueId, limit: Option<Kind>) {
+        let bandwidth = match limit {
+            Some(Kind::Bandwidth { epoch }) => Some(epoch),
+            _ => None,
+        };
+        self.slices.set(queue, bandwidth);
+        self.budgets[queue.index()] = (limit == Some(Kind::Pool)).then(Budget::default);
         self.prev_payers.retain(|payer| payer.queue != queue);
     }
 

@@ -31,6 +31,8 @@ struct Slice {
     /// What was drawn and not given back, and what was used of it or beyond it.
     drawn: Nanos,
     used: Nanos,
+    /// The limit of which it was drawn. What was drawn of an older one does not count.
+    epoch: u32,
     throttled: bool,
     /// A task that the group did not hold back used budget beyond what was left. Then there is no
     /// bound of the debt, until it is paid.
@@ -43,6 +45,14 @@ impl Slice {
     /// Returns what is left (`runtime_remaining`).
     fn remaining(&self) -> i64 {
         self.drawn.0.cast_signed() - self.used.0.cast_signed()
+    }
+
+    /// Begins anew with a newer limit.
+    fn follow(&mut self, epoch: u32) {
+        if self.epoch != epoch {
+            let Slice { throttled, since, .. } = *self;
+            *self = Slice { epoch, throttled, since, ..Slice::default() };
+        }
     }
 }
 
@@ -88,11 +98,14 @@ impl Slices {
         self.slices[queue.index()].as_mut().expect("the group has bandwidth")
     }
 
-    /// Begins anew with a queue, whose group has a limit by bandwidth or not.
-    pub(crate) fn set(&mut self, queue: QueueId, limited: bool) {
-        self.slices[queue.index()] = limited.then(Slice::default);
+    /// Begins anew with a queue, whose group has a limit by bandwidth of this epoch, or none. A queue
+    /// that drew of this limit already keeps that.
+    pub(crate) fn set(&mut self, queue: QueueId, limit: Option<u32>) {
         self.holders.retain(|&(it, _)| it != queue);
         self.payers.retain(|payer| payer.queue != queue);
+        let slice = &mut self.slices[queue.index()];
+        let known = slice.filter(|slice| limit == Some(slice.epoch));
+        *slice = known.or(limit.map(|epoch| Slice { epoch, ..Slice::default() }));
     }
 
     /// Returns whether a queue's group has a limit by bandwidth.
@@ -194,13 +207,15 @@ impl Slices {
         (queue, group): (QueueId, GroupId),
         want: Want,
     ) -> bool {
-        let remaining = self.slice_mut(queue).remaining();
+        let slice = self.slice_mut(queue);
         let drawn = here.pools.with_bandwidth(group, |pool| {
-            let (drawn, starts) = pool.draw(here.now, remaining, want);
-            (drawn, starts, pool.epoch())
+            slice.follow(pool.epoch());
+            pool.draw(here.now, slice.remaining(), want)
         });
-        let Some((drawn, starts, epoch)) = drawn else {
-            return self.receive((queue, group), enough(remaining));
+        let epoch = slice.epoch;
+        let Some((drawn, starts)) = drawn else {
+            let enough = enough(slice.remaining());
+            return self.receive((queue, group), enough);
         };
         if let Some(at) = starts {
             self.arm((at, group, epoch), Timer::Period);
@@ -211,9 +226,13 @@ impl Slices {
     /// Hands a waiting queue what it needs to have anything left. Returns whether it has
     /// (`distribute_cfs_runtime`).
     pub(crate) fn accept(&mut self, here: &Here<impl Pools>, queue: (QueueId, GroupId)) -> bool {
-        let remaining = self.slice_mut(queue.0).remaining();
-        let drawn = here.pools.with_bandwidth(queue.1, |pool| pool.hand_out(remaining));
-        self.receive(queue, drawn.unwrap_or_else(|| enough(remaining)))
+        let slice = self.slice_mut(queue.0);
+        let drawn = here.pools.with_bandwidth(queue.1, |pool| {
+            slice.follow(pool.epoch());
+            pool.hand_out(slice.remaining())
+        });
+        let drawn = drawn.unwrap_or_else(|| enough(slice.remaining()));
+        self.receive(queue, drawn)
     }
 
     fn receive(&mut self, (queue, group): (QueueId, GroupId), drawn: Nanos) -> bool {
@@ -239,10 +258,12 @@ impl Slices {
             let rest = slice.remaining() - KEPT.0.cast_signed();
             let Ok(rest) = u64::try_from(rest).map(Nanos) else { continue };
             slice.drawn -= rest;
-            let starts = here
-                .pools
-                .with_bandwidth(group, |pool| (pool.give_back(here.now, rest), pool.epoch()));
-            if let Some((Some(at), epoch)) = starts {
+            let epoch = slice.epoch;
+            let starts = here.pools.with_bandwidth(group, |pool| {
+                let counts = pool.epoch() == epoch;
+                counts.then(|| pool.give_back(here.now, rest)).flatten()
+            });
+            if let Some(at) = starts.flatten() {
                 self.arm((at, group, epoch), Timer::Slack);
             }
         }

@@ -107,7 +107,7 @@ impl Real {
             let queue = tree.add_queue(0, GROUP, Entity::NONE);
             let mut slices = Slices::default();
             slices.grow(2);
-            slices.set(queue, true);
+            slices.set(queue, Some(1));
             slices.add_payer(Payer { queue, group: GROUP, holds_back: true });
             (slices, tree, queue)
         };

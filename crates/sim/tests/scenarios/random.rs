@@ -62,8 +62,6 @@ impl Case {
         // Of the features that are off by default, those that every invariant allows.
         let on = ["EEVDF"].repeat(Feature::ALL.len());
         let on = on.into_iter().chain(["RT_BALANCE"].repeat(8)).chain(["RT_WAKE_ELSEWHERE"; 4]);
-        // Limits follow the kernel's control by default, and the founding pool without it.
-        let on = on.chain(["NO_CFS_BANDWIDTH"].repeat(Feature::ALL.len() / 2));
         let features: Vec<_> = off.chain(on.map(str::to_owned)).collect();
         let scale = self.scale.into();
         let shapes = &SHAPES[..SMALL];

@@ -245,7 +245,10 @@ impl<P, G: Pools> Classes<P, G> {
     fn charge_payers(&mut self, span: Nanos) {
         let Queues { site, limits, .. } = &mut self.queues;
         let stops = limits.charge(&site.here(), span);
-        self.next.ask(stops);
+        if stops {
+            let in_user_mode = site.config().rules.throttles_in_user_mode;
+            self.next.ask_for(if in_user_mode { Resched::InUserMode } else { Resched::Yes });
+        }
     }
 
     /// A tick comes while a task runs (`task_tick`).

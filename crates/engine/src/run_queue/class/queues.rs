@@ -134,7 +134,7 @@ impl<P, G: Pools> Queues<P, G> {
 
     pub(super) fn remove_queue(&mut self, id: QueueId) {
         let at = self.fair.remove_queue(self.site.now(), self.site.groups(), id);
-        self.limits.slices.set(id, false);
+        self.limits.slices.set(id, None);
         self.tasks.free(at);
     }
 }
