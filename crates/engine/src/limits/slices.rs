@@ -193,7 +193,9 @@ impl Slices {
             if self.has_left(payer.queue) || self.is_throttled(payer.queue) {
                 continue;
             }
-            let left = self.refresh(here, (payer.queue, payer.group), Want::Slice);
+            // The queue of a group that only pays may be empty, and then it keeps no slice.
+            let want = if payer.holds_back { Want::Slice } else { Want::Any };
+            let left = self.refresh(here, (payer.queue, payer.group), want);
             leaves |= !left && payer.holds_back;
         }
         leaves

@@ -189,6 +189,7 @@ impl<P, G: Pools> Queues<P, G> {
         let group = self.fair.tree.queue(id).group;
         self.fair.throttle(self.site.now(), self.site.groups(), id);
         self.limits.throttle(&here, id, group);
+        self.return_slack();
         self.set_rt_aside();
     }
 
