@@ -4,7 +4,7 @@
 //! The functions are those of `kernel/sched/fair.c` of the releases in
 //! [`Kernel::release`](crate::kernel::Kernel::release). A rule has no meaning in a fair class that
 //! lacks its mechanism. CFS reads only the first three and `buddies`; placement, balance and limits
-//! read the last seven with both classes.
+//! read the last six with both classes.
 
 use crate::time::Nanos;
 
@@ -73,14 +73,11 @@ pub struct FairRules {
     pub pulls_eligible: bool,
     /// Periods of limited groups begin at random times, so that their timers interleave (since 6.4,
     /// `init_cfs_bandwidth`). Before, they began at multiples of their length. For
-    /// [`Feature::CfsBandwidth`](crate::features::Feature::CfsBandwidth), as are the next three.
+    /// [`Feature::CfsBandwidth`](crate::features::Feature::CfsBandwidth), as are the next two.
     pub interleaves_periods: bool,
     /// A queue that is throttled while it is empty counts as throttled from then on. Since 6.6 it
     /// counts from its first task on (`throttle_cfs_rq`, `enqueue_entity`).
     pub counts_empty_throttling: bool,
-    /// A task that pays for a limit keeps the tick of a CPU without ticks (since 6.6,
-    /// `cfs_task_bw_constrained`). Before, the limit was noticed at the next switch.
-    pub bandwidth_keeps_tick: bool,
     /// A task in the kernel is not throttled before its return to user mode (since 6.18,
     /// `throttle_cfs_rq_work`).
     pub throttles_in_user_mode: bool,
@@ -206,7 +203,6 @@ impl FairRules {
         lone_rt_overloads: false,
         interleaves_periods: true,
         counts_empty_throttling: false,
-        bandwidth_keeps_tick: true,
         throttles_in_user_mode: false,
     };
 
@@ -219,7 +215,6 @@ impl FairRules {
         wake_wide: true,
         interleaves_periods: false,
         counts_empty_throttling: true,
-        bandwidth_keeps_tick: false,
         ..FairRules::RUNYARD
     };
 
@@ -249,7 +244,6 @@ impl FairRules {
         lone_rt_overloads: false,
         interleaves_periods: true,
         counts_empty_throttling: false,
-        bandwidth_keeps_tick: true,
         throttles_in_user_mode: false,
     };
 

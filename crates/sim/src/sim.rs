@@ -194,13 +194,12 @@ impl<F: FnMut(&Event)> Observer for F {
 /// The effects that the machine requested in a call.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
+    /// The CPUs that switch, and how soon. With [`Resched::No`] only the next interrupt may be due earlier.
     kicks: Vec<(CpuId, Resched)>,
     moving: Vec<Moving<Work<()>>>,
     silent: Vec<CpuId>,
     balanced: Vec<(CpuId, Balanced)>,
     throttlings: Vec<(CpuId, Throttling)>,
-    /// The CPUs whose next interrupt may be due earlier.
-    timers: Vec<CpuId>,
     /// The CPUs that are forced idle because of another cookie than before.
     forced: Vec<CpuId>,
     hold_back: bool,
@@ -216,7 +215,6 @@ impl Asked {
             && self.silent.is_empty()
             && self.balanced.is_empty()
             && self.throttlings.is_empty()
-            && self.timers.is_empty()
             && self.forced.is_empty()
     }
 }
@@ -235,7 +233,7 @@ impl Effects<Work<()>> for Asked {
     }
 
     fn timer_set(&mut self, cpu: CpuId) {
-        self.timers.push(cpu);
+        self.kicks.push((cpu, Resched::No));
     }
 
     fn carry(&mut self, moving: Moving<Work<()>>) -> Option<Moving<Work<()>>> {
@@ -506,7 +504,6 @@ impl<'s> Sim<'s> {
             mut silent,
             mut balanced,
             mut throttlings,
-            mut timers,
             mut forced,
             hold_back,
             keeps_touched,
@@ -515,7 +512,6 @@ impl<'s> Sim<'s> {
         for (cpu, throttling) in throttlings.drain(..) {
             self.tell(cpu, throttling.into());
         }
-        timers.drain(..).for_each(|cpu| self.program_timer(cpu));
         for (cpu, balanced) in balanced.drain(..) {
             self.tell(cpu, What::Balanced(balanced));
         }
@@ -527,6 +523,10 @@ impl<'s> Sim<'s> {
         for (cpu, asked) in kicks.drain(..) {
             self.watch.note(cpu);
             let resched = match asked {
+                Resched::No => {
+                    self.program_timer(cpu);
+                    continue;
+                }
                 Resched::Lazy if self.preemption() != Preemption::Lazy => Resched::Yes,
                 asked => asked,
             };
@@ -559,7 +559,6 @@ impl<'s> Sim<'s> {
             silent,
             balanced,
             throttlings,
-            timers,
             forced,
             hold_back,
             keeps_touched,

@@ -73,6 +73,8 @@ type Armed = Reverse<(Time, u64, GroupId, u32, Timer)>;
 #[derive(Debug, Default)]
 pub(crate) struct Slices {
     slices: Vec<Option<Slice>>,
+    /// Whether any queue had a limit by bandwidth.
+    is_used: bool,
     /// The groups that pay, from the task's own upwards.
     payers: Vec<Payer>,
     /// The queues that may hold more than they keep when they are empty.
@@ -103,6 +105,7 @@ impl Slices {
     pub(crate) fn set(&mut self, queue: QueueId, limit: Option<u32>) {
         self.holders.retain(|&(it, _)| it != queue);
         self.payers.retain(|payer| payer.queue != queue);
+        self.is_used |= limit.is_some();
         let slice = &mut self.slices[queue.index()];
         let known = slice.filter(|slice| limit == Some(slice.epoch));
         *slice = known.or(limit.map(|epoch| Slice { epoch, ..Slice::default() }));
@@ -111,6 +114,12 @@ impl Slices {
     /// Returns whether a queue's group has a limit by bandwidth.
     pub(crate) fn has(&self, queue: QueueId) -> bool {
         self.get(queue).is_some()
+    }
+
+    /// Returns whether any queue has or had a limit by bandwidth.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used
     }
 
     pub(crate) fn is_throttled(&self, queue: QueueId) -> bool {

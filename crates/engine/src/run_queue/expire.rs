@@ -105,7 +105,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         let at = self.tick_at?;
         let alone = self.site().config().tickless
             && self.queues().nr_running() <= 1
-            && !self.queues().ticks_for_bandwidth()
             && !self.classes.ticks_for_core();
         match self.site().config().topology.cpus() {
             _ if !alone => Some(at),

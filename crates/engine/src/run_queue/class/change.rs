@@ -5,7 +5,6 @@
 //! new list.
 
 use crate::fair::order::Before;
-use crate::features::Feature;
 use crate::limits::Pools;
 use crate::run_queue::class::{Classes, is_beaten};
 use crate::run_queue::switch::Resched;
@@ -55,7 +54,7 @@ impl<P, G: Pools> Classes<P, G> {
         self.queues.set_affinity(at);
         // The kernel's bandwidth is paid by fair tasks only.
         let reclasses = before.is_fair() != after.is_fair();
-        let renews = regroups || reclasses && self.queues.site.has(Feature::CfsBandwidth);
+        let renews = regroups || reclasses && self.queues.limits.slices.is_used();
         if running && renews {
             self.renew_payers();
         } else if requeue {
@@ -84,7 +83,8 @@ impl<P, G: Pools> Classes<P, G> {
         let (old, inherited) = (task.attr.group, task.inherited_group());
         let group = change.inherited_group.applied_to(inherited).or(change.group).unwrap_or(old);
         let regroups = group != task.queue_group();
-        let becomes_fair = after.is_fair() && !before.is_fair();
+        let becomes_fair =
+            after.is_fair() && !before.is_fair() && self.queues.fair.is_any_throttled();
         if running && (regroups || becomes_fair) {
             // If its group is throttled, the task stops at the next pick. A real-time task runs in
             // a group that the kernel's bandwidth throttles.

@@ -16,7 +16,7 @@ impl<P, G: Pools> Queues<P, G> {
     pub(super) fn enqueue_fair(&mut self, at: Index) {
         let queue = self.group_queue(self.tasks.task(at).queue_group());
         // A running task that comes from another queue is throttled at the next switch.
-        let draws = queue != QueueId::ROOT && self.site.has(Feature::CfsBandwidth);
+        let draws = queue != QueueId::ROOT && self.limits.slices.is_used();
         if draws && self.tasks.running() != Some(at) {
             self.draw_for_first(queue);
         }

@@ -103,12 +103,6 @@ impl<P, G: Pools> Queues<P, G> {
         Ok(())
     }
 
-    /// Returns whether the running task keeps its ticks because it pays for bandwidth.
-    #[inline]
-    pub(in crate::run_queue) fn ticks_for_bandwidth(&self) -> bool {
-        self.limits.slices.pays() && self.site.config().rules.bandwidth_keeps_tick
-    }
-
     /// After a pick: returns unneeded grants to their pools.
     #[inline]
     pub(super) fn return_grants(&mut self) {
