@@ -60,6 +60,9 @@ pub struct Config {
     pub server_runtime: Nanos,
     /// The period of `server_runtime`.
     pub server_period: Nanos,
+    /// The budget that a CPU draws at a time for a group with a limit, with
+    /// [`Feature::CfsBandwidth`] (`sched_cfs_bandwidth_slice_us`).
+    pub bandwidth_slice: Nanos,
     /// The utilization by fair tasks below which a waking task stays on a busy CPU, of 1024, the
     /// task included, with [`Feature::Pelt`]. No upstream kernel does this. Some guest kernels do,
     /// to wake few virtual CPUs (`sched_vcpu_pack`).
@@ -112,6 +115,7 @@ impl Config {
             rt_period: Nanos::from_micros(1_000_000),
             server_runtime: Nanos::from_millis(50),
             server_period: Nanos::from_millis(1_000),
+            bandwidth_slice: Nanos::from_millis(5),
             packs_below: None,
             cookies: false,
         }
@@ -168,7 +172,12 @@ impl Config {
     /// If a span is zero that must not be, or a runtime is longer than its period.
     pub fn validate(&self) -> Result<(), BadConfig> {
         let fair = [self.latency, self.min_granularity, self.base_slice];
-        let spans = fair.into_iter().chain([self.tick, self.rr_slice, self.rt_period]);
+        let spans = fair.into_iter().chain([
+            self.tick,
+            self.rr_slice,
+            self.rt_period,
+            self.bandwidth_slice,
+        ]);
         if spans.into_iter().any(|span| span == Nanos::ZERO) {
             return Err(BadConfig("tick, latency, granularity, slice and period must not be zero"));
         }

@@ -162,11 +162,21 @@ features! {
     }
     RuntimeShare {
         name: "RUNTIME_SHARE",
-        what: "A CPU may use the part of a group's runtime that other CPUs leave.",
+        what: "In the founding pool, a CPU may use the part of a group's runtime that other CPUs \
+               leave.",
         source: "docs/design/hard-limits.md",
-        kernels: EVERY,
+        kernels: NONE,
         document: Some(HardLimits),
         default: On,
+    }
+    CfsBandwidth {
+        name: "CFS_BANDWIDTH",
+        what: "Limits of groups without per_cpu follow the kernel's bandwidth control; those with \
+               it, the founding pool.",
+        source: "kernel/sched/fair.c",
+        kernels: EVERY,
+        document: None,
+        default: NeverInRuntime("groups with limits share the founding pool"),
     }
     GreedyTimers {
         name: "GREEDY_TIMERS",
@@ -480,7 +490,8 @@ mod tests {
         };
         assert_eq!(differs(Features::of_runtime(), Features::default()), [Feature::BatchDispatch]);
         let all = Feature::ALL.into_iter().fold(Features::NONE, Features::with);
-        let never = [Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
+        let never =
+            [Feature::CfsBandwidth, Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
         assert_eq!(differs(all.in_runtime(), all), never);
     }
 

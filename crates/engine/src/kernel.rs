@@ -279,8 +279,8 @@ mod tests {
     }
 
     /// The features of every kernel here: real-time balance, a balance of fair tasks, limits of
-    /// groups with a budget that all CPUs share (`cfs_bandwidth`), averages of load (`pelt.c`), and
-    /// a search for idle CPUs that depends on them.
+    /// groups with slices of a budget (`cfs_bandwidth`), averages of load (`pelt.c`), and a search
+    /// for idle CPUs that depends on them.
     const COMMON: [Feature; 9] = [
         Feature::RtPush,
         Feature::RtPull,
@@ -288,14 +288,15 @@ mod tests {
         Feature::BalanceByRoom,
         Feature::WakeupPreemption,
         Feature::HardLimits,
-        Feature::RuntimeShare,
+        Feature::CfsBandwidth,
         Feature::Pelt,
         Feature::SisUtil,
     ];
 
     /// The founding mechanisms that no kernel has. Those of the other founding documents came into
     /// the kernel.
-    const FOUNDING: [Feature; 5] = [
+    const FOUNDING: [Feature; 6] = [
+        Feature::RuntimeShare,
         Feature::RtPushPastStuck,
         Feature::IdleLoadBalance,
         Feature::LatencyNice,

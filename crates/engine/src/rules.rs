@@ -3,8 +3,8 @@
 //!
 //! The functions are those of `kernel/sched/fair.c` of the releases in
 //! [`Kernel::release`](crate::kernel::Kernel::release). A rule has no meaning in a fair class that
-//! lacks its mechanism. CFS reads only the first three and `buddies`; placement and balance read the
-//! last three with both classes.
+//! lacks its mechanism. CFS reads only the first three and `buddies`; placement, balance and limits
+//! read the last six with both classes.
 
 use crate::time::Nanos;
 
@@ -71,6 +71,16 @@ pub struct FairRules {
     /// A CPU with fair tasks does not take an ineligible one at its first try (6.18,
     /// `task_is_ineligible_on_dst_cpu`).
     pub pulls_eligible: bool,
+    /// Periods of limited groups begin at random times, so that their timers interleave (since 6.4,
+    /// `init_cfs_bandwidth`). Before, they began at multiples of their length. For
+    /// [`Feature::CfsBandwidth`](crate::features::Feature::CfsBandwidth), as are the next two.
+    pub interleaves_periods: bool,
+    /// A queue that is throttled while it is empty counts as throttled from then on. Since 6.6 it
+    /// counts from its first task on (`throttle_cfs_rq`, `enqueue_entity`).
+    pub counts_empty_throttling: bool,
+    /// A task in the kernel is not throttled before its return to user mode (since 6.18,
+    /// `throttle_cfs_rq_work`).
+    pub throttles_in_user_mode: bool,
 }
 
 /// The point until which the running entity is picked as long as it is eligible (`RUN_TO_PARITY`).
@@ -191,6 +201,9 @@ impl FairRules {
         wake_wide: false,
         pulls_eligible: false,
         lone_rt_overloads: false,
+        interleaves_periods: true,
+        counts_empty_throttling: false,
+        throttles_in_user_mode: false,
     };
 
     /// The rules of 6.1, with CFS as its fair class.
@@ -200,6 +213,8 @@ impl FairRules {
         buddies: Buddies::NearFirst,
         wakes_onto_sched_idle: true,
         wake_wide: true,
+        interleaves_periods: false,
+        counts_empty_throttling: true,
         ..FairRules::RUNYARD
     };
 
@@ -227,6 +242,9 @@ impl FairRules {
         wake_wide: true,
         pulls_eligible: false,
         lone_rt_overloads: false,
+        interleaves_periods: true,
+        counts_empty_throttling: false,
+        throttles_in_user_mode: false,
     };
 
     /// The rules of 6.12.
@@ -255,6 +273,7 @@ impl FairRules {
         bound: LagBound::LongestQueued,
         buddies: Buddies::EligibleAtWakeups,
         pulls_eligible: true,
+        throttles_in_user_mode: true,
         ..FairRules::V6_12
     };
 

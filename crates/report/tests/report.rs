@@ -235,8 +235,8 @@ fn a_group_runs_what_the_groups_below_it_run() {
 fn the_text_is_for_people() {
     let expected = "\
 one-preemption on sim: 3 CPUs, 3 tasks, 1.00 ms, seed 7, kernel 6.1 + founding
-NO_RT_PUSH POWER_SAVINGS EEVDF DELAY_DEQUEUE FAIR_SERVER BALANCE_BY_ROOM NI_RANDOM PELT SIS_UTIL
-BATCH_DISPATCH RT_BALANCE RT_WAKE_ELSEWHERE
+NO_RT_PUSH POWER_SAVINGS CFS_BANDWIDTH EEVDF DELAY_DEQUEUE FAIR_SERVER BALANCE_BY_ROOM NI_RANDOM
+PELT SIS_UTIL BATCH_DISPATCH RT_BALANCE RT_WAKE_ELSEWHERE
 
 CPU    %rt  %normal  %idlepol  %ovh   %idle  switches/s
 all  16.67    33.00      0.00  0.32   50.02       3,000

@@ -8,13 +8,14 @@
 //! is on its way to it, and its state is published.
 
 use crate::cpu::Doing;
-use crate::program::Waiting;
+use crate::program::{Todo, Waiting};
 use crate::sim::{Sim, Violation};
 use crate::watch::{Takes, Waiter, Waste};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::limits::LATEST_REFILL;
+use runyard_engine::limits::bandwidth::SLACK_PERIOD;
+use runyard_engine::limits::{LATEST_REFILL, Pools};
 use runyard_engine::run_queue::Importance;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -28,6 +29,9 @@ const MAX_VIOLATIONS: usize = 16;
 /// a destination looks again after [`LOOKS_AGAIN`], at a tick.
 const LOOKS: u64 = 5;
 const LOOKS_AGAIN: Nanos = Nanos::from_millis(4);
+
+/// The most by which work takes longer beside busy threads of the core, of which there are at most four.
+const SLOWEST: u64 = 4;
 
 /// A real-time task that waits although another CPU could run it.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +47,7 @@ impl Sim<'_> {
         self.check_population();
         for at in 0..self.cpus.len() {
             self.check_current(CpuId::at(at));
+            self.check_debts(CpuId::at(at));
         }
         self.check_objects();
         if self.promises_rt_affinity() {
@@ -76,11 +81,19 @@ impl Sim<'_> {
     }
 
     /// Checks that a group is not throttled for long while its pool has budget. A CPU detects a new period by an
-    /// interrupt of its own. Budget that another CPU gives back reaches it after all other CPUs at the latest.
+    /// interrupt of its own. Budget that another CPU gives back reaches it after all other CPUs at the latest. Under the
+    /// kernel's control, budget that was given back waits for a timer.
     pub(crate) fn check_budget(&mut self, group: GroupId) {
         let errands = self.cpus.len() as u64 * self.costs.longest_errand().0;
-        let patience = self.costs.longest_timer_latency() + Nanos(errands) + LATEST_REFILL;
-        let waits = self.machine.waits_in_vain(self.now, group);
+        let latency = self.costs.longest_timer_latency() + Nanos(errands);
+        let bandwidth = self.machine.groups().has_bandwidth(group);
+        let (waits, patience, invariant) = if bandwidth {
+            let waits = self.machine.waits_beside_slice(self.now, group);
+            (waits, latency + SLACK_PERIOD, "slack-is-handed-out")
+        } else {
+            let waits = self.machine.waits_in_vain(self.now, group);
+            (waits, latency + LATEST_REFILL, "no-stranded-budget")
+        };
         let stranded = &mut self.stranded[group.index()];
         let since = stranded.filter(|_| waits.is_some()).unwrap_or(self.now);
         *stranded = waits.map(|_| since);
@@ -89,7 +102,32 @@ impl Sim<'_> {
         {
             let path = &self.scenario.groups[group.index()].path;
             let what = format!("{path} is throttled on CPU {cpu} with budget left since {since}");
-            self.violate("no-stranded-budget", what);
+            self.violate(invariant, what);
+        }
+    }
+
+    /// Checks that groups under the kernel's control used no more CPU time on `cpu` than they drew, apart from the time
+    /// from the end of their budget to the tick that notices it, the rest of a system call, and the switch. A system
+    /// call takes up to [`SLOWEST`] times its work where threads share a core.
+    pub(crate) fn check_debts(&mut self, cpu: CpuId) {
+        if !self.scenario.features.has(Feature::CfsBandwidth) {
+            return;
+        }
+        let todo = self.cpus[cpu.index()].curr.as_ref().map(|curr| curr.todo);
+        if let Some(Todo::Kernel(left)) = todo {
+            self.watch.longest_stay = self.watch.longest_stay.max(left);
+        }
+        let tick = self.machine.config().tick;
+        let latency = self.costs.longest_timer_latency() + self.costs.longest_errand();
+        let most = tick + latency + Nanos(SLOWEST * self.watch.longest_stay.0);
+        for nth in 1..self.scenario.groups.len() {
+            let group = GroupId(nth as u32);
+            let owed = self.machine.cpu(cpu).inspect(|rq| rq.queues().owed(group));
+            if owed > most {
+                let path = &self.scenario.groups[nth].path;
+                let what = format!("{path} owes {owed} on CPU {cpu}, more than {most}");
+                self.violate("debt-is-bounded", what);
+            }
         }
     }
 

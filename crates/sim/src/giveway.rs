@@ -13,11 +13,16 @@
 //! A lazy request to another CPU does not interrupt it. The other CPU notices it when it enters the kernel for another
 //! reason: an interrupt, its tick, a system call of its task.
 //!
+//! A switch that is due because a group has no bandwidth left waits for the return to user mode under every model, if
+//! the kernel throttles tasks there (6.18).
+//!
 //! Source: `__resched_curr`, `resched_curr_lazy`, `sched_tick` and `wakeup_preempt` in `kernel/sched/core.c`,
 //! `check_preempt_wakeup_fair` in `kernel/sched/fair.c`, and `exit_to_user_mode_loop` in `kernel/entry/common.c`.
 //!
 //! Accepted inaccuracies: the scheduler's own work is never preempted. A wake-up across a cache boundary interrupts a
-//! real CPU (`ttwu_queue_wakelist`) even if the request is lazy; here it does not.
+//! real CPU (`ttwu_queue_wakelist`) even if the request is lazy; here it does not. A task in the kernel whose group has
+//! no bandwidth left is throttled at once if another CPU charged it, or if a switch is due for another reason too. The
+//! kernel lets it compete on.
 
 use crate::program::{Todo, Waiting};
 use crate::sim::Sim;
@@ -53,7 +58,7 @@ impl Sim<'_> {
     pub(crate) fn gives_way(&self, cpu: CpuId, at: At) -> bool {
         match self.cpus[cpu.index()].resched {
             Resched::No => false,
-            _ if self.preemption() == Preemption::Full => true,
+            Resched::Yes if self.preemption() == Preemption::Full => true,
             resched => self.gives_way_to(cpu, resched, at),
         }
     }
@@ -66,7 +71,10 @@ impl Sim<'_> {
     #[inline(never)]
     fn gives_way_to(&self, cpu: CpuId, resched: Resched, at: At) -> bool {
         if !self.is_in_kernel(cpu) {
-            return at == At::Exit || resched == Resched::Yes;
+            return at == At::Exit || resched != Resched::Lazy;
+        }
+        if resched == Resched::InUserMode {
+            return false;
         }
         match self.preemption() {
             Preemption::Full => true,

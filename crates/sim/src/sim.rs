@@ -197,6 +197,7 @@ impl<F: FnMut(&Event)> Observer for F {
 /// The effects that the machine requested in a call.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
+    /// The CPUs that switch, and how soon. With [`Resched::No`] only the next interrupt may be due earlier.
     kicks: Vec<(CpuId, Resched)>,
     moving: Vec<Moving<Work<()>>>,
     silent: Vec<CpuId>,
@@ -228,6 +229,14 @@ impl Effects<Work<()>> for Asked {
 
     fn kick_lazily(&mut self, cpu: CpuId) {
         self.kicks.push((cpu, Resched::Lazy));
+    }
+
+    fn kick_in_user_mode(&mut self, cpu: CpuId) {
+        self.kicks.push((cpu, Resched::InUserMode));
+    }
+
+    fn timer_set(&mut self, cpu: CpuId) {
+        self.kicks.push((cpu, Resched::No));
     }
 
     fn carry(&mut self, moving: Moving<Work<()>>) -> Option<Moving<Work<()>>> {
@@ -517,7 +526,14 @@ impl<'s> Sim<'s> {
         }
         for (cpu, asked) in kicks.drain(..) {
             self.watch.note(cpu);
-            let resched = if self.preemption() == Preemption::Lazy { asked } else { Resched::Yes };
+            let resched = match asked {
+                Resched::No => {
+                    self.program_timer(cpu);
+                    continue;
+                }
+                Resched::Lazy if self.preemption() != Preemption::Lazy => Resched::Yes,
+                asked => asked,
+            };
             let target = &mut self.cpus[cpu.index()];
             if self.here == Some(cpu) || resched == Resched::Lazy {
                 target.resched = target.resched.max(resched);

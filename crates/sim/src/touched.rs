@@ -51,6 +51,7 @@ impl Sim<'_> {
         self.machine.check_cpus(&touched, &mut self.watch.sums);
         for &cpu in &touched {
             self.check_current(cpu);
+            self.check_debts(cpu);
             self.see(cpu);
         }
         let counted = self.blocked + self.watch.housed;

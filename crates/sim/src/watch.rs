@@ -5,7 +5,7 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::run_queue::Importance;
 use runyard_engine::task::TaskId;
-use runyard_engine::time::Time;
+use runyard_engine::time::{Nanos, Time};
 use runyard_smp::check::Sums;
 use std::collections::BTreeSet;
 
@@ -93,6 +93,8 @@ pub(crate) struct Watch {
     pub(crate) waste: Vec<Option<Waste>>,
     /// The groups that were throttled with budget left at the last check.
     pub(crate) stranded: BTreeSet<GroupId>,
+    /// The longest work of a task in the kernel.
+    pub(crate) longest_stay: Nanos,
 }
 
 /// A CPU at its last touch.

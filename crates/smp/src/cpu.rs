@@ -329,9 +329,12 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
         }
     }
 
-    /// Reports to the host each change of throttling since the last report.
+    /// Reports to the host each change of throttling, and whether a timer was set, since the last report.
     pub(crate) fn tell_throttlings(&self, locked: &mut Locked<W>, fx: &mut impl Effects<W>) {
         if locked.rq.queues().news().is_any() {
+            if locked.rq.news_mut().take_timer() {
+                fx.timer_set(self.at);
+            }
             locked.rq.news_mut().drain_throttlings(|throttling| fx.throttling(self.at, throttling));
         }
     }

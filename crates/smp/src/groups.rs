@@ -17,6 +17,7 @@ use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::group::{Blocked, Groups};
 use runyard_engine::limits::Pools;
+use runyard_engine::limits::bandwidth::{CfsBandwidth, Control};
 use runyard_engine::limits::pool::{Part, Pool};
 use runyard_engine::limits::{Limit, Usage};
 use runyard_engine::spec::GroupSpec;
@@ -38,6 +39,8 @@ impl std::error::Error for TooManyGroups {}
 /// Bits of [`Group::limited`]: the group itself, or a group above it, has a limit that is enforced.
 const OWN: u8 = 1;
 const ABOVE: u8 = 2;
+/// The bit of a group whose own limit is the kernel's bandwidth.
+const BANDWIDTH: u8 = 4;
 
 /// The parent of a place without a group.
 const NOBODY: u32 = u32::MAX;
@@ -52,6 +55,8 @@ pub struct GroupTable {
     shared: bool,
     /// Limits are enforced.
     limits: bool,
+    /// If limits without `per_cpu` are controlled as in the kernel: how.
+    bandwidth: Option<Control>,
     /// The free places. A thread that changes the tree holds this lock.
     free: Mutex<Vec<GroupId>>,
 }
@@ -80,6 +85,8 @@ struct Group {
     blocked: AtomicU64,
     /// The pools: none without a limit, one if the CPUs share it, else one for each CPU.
     pools: Mutex<Vec<Pool>>,
+    /// The bandwidth, if the limit is the kernel's. Then there are no pools.
+    bandwidth: Mutex<Option<CfsBandwidth>>,
     /// The usage under earlier limits of the group.
     past: Mutex<Usage>,
 }
@@ -98,6 +105,7 @@ impl Group {
             load: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
             pools: Mutex::new(Vec::new()),
+            bandwidth: Mutex::new(None),
             past: Mutex::new(Usage::default()),
         }
     }
@@ -126,7 +134,14 @@ impl GroupTable {
         let room = specs.len() + more;
         let groups: Box<[Group]> = (0..room).map(|_| Group::absent()).collect();
         let free = (specs.len()..room).rev().map(|at| GroupId(at as u32)).collect();
-        let table = GroupTable { groups, cpus, shared: true, limits: true, free: Mutex::new(free) };
+        let table = GroupTable {
+            groups,
+            cpus,
+            shared: true,
+            limits: true,
+            bandwidth: None,
+            free: Mutex::new(free),
+        };
         for (group, &spec) in table.groups.iter().zip(specs) {
             group.become_as(spec);
             table.inherit_cookie(group, spec);
@@ -137,6 +152,11 @@ impl GroupTable {
     /// Sets whether limits are enforced, and whether CPUs share their pools. It must precede the first limit.
     pub(crate) fn heeding(self, limits: bool, shared: bool) -> GroupTable {
         GroupTable { limits, shared, ..self }
+    }
+
+    /// Sets whether and how limits without `per_cpu` are controlled as in the kernel. It must precede the first limit.
+    pub(crate) fn by_bandwidth(self, bandwidth: Option<Control>) -> GroupTable {
+        GroupTable { bandwidth, ..self }
     }
 
     /// Reserves the memory of all limits that groups can have, so that setting a limit does not allocate under the
@@ -250,10 +270,31 @@ impl GroupTable {
         let epoch = group.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         let past = self.usage(now, id);
         *lock(&group.past) = past;
+        let kernels = self.bandwidth.zip(limit.filter(|limit| !limit.is_per_cpu()));
+        let begin = |limit| (now, stagger(id, limit));
+        let new = kernels.map(|(control, limit)| {
+            // The periods of a group begin anywhere in those of another.
+            let anywhere = (now, Nanos(16 * stagger(id, limit).0));
+            CfsBandwidth::new(limit, self.cpus, epoch, control, anywhere)
+        });
+        let mut bandwidth = lock(&group.bandwidth);
+        let new = match bandwidth.as_ref() {
+            Some(old) => new.map(|new| new.after(old)),
+            None => new,
+        };
+        let old = std::mem::replace(&mut *bandwidth, new);
+        drop(bandwidth);
+        drop(old);
+        let own = match (limit, kernels) {
+            (None, _) => 0,
+            (Some(_), None) => OWN,
+            (Some(_), Some(_)) => OWN | BANDWIDTH,
+        };
+        let limit = limit.filter(|_| kernels.is_none());
         let (nr, cpus_of_each) = if self.shared { (1, self.cpus) } else { (self.cpus, 1) };
         for at in 0..nr {
             let pool = |limit| {
-                let begin = (now, stagger(id, limit));
+                let begin = begin(limit);
                 let part = self.part(limit, online);
                 Pool::new(limit, part, (CpuId::at(at), cpus_of_each), epoch, begin)
             };
@@ -263,14 +304,14 @@ impl GroupTable {
             let old = exchange(&mut lock(&group.pools), at, new);
             drop(old);
         }
-        let own = if limit.is_some() { OWN } else { 0 };
         group.limited.store(self.bits(id) & ABOVE | own, Ordering::Release);
     }
 
     /// Returns the limit of a group, if it has one that is enforced.
     #[must_use]
     pub fn limit(&self, group: GroupId) -> Option<Limit> {
-        lock(&self.group(group).pools).first().map(Pool::limit)
+        let pool = lock(&self.group(group).pools).first().map(Pool::limit);
+        pool.or_else(|| lock(&self.group(group).bandwidth).as_ref().map(CfsBandwidth::limit))
     }
 
     /// Returns the usage under the limits of a group, as far as its pools know it.
@@ -285,6 +326,9 @@ impl GroupTable {
             sum.burst += usage.burst;
             sum
         });
+        drop(pools);
+        let bandwidth = lock(&self.group(group).bandwidth).as_ref().map(CfsBandwidth::usage);
+        let most = bandwidth.unwrap_or(most);
         Usage {
             nr_periods: past.nr_periods + most.nr_periods,
             nr_throttled: past.nr_throttled + most.nr_throttled,
@@ -322,6 +366,9 @@ impl GroupTable {
 
     /// Asserts that the pools of a group's first limit account for exactly `used`.
     pub(crate) fn check_used(&self, id: GroupId, used: Nanos) {
+        if self.has_bandwidth(id) {
+            return;
+        }
         let known = lock(&self.group(id).pools).iter().fold(Nanos::ZERO, |sum, it| sum + it.used());
         let first = self.group(id).epoch.load(Ordering::Acquire) == 1;
         assert!(!first || known == used, "{id:?} used {used}, and its pools know of {known}");
@@ -343,6 +390,9 @@ impl GroupTable {
     /// Asserts that the pools of a group have the budget that the CPUs do not hold. `held` is the budget that each CPU
     /// holds.
     pub(crate) fn check(&self, group: GroupId, held: &[Nanos]) {
+        if self.check_bandwidth(group, || held.iter().copied().fold(Nanos::ZERO, |a, b| a + b)) {
+            return;
+        }
         let pools = lock(&self.group(group).pools);
         match pools.len() {
             1 => pools[0].check(held.iter().copied().fold(Nanos::ZERO, |a, b| a + b)),
@@ -350,9 +400,19 @@ impl GroupTable {
         }
     }
 
+    /// Asserts the same for the kernel's bandwidth, if the limit is that. Returns whether it is.
+    fn check_bandwidth(&self, group: GroupId, held: impl Fn() -> Nanos) -> bool {
+        let bandwidth = lock(&self.group(group).bandwidth);
+        bandwidth.iter().for_each(|it| it.check(held()));
+        bandwidth.is_some()
+    }
+
     /// Asserts the same for the pools in which `cpu` has a part. `held` is the budget that the CPU holds, and `all`
     /// that of all CPUs.
     pub(crate) fn check_part(&self, group: GroupId, cpu: CpuId, held: Nanos, all: Nanos) {
+        if self.check_bandwidth(group, || all) {
+            return;
+        }
         let pools = lock(&self.group(group).pools);
         match pools.len() {
             1 => pools[0].check(all),
@@ -374,6 +434,12 @@ impl GroupTable {
         with(0).and_then(|waits| if self.shared { with(claims()) } else { Some(waits) })
     }
 
+    /// Returns a CPU that waits for the bandwidth of a group beside more than a slice of it
+    /// ([`CfsBandwidth::waits_beside_slice`]).
+    pub(crate) fn waits_beside_slice(&self, now: Time, group: GroupId) -> Option<CpuId> {
+        self.with_bandwidth(group, |pool| pool.waits_beside_slice(now)).flatten()
+    }
+
     fn part(&self, limit: Limit, online: usize) -> Part {
         let n = online.max(1) as u64;
         let (runtime, burst) = (limit.runtime().0, limit.burst().0);
@@ -389,7 +455,7 @@ impl GroupTable {
     /// Recomputes which groups have a limit above them.
     fn renew_limited(&self) {
         for id in self.ids().skip(1) {
-            let bits = self.bits(id) & OWN | self.is_below_limit(id);
+            let bits = self.bits(id) & !ABOVE | self.is_below_limit(id);
             self.group(id).limited.store(bits, Ordering::Release);
         }
     }
@@ -440,6 +506,18 @@ impl Pools for GroupTable {
 
     fn is_limited(&self, group: GroupId) -> bool {
         self.bits(group) != 0
+    }
+
+    fn has_bandwidth(&self, group: GroupId) -> bool {
+        self.bits(group) & BANDWIDTH != 0
+    }
+
+    fn with_bandwidth<R>(
+        &self,
+        group: GroupId,
+        act: impl FnOnce(&mut CfsBandwidth) -> R,
+    ) -> Option<R> {
+        lock(&self.group(group).bandwidth).as_mut().map(act)
     }
 
     fn with_pool<R>(

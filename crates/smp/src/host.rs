@@ -74,6 +74,19 @@ pub trait Effects<W> {
         self.kick(cpu);
     }
 
+    /// Does the same as [`Effects::kick`] when the task of `cpu` is in user mode ([`Resched::InUserMode`]).
+    fn kick_in_user_mode(&mut self, cpu: CpuId) {
+        self.kick(cpu);
+    }
+
+    /// Reports that a timer was set in the run queue of `cpu` by a call for a task, on behalf of this or of another
+    /// CPU, so that its next interrupt may be due earlier. No switch needs to follow. Only simulators have such timers,
+    /// those of [`Feature::CfsBandwidth`](runyard_engine::features::Feature::CfsBandwidth). The run queue's lock is held
+    /// during the call.
+    fn timer_set(&mut self, cpu: CpuId) {
+        let _ = cpu;
+    }
+
     /// Carries a task to another CPU. A host without a delay for migrations returns the task. A host that keeps it must
     /// bring it to [`Cpus::arrive`](crate::machine::Cpus::arrive) later.
     fn carry(&mut self, moving: Moving<W>) -> Option<Moving<W>> {
@@ -125,6 +138,7 @@ pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>)
     match resched {
         Resched::No => {}
         Resched::Lazy => fx.kick_lazily(cpu),
+        Resched::InUserMode => fx.kick_in_user_mode(cpu),
         Resched::Yes => fx.kick(cpu),
     }
 }

@@ -116,6 +116,15 @@ impl<W: Controlled> Machine<W> {
     }
 }
 
+impl<W: Controlled> Machine<W> {
+    /// Returns a CPU that waits for a group's budget under the kernel's control, although its pool has more than a slice
+    /// and the refill is not near. For checks: the slack timer ends that wait.
+    #[must_use]
+    pub fn waits_beside_slice(&self, now: Time, group: GroupId) -> Option<CpuId> {
+        self.groups().waits_beside_slice(now, group)
+    }
+}
+
 impl<W: Controlled> Cpus<W> {
     /// Passes the budget that `cpu` gave back to the CPUs that wait for it.
     #[inline(never)]

@@ -37,6 +37,7 @@ use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
+use runyard_engine::limits::bandwidth::Control;
 use runyard_engine::run_queue::{Meter, Room};
 use runyard_engine::spec::GroupSpec;
 
@@ -75,8 +76,11 @@ impl<W: Controlled> Machine<W> {
         config.validate()?;
         let (topology, features) = (config.topology, config.features);
         let n = topology.cpus();
+        let (slice, interleaves) = (config.bandwidth_slice, config.rules.interleaves_periods);
+        let control = Control { slice, interleaves };
         let groups = GroupTable::new(specs, room, n)
-            .heeding(features.has(Feature::HardLimits), features.has(Feature::RuntimeShare));
+            .heeding(features.has(Feature::HardLimits), features.has(Feature::RuntimeShare))
+            .by_bandwidth(features.has(Feature::CfsBandwidth).then_some(control));
         let groups = if room > 0 { groups.with_room_for_limits() } else { groups };
         groups.set_limits(specs, n);
         let decisions = config.cookies.then(|| Decisions::new(topology)).flatten();

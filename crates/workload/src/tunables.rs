@@ -73,6 +73,7 @@ pub(crate) enum Of {
     Eevdf,
     Throttling,
     FairServer,
+    Bandwidth,
 }
 
 impl Of {
@@ -84,6 +85,7 @@ impl Of {
             Of::Eevdf => config.features.has(Feature::Eevdf),
             Of::Throttling => config.rt_runtime.is_some(),
             Of::FairServer => config.features.has(Feature::FairServer),
+            Of::Bandwidth => config.features.has(Feature::CfsBandwidth),
         }
     }
 
@@ -97,6 +99,7 @@ impl Of {
                 "real-time tasks are not throttled (without `machine.rt_group_sched`)"
             }
             Of::FairServer => "it is a number of FAIR_SERVER, and that is off",
+            Of::Bandwidth => "it is a number of CFS_BANDWIDTH, and that is off",
         }
     }
 }
@@ -268,6 +271,16 @@ pub const ALL: &[Tunable] = &[
         None,
         "The period of `fair_server_runtime_us`.",
         "/sys/kernel/debug/sched/fair_server/cpuN/period",
+    ),
+    span!(
+        "cfs_bandwidth_slice_us",
+        1,
+        SECOND_US,
+        Of::Bandwidth,
+        bandwidth_slice,
+        None,
+        "The CPU time that a CPU draws at a time from the quota of a task group (`cpu.max`).",
+        "/proc/sys/kernel/sched_cfs_bandwidth_slice_us",
     ),
     span!(
         "deep_sleep_us",

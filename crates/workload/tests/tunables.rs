@@ -138,9 +138,10 @@ fn no_number_of_the_engine_is_left_out() {
         rt_period: _,
         server_runtime: _,
         server_period: _,
+        bandwidth_slice: _,
     } = with(Model::NEWEST, None).unwrap().config();
     let scheduler = ALL.iter().filter(|tunable| tunable.path.starts_with("scheduler."));
-    assert_eq!(scheduler.count(), 11);
+    assert_eq!(scheduler.count(), 12);
 }
 
 #[test]

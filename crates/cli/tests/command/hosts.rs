@@ -213,6 +213,8 @@ fn what_a_host_cannot_do_is_refused_or_said() {
         assert!(!live.list("features").contains(&Json::Text(feature.to_owned())), "{feature}");
         assert!(said.err.contains(&format!("{feature} is off")), "{}", said.err);
     }
+    let said = run("live", ENDS, &["--feature", "CFS_BANDWIDTH"]);
+    assert!(said.err.contains("CFS_BANDWIDTH is off"), "{}", said.err);
     for host in HOSTS {
         assert!(run(host, "{\"tasks\": {", &[]).refused().starts_with("-:1:"), "{host}");
         call(&[host, "-", "--check"]).misused();

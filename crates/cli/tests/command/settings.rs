@@ -60,7 +60,7 @@ fn the_lists_have_all_that_can_be_set_and_switched() {
     assert_eq!(tunables.number(&format!("{latency}.default")), 18_000.0);
     assert_eq!(tunables.number(&format!("{latency}.min")), 100.0);
     let features = list(&["features", "--kernel", "6.1"]);
-    assert_eq!(features.list("features").len(), 26);
+    assert_eq!(features.list("features").len(), 27);
     for command in ["tunables", "features"] {
         let text = call(&[command]).done();
         let widest = text.lines().map(|line| line.chars().count()).max();

@@ -47,6 +47,7 @@ mod nominate;
 pub(crate) mod order;
 mod passed_over;
 mod pelt;
+mod throttle;
 pub(crate) mod tree;
 
 use crate::attr::{GroupId, LatencyNice, Weight};
@@ -445,39 +446,6 @@ impl Fair {
     #[inline]
     fn detach(&mut self, now: Now, member: Member, asleep: bool) -> Standing {
         by_order!(&mut self.order, order => order.detach(&mut self.tree, now, member, asleep))
-    }
-
-    /// Takes a group without budget out of its parent's queue. None of its tasks runs.
-    pub(crate) fn throttle(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
-        let queue = self.tree.queue(id);
-        let (at, counts) = (queue.entity.expect("the root has no limit"), queue.all_above());
-        if self.tree.entity(at).delayed {
-            self.drop_delayed(now, groups, at);
-        } else if queue.nr > 0 {
-            let member = Member::of(&self.tree, at);
-            self.tree.queue_mut(id).standing = self.leave(now, groups, member, (counts, false));
-        }
-        self.tree.queue_mut(id).throttled = true;
-        self.note(now, id);
-        self.nr_throttled += 1;
-        self.lists.set_aside(&self.tree, id, true);
-    }
-
-    /// The opposite of [`Fair::throttle`].
-    pub(crate) fn unthrottle(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
-        self.nr_throttled -= 1;
-        let queue = self.tree.queue_mut(id);
-        queue.throttled = false;
-        let at = queue.entity.expect("the root has no limit");
-        let (nr, counts) = (queue.nr, queue.all_above());
-        if nr > 0 {
-            self.attach_group(now, id);
-            self.count(now, groups, Member::of(&self.tree, at), counts);
-        }
-        if !self.is_below_throttled(id) {
-            self.lists.set_aside(&self.tree, id, false);
-        }
-        self.note(now, id);
     }
 
     /// Returns whether any group is throttled here.

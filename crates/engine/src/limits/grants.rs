@@ -19,9 +19,11 @@ use crate::ensure::ensure;
 use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
 use crate::limits::Pools;
+use crate::limits::here::Here;
 use crate::limits::limit::UsageOnCpu;
 use crate::limits::news::News;
 use crate::limits::pool::Grant;
+use crate::limits::slices::{self, Slices};
 use crate::limits::{Throttled, Throttling};
 use crate::store::heap::{Forest, Heap};
 use crate::time::{Nanos, Time};
@@ -35,41 +37,6 @@ const REFILLED_IN_TURN: u64 = 256;
 
 /// The longest delay after the start of a period until a CPU draws its budget.
 pub const LATEST_REFILL: Nanos = Nanos(BETWEEN_REFILLS.0 * REFILLED_IN_TURN);
-
-/// The time, the CPU and the pools, for calls of pools.
-#[derive(Debug)]
-pub(crate) struct Here<'a, G> {
-    pub(crate) now: Time,
-    pub(crate) cpu: CpuId,
-    pub(crate) pools: &'a G,
-}
-
-impl<G: Pools> Here<'_, G> {
-    fn draw(&self, group: GroupId, waits: bool) -> Grant {
-        let drawn =
-            self.pools.with_pool(group, self.cpu, |pool| pool.draw(self.now, self.cpu, waits));
-        drawn.unwrap_or(Grant::UNLIMITED)
-    }
-
-    fn give_back(&self, group: GroupId, grant: Grant) -> Option<CpuId> {
-        self.pools.with_pool(group, self.cpu, |pool| pool.give_back(self.now, grant)).flatten()
-    }
-
-    /// Returns a CPU that waits for budget that is available, after `told` others were notified.
-    pub(crate) fn waiting(&self, group: GroupId, told: u32) -> Option<CpuId> {
-        self.pools.with_pool(group, self.cpu, |pool| pool.who_waits(self.now, told)).flatten()
-    }
-
-    /// Notes that this CPU no longer waits for budget of a group.
-    pub(crate) fn forget(&self, group: GroupId) {
-        self.pools.with_pool(group, self.cpu, |pool| pool.forget(self.cpu));
-    }
-
-    /// Returns when there is budget again; `None` if there is now.
-    pub(crate) fn next_refill(&self, group: GroupId) -> Option<Time> {
-        self.pools.with_pool(group, self.cpu, |pool| pool.next_refill(self.now)).flatten()
-    }
-}
 
 /// A group with a limit on this CPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,6 +69,15 @@ struct Payer {
     holds_back: bool,
 }
 
+/// The kinds of limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A founding pool.
+    Pool,
+    /// The kernel's bandwidth, with the number of the group's limits until this one.
+    Bandwidth { epoch: u32 },
+}
+
 /// The error for a picked task below groups without budget: the outermost of those groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted(pub(crate) QueueId);
@@ -131,6 +107,10 @@ pub(crate) struct Limits {
     /// Groups with budget by notice of another CPU, since the last pick.
     refill_notices: Vec<GroupId>,
     news: News,
+    /// The groups under the kernel's bandwidth, which are not among those above.
+    pub(crate) slices: Slices,
+    /// Whether any group pays, of either kind.
+    pays: bool,
 }
 
 impl Limits {
@@ -148,6 +128,8 @@ impl Limits {
             usage: Vec::new(),
             refill_notices: Vec::new(),
             news: News::default(),
+            slices: Slices::default(),
+            pays: false,
         }
     }
 
@@ -155,6 +137,7 @@ impl Limits {
     pub(crate) fn grow(&mut self, queues: usize, all: usize) {
         self.budgets.resize(queues.max(self.budgets.len()), None);
         self.forest.grow(queues);
+        self.slices.grow(queues);
         for list in [&mut self.payers, &mut self.prev_payers] {
             list.reserve(queues.saturating_sub(list.len()));
         }
@@ -169,10 +152,13 @@ impl Limits {
         self.next
     }
 
-    fn renew_next(&mut self) {
+    pub(crate) fn renew_next(&mut self) {
         let refill = self.throttled.first().map(|at| self.forest.key(at).0);
         let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
-        self.next = at(refill).min(at(self.grant_ends));
+        self.next = at(refill).min(at(self.grant_ends)).min(self.slices.next());
+        if self.slices.take_timer() {
+            self.news.note_timer();
+        }
     }
 
     fn set_grant_ends(&mut self, at: Option<Time>) {
@@ -237,6 +223,10 @@ impl Limits {
             usage.used += unsettled.used;
             usage.borrowed += unsettled.borrowed;
         }
+        let throttled = queue.map_or(Nanos::ZERO, |id| self.slices.throttled_for(now, id));
+        if throttled > Nanos::ZERO {
+            usage.get_or_insert_default().throttled += throttled;
+        }
         usage.filter(|usage| *usage != UsageOnCpu::default())
     }
 
@@ -248,7 +238,7 @@ impl Limits {
     /// Returns the budget that was drawn for a queue and not given back.
     pub(crate) fn held(&self, queue: QueueId) -> Nanos {
         let grant = self.find(queue).and_then(|budget| budget.grant);
-        grant.map_or(Nanos::ZERO, |grant| grant.drawn())
+        grant.map_or(self.slices.held(queue), |grant| grant.drawn())
     }
 
     /// Returns the used part of that budget that the pool has not accounted for yet.
@@ -270,7 +260,7 @@ impl Limits {
     pub(crate) fn is_at_rest(&self, now: Time, queue: QueueId) -> bool {
         self.find(queue).is_none_or(|budget| {
             budget.grant.is_none() && budget.throttled.is_none() && budget.until <= now
-        })
+        }) && self.slices.is_at_rest(queue)
     }
 
     fn find(&self, queue: QueueId) -> Option<&Budget> {
@@ -285,9 +275,14 @@ impl Limits {
         self.budgets[queue.index()].as_mut().expect("the group has a limit")
     }
 
-    /// Resets the budget of a queue, with a limit or without one.
-    pub(crate) fn set(&mut self, queue: QueueId, limited: bool) {
-        self.budgets[queue.index()] = limited.then(Budget::default);
+    /// Resets the budget of a queue, with a limit of this kind or without one.
+    pub(crate) fn set(&mut self, queue: QueueId, limit: Option<Kind>) {
+        let bandwidth = match limit {
+            Some(Kind::Bandwidth { epoch }) => Some(epoch),
+            _ => None,
+        };
+        self.slices.set(queue, bandwidth);
+        self.budgets[queue.index()] = (limit == Some(Kind::Pool)).then(Budget::default);
         self.prev_payers.retain(|payer| payer.queue != queue);
     }
 
@@ -321,22 +316,46 @@ impl Limits {
         }
     }
 
+    /// Returns whether a group pays for the running task.
+    #[inline]
+    pub(crate) fn pays(&self) -> bool {
+        self.pays
+    }
+
     /// Before a pick: no task runs, so no group pays.
     #[inline]
     pub(crate) fn dismiss_payers(&mut self) {
-        if !self.payers.is_empty() {
+        if self.pays {
             self.dismiss_each_payer();
         }
     }
 
     #[inline(never)]
     fn dismiss_each_payer(&mut self) {
+        self.pays = false;
+        self.slices.dismiss_payers();
+        if self.payers.is_empty() {
+            return;
+        }
         self.grants_dirty = true;
         self.set_grant_ends(None);
         let Limits { payers, prev_payers, .. } = self;
         for payer in payers.drain(..) {
             if !prev_payers.iter().any(|known| known.queue == payer.queue) {
                 prev_payers.push(payer);
+            }
+        }
+    }
+
+    /// Makes the groups under the kernel's bandwidth at and above the queue `own` of a picked fair
+    /// task pay for it. Groups below `competes` do not stop it.
+    pub(crate) fn call_slices(&mut self, tree: &Tree, (own, competes): (QueueId, Option<QueueId>)) {
+        let mut holds_back = false;
+        for queue in tree.lineage(own) {
+            holds_back |= Some(queue) == competes;
+            if self.slices.has(queue) {
+                let group = tree.queue(queue).group;
+                self.slices.add_payer(slices::Payer { queue, group, holds_back });
             }
         }
     }
@@ -357,11 +376,12 @@ impl Limits {
         let mut holds_back = false;
         for queue in tree.lineage(own) {
             holds_back |= Some(queue) == competes;
+            let group = tree.queue(queue).group;
             if self.find(queue).is_some() {
-                let group = tree.queue(queue).group;
                 self.payers.push(Payer { queue, group, holds_back });
             }
         }
+        self.pays = !self.payers.is_empty() || self.slices.pays();
         let mut least = Nanos::MAX;
         let mut stopped = Ok(());
         for nth in (0..self.payers.len()).rev() {
@@ -444,14 +464,21 @@ impl Limits {
     }
 
     /// Charges the payers for the CPU time of the running task.
-    #[inline]
-    pub(crate) fn charge(&mut self, span: Nanos) {
-        if !self.payers.is_empty() {
-            self.charge_each_payer(span);
+    /// Returns whether the task must leave because of the kernel's bandwidth.
+    pub(crate) fn charge(&mut self, here: &Here<impl Pools>, span: Nanos) -> bool {
+        self.charge_each_payer(span);
+        if !self.slices.pays() {
+            return false;
         }
+        for nth in 0..self.slices.nr_payers() {
+            let group = self.slices.payer(nth).group;
+            self.usage_mut(group).used += span;
+        }
+        let leaves = self.slices.charge(here, span);
+        self.renew_next();
+        leaves
     }
 
-    #[inline(never)]
     fn charge_each_payer(&mut self, span: Nanos) {
         for nth in 0..self.payers.len() {
             let queue = self.payers[nth].queue;
@@ -480,6 +507,28 @@ impl Limits {
         }
         self.set_usable(here.now, least);
         least == Nanos::ZERO
+    }
+
+    /// Notes that the throttling of a group under the kernel's bandwidth began or ended after
+    /// `counted`.
+    pub(crate) fn note_throttling(&mut self, group: GroupId, begins: bool, counted: Nanos) {
+        let usage = self.usage_mut(group);
+        usage.nr_throttled += u64::from(begins);
+        usage.throttled += counted;
+        self.news.note(Throttling { what: Throttled::Group(group), begins });
+        self.renew_next();
+    }
+
+    /// Runs a timer of a group's bandwidth that is due at `now`. Returns whether one was.
+    pub(crate) fn expire_bandwidth(&mut self, here: &Here<impl Pools>, now: Time) -> bool {
+        let due = self.slices.next() <= now;
+        if due {
+            if let Some((waiting, group)) = self.slices.expire(here) {
+                self.news.note_waiting(waiting, group);
+            }
+            self.renew_next();
+        }
+        due
     }
 
     /// Makes a group without budget wait for its pool.
@@ -525,11 +574,18 @@ impl Limits {
     /// If an invariant does not hold, with `picture`.
     pub(crate) fn check(&self, tree: &Tree, queue: QueueId, picture: &dyn Display) {
         let group = tree.queue(queue).group;
+        let fault = self.slices.fault(tree, queue);
+        ensure!(picture, fault.is_none(), "{}: {group:?}", fault.unwrap_or_default());
         let (throttled, pays) = match self.find(queue) {
             Some(budget) => (budget.throttled.is_some(), budget.grant.is_some()),
             None => (false, false),
         };
         let is = tree.queue(queue).throttled;
+        if self.slices.has(queue) {
+            let slice = self.slices.is_throttled(queue);
+            ensure!(picture, is == slice, "the queue of {group:?} is throttled: {is}");
+            return;
+        }
         ensure!(picture, is == throttled, "the queue of {group:?} is throttled: {is}");
         let waits = self.forest.contains(queue.to_bits());
         ensure!(picture, is == waits, "{group:?} waits for a refill: {waits}");

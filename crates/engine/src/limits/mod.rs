@@ -1,11 +1,16 @@
 //! Hard limits of task groups: the limit itself, the pool of its budget that all CPUs share, and
 //! the grants that one CPU has drawn.
 
+pub mod bandwidth;
 pub(crate) mod grants;
+pub(crate) mod here;
 mod limit;
 mod news;
 pub mod pool;
 mod pools;
+pub(crate) mod slices;
+#[cfg(test)]
+mod tests;
 
 pub use grants::LATEST_REFILL;
 pub use limit::{BadLimit, Limit, Usage, UsageOnCpu};

@@ -10,7 +10,9 @@ pub struct News {
     /// CPUs that wait for budget that was given back, each with the group.
     refilled: Vec<(CpuId, GroupId)>,
     throttlings: Vec<Throttling>,
-    /// Whether either has an entry.
+    /// Whether a timer of a group's bandwidth was set here.
+    timer_set: bool,
+    /// Whether there is any of these.
     is_any: bool,
 }
 
@@ -43,11 +45,19 @@ impl News {
         self.is_any = true;
     }
 
-    fn renew(&mut self) {
-        self.is_any = !self.refilled.is_empty() || !self.throttlings.is_empty();
+    /// Notes that a timer of a group's bandwidth was set here, so that the next interrupt may be due
+    /// earlier.
+    pub(crate) fn note_timer(&mut self) {
+        self.timer_set = true;
+        self.is_any = true;
     }
 
-    /// Returns whether [`News::take_refilled`] or [`News::drain_throttlings`] has any result.
+    fn renew(&mut self) {
+        self.is_any = !self.refilled.is_empty() || !self.throttlings.is_empty() || self.timer_set;
+    }
+
+    /// Returns whether [`News::take_refilled`], [`News::take_timer`] or [`News::drain_throttlings`]
+    /// has any result.
     #[inline]
     #[must_use]
     pub fn is_any(&self) -> bool {
@@ -60,6 +70,14 @@ impl News {
         let news = self.refilled.pop();
         self.renew();
         news
+    }
+
+    /// Returns whether a timer of a group's bandwidth was set since the last call. The caller does
+    /// this after each call that changes the queue, as another CPU's wake-up may set one here.
+    pub fn take_timer(&mut self) -> bool {
+        let set = std::mem::take(&mut self.timer_set);
+        self.renew();
+        set
     }
 
     /// Calls `tell` with each group that was throttled or unthrottled since the last call, in

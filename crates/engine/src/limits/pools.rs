@@ -4,6 +4,7 @@
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::group::Groups;
+use crate::limits::bandwidth::CfsBandwidth;
 use crate::limits::pool::Pool;
 
 /// The limits of a machine's task groups, for its run queues. This is the only access of a CPU to
@@ -20,6 +21,23 @@ pub trait Pools: Groups {
     fn is_limited(&self, group: GroupId) -> bool {
         let _ = group;
         false
+    }
+
+    /// Returns whether the group itself has a limit that is the kernel's bandwidth, not a pool.
+    fn has_bandwidth(&self, group: GroupId) -> bool {
+        let _ = group;
+        false
+    }
+
+    /// Calls `act` with the bandwidth of `group`; returns `None` if it has none. `act` is short and
+    /// calls nothing that could wait.
+    fn with_bandwidth<R>(
+        &self,
+        group: GroupId,
+        act: impl FnOnce(&mut CfsBandwidth) -> R,
+    ) -> Option<R> {
+        let _ = (group, act);
+        None
     }
 
     /// Calls `act` with the pool from which `cpu` draws the budget of `group`; returns `None` if

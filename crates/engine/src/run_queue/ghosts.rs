@@ -50,17 +50,21 @@ impl<P> Tasks<P> {
         Some(task)
     }
 
-    /// Before a pick of a fair task: drops the ghosts that would be picked.
+    /// Before a pick of a fair task: drops the ghosts that would be picked. Returns whether there were
+    /// any.
     #[inline(always)]
     pub(super) fn drop_due_ghosts(
         &mut self,
         site: &Site<impl Pools>,
         fair: &mut Fair,
         before: &mut Before,
-    ) {
+    ) -> bool {
+        let mut any = false;
         while let Some(ghost) = fair.take_due_ghost(site.now(), site.groups(), before) {
             self.free(ghost);
+            any = true;
         }
+        any
     }
 
     /// At a wake-up: drops the ghosts that would be picked before the woken task.

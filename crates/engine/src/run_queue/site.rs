@@ -7,7 +7,8 @@ use crate::cpu::CpuId;
 use crate::fair::entity::Now;
 use crate::features::Feature;
 use crate::limits::Pools;
-use crate::limits::grants::Here;
+use crate::limits::grants::Kind;
+use crate::limits::here::Here;
 use crate::task::Task;
 use crate::time::Time;
 use std::sync::Arc;
@@ -82,6 +83,14 @@ impl<G: Pools> Site<G> {
     #[inline]
     pub(super) fn now(&self) -> Now<'_> {
         Now { clock: self.clock, config: &self.config }
+    }
+
+    /// Returns the kind of a group's limit, if it has one.
+    pub(super) fn kind_of_limit(&self, group: GroupId) -> Option<Kind> {
+        if !self.groups.has_bandwidth(group) {
+            return self.groups.has_limit(group).then_some(Kind::Pool);
+        }
+        self.groups.with_bandwidth(group, |it| Kind::Bandwidth { epoch: it.epoch() })
     }
 
     /// Returns the arguments that the methods of the limits need.

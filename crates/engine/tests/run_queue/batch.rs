@@ -290,7 +290,7 @@ impl Host {
         let Some(Away::Waits(task)) = self.away.remove(&next) else { panic!("the task waits") };
         match self.rq.resched() {
             Resched::No => self.polled = Some((next, self.now, Some(task))),
-            Resched::Lazy | Resched::Yes => {
+            Resched::Lazy | Resched::InUserMode | Resched::Yes => {
                 self.leave(next, self.now, Some(task), Prev::Preempted(next));
             }
         }

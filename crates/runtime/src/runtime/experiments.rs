@@ -25,7 +25,8 @@ mod sealed {
 /// Settings of a runtime that only experiments need. Only [`Builder`] implements it.
 pub trait Experiments: sealed::Sealed + Sized {
     /// Sets which of the scheduler's mechanisms are on. The default is [`Features::of_runtime`].
-    /// [`Feature::DelayDequeue`], [`Feature::FairServer`] and [`Feature::Pelt`] are always off.
+    /// [`Feature::CfsBandwidth`], [`Feature::DelayDequeue`], [`Feature::FairServer`] and
+    /// [`Feature::Pelt`] are always off.
     ///
     /// ```
     /// use runyard::Runtime;

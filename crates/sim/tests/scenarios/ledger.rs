@@ -12,6 +12,7 @@ use crate::rig::Run;
 use runyard_engine::attr::{GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
+use runyard_engine::features::Feature;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::DEFAULT_SLACK;
@@ -139,6 +140,13 @@ impl<'s> Ledger<'s> {
         }
     }
 
+    /// Returns whether the limit of a group holds fair tasks only: the kernel's bandwidth.
+    fn is_fair_only(&self, group: GroupId) -> bool {
+        let limit = self.scenario.groups[group.index()].spec.limit;
+        self.scenario.features.has(Feature::CfsBandwidth)
+            && !limit.is_some_and(|it| it.is_per_cpu())
+    }
+
     /// Returns a group and those above it, without the root.
     fn lineage(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
         let below_root = |group: GroupId| (group != GroupId::ROOT).then_some(group);
@@ -194,7 +202,11 @@ impl<'s> Ledger<'s> {
                 let rt = throttled.contains(&GroupId::ROOT) && policy.class().has_rt_budget();
                 want(!rt, "no real-time task executes where they are throttled")?;
                 let group = self.tasks[task.index()].group;
-                let below = self.lineage(group).any(|group| throttled.contains(&group));
+                let holds = |group: &GroupId| {
+                    throttled.contains(group)
+                        && (policy.class().is_fair() || !self.is_fair_only(*group))
+                };
+                let below = self.lineage(group).any(|group| holds(&group));
                 want(!below || self.inherits, "no task executes below a throttled group")?;
                 self.turn(cpu, Doing::Exec(task));
                 self.known(task).executes_since = at;

@@ -2,6 +2,7 @@
 //! [`rig`] for the way they run and for the checks of every run.
 
 mod balance;
+mod bandwidth;
 mod barging;
 mod cores;
 mod costs;

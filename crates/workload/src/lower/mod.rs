@@ -57,7 +57,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let sections = Sections::read(root, &mut warnings)?;
     let global = global::read(sections.global, over.deadline, &mut warnings)?;
     let (machine, model) = machine::read(sections.machine, over, &mut warnings)?;
-    let features = features(model, sections.features, over)?;
+    let features = features(model, (sections.features, sections.groups), over)?;
     let tuned = scheduler::read(sections.scheduler, model, machine.config(model, features))?;
     resources(sections.resources, &mut warnings)?;
     let mut cookies = Cookies::default();
@@ -149,7 +149,11 @@ impl<'v> Sections<'v> {
 }
 
 /// Returns the features of the model, switched by the file and then by the command line.
-fn features(model: Model, listed: Option<Node<'_>>, over: &Overrides) -> Result<Features, Fault> {
+fn features(
+    model: Model,
+    (listed, groups): (Option<Node<'_>>, Option<Node<'_>>),
+    over: &Overrides,
+) -> Result<Features, Fault> {
     let mut switches = Vec::new();
     for node in listed.map(Node::list).transpose()?.into_iter().flatten() {
         let switch: Switched =
@@ -162,9 +166,24 @@ fn features(model: Model, listed: Option<Node<'_>>, over: &Overrides) -> Result<
     for (at, Switched { feature, on }) in switches {
         if on && features.has(feature) {
             has_effect(model, features, feature).map_err(|what| Fault::new(at, what))?;
+            if feature == Feature::RuntimeShare && features.has(Feature::CfsBandwidth) {
+                shares(groups, at)?;
+            }
         }
     }
     Ok(features)
+}
+
+/// Returns an error at `at` if no group uses the founding pool, although limits follow the kernel's control.
+fn shares(groups: Option<Node<'_>>, at: usize) -> Result<(), Fault> {
+    for group in groups.map(Node::object).transpose()?.into_iter().flatten() {
+        let mut keys = group.value.object()?.into_iter();
+        if keys.any(|member| member.key() == "per_cpu") {
+            return Ok(());
+        }
+    }
+    let what = "RUNTIME_SHARE belongs to the founding pool, and with CFS_BANDWIDTH only groups with `per_cpu` have it";
+    Err(Fault::new(at, what.to_owned()))
 }
 
 fn unknown_feature(node: Node<'_>, unknown: &UnknownFeature) -> Fault {
@@ -205,6 +224,9 @@ fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), 
         }
         Feature::SisUtil if !features.has(Feature::Pelt) => {
             Err(format!("{name} goes by the averages of PELT, and that is off"))
+        }
+        Feature::CfsBandwidth if !features.has(Feature::HardLimits) => {
+            Err(format!("{name} controls limits, and HARD_LIMITS is off"))
         }
         Feature::PreemptShort => lacks(rules.short == Short::Ignored),
         Feature::PlaceRelDeadline => lacks(rules.moves == Deadline::Anew),

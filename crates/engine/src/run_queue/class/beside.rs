@@ -99,7 +99,7 @@ impl<P, G: Pools> Classes<P, G> {
     /// in all their groups.
     fn pick_of_core(&mut self, mut before: Before, decision: &mut Decision) -> Option<Index> {
         let mut called = self.next.thread_mut().take_call();
-        self.queues.limits.dismiss_payers();
+        self.queues.dismiss_payers();
         loop {
             // The tasks that wait on a CPU that is offline are about to be evicted.
             let online = self.queues.site.is_online();

@@ -52,7 +52,10 @@ impl<P, G: Pools> Classes<P, G> {
         let allowed = task.attr.affinity.contains(self.queues.site.cpu());
         let after = task.class();
         self.queues.set_affinity(at);
-        if running && regroups {
+        // The kernel's bandwidth is paid by fair tasks only.
+        let reclasses = before.is_fair() != after.is_fair();
+        let renews = regroups || reclasses && self.queues.limits.slices.is_used();
+        if running && renews {
             self.renew_payers();
         } else if requeue {
             self.queues.limits.pass_on(&self.queues.site.here());
@@ -80,8 +83,11 @@ impl<P, G: Pools> Classes<P, G> {
         let (old, inherited) = (task.attr.group, task.inherited_group());
         let group = change.inherited_group.applied_to(inherited).or(change.group).unwrap_or(old);
         let regroups = group != task.queue_group();
-        if running && regroups {
-            // If the new group is throttled, the task stops at the next pick.
+        let becomes_fair =
+            after.is_fair() && !before.is_fair() && self.queues.fair.is_any_throttled();
+        if running && (regroups || becomes_fair) {
+            // If its group is throttled, the task stops at the next pick. A real-time task runs in
+            // a group that the kernel's bandwidth throttles.
             self.unthrottle_above(group);
         }
         let stops =

@@ -1,7 +1,7 @@
 //! The fair class's answers to its duties. The queues and their order are in [`crate::fair`].
 
 use crate::attr::Policy;
-use crate::fair::entity::Lag;
+use crate::fair::entity::{Lag, QueueId};
 use crate::fair::order::{Before, Wakeup};
 use crate::fair::tree::Member;
 use crate::features::Feature;
@@ -15,6 +15,11 @@ use crate::time::Nanos;
 impl<P, G: Pools> Queues<P, G> {
     pub(super) fn enqueue_fair(&mut self, at: Index) {
         let queue = self.group_queue(self.tasks.task(at).queue_group());
+        // A running task that comes from another queue is throttled at the next switch.
+        let draws = queue != QueueId::ROOT && self.limits.slices.is_used();
+        if draws && self.tasks.running() != Some(at) {
+            self.draw_for_first(queue);
+        }
         let (now, groups) = (self.site.now(), self.site.groups());
         let task = self.tasks.task_mut(at);
         if self.site.has(Feature::Pelt) {
@@ -34,10 +39,13 @@ impl<P, G: Pools> Queues<P, G> {
         }
         task.standing = self.fair.dequeue(now, self.site.groups(), at, asleep);
         self.waiting.remove(at);
+        self.return_slack();
     }
 
     pub(super) fn pick_fair(&mut self, before: &mut Before) -> Option<Index> {
-        self.tasks.drop_due_ghosts(&self.site, &mut self.fair, before);
+        if self.tasks.drop_due_ghosts(&self.site, &mut self.fair, before) {
+            self.return_slack();
+        }
         let next = self.fair.pick(self.site.now(), *before)?;
         before.yielded = None;
         Some(next)
@@ -45,7 +53,9 @@ impl<P, G: Pools> Queues<P, G> {
 
     pub(super) fn peek_fair(&mut self, before: &mut Before) -> Option<Index> {
         let yielded = before.yielded;
-        self.tasks.drop_due_ghosts(&self.site, &mut self.fair, before);
+        if self.tasks.drop_due_ghosts(&self.site, &mut self.fair, before) {
+            self.return_slack();
+        }
         let next = self.fair.peek(self.site.now(), before);
         // The task that yielded may have moved in its queue.
         yielded.into_iter().for_each(|at| self.reindex(at));
@@ -93,6 +103,7 @@ impl<P, G: Pools> Queues<P, G> {
         let wakeup = Wakeup { curr, woken, forked, due };
         if may && self.site.config().rules.wakeup_drops {
             self.tasks.drop_ghosts_before(&self.site, &mut self.fair, wakeup);
+            self.return_slack();
         }
         self.fair.preempts(self.site.now(), wakeup, may)
     }

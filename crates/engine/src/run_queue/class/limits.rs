@@ -19,7 +19,9 @@
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::fair::entity::QueueId;
-use crate::limits::grants::{Exhausted, Here};
+use crate::limits::bandwidth::Want;
+use crate::limits::grants::Exhausted;
+use crate::limits::here::Here;
 use crate::limits::{Pools, UsageOnCpu};
 use crate::run_queue::class::Classes;
 use crate::run_queue::class::queues::Queues;
@@ -39,6 +41,13 @@ impl<P, G: Pools> Queues<P, G> {
     #[must_use]
     pub fn held(&self, group: GroupId) -> Nanos {
         self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.held(id))
+    }
+
+    /// Returns the CPU time that a group used here beyond what it drew under the kernel's control,
+    /// apart from that of tasks that it did not hold back.
+    #[must_use]
+    pub fn owed(&self, group: GroupId) -> Nanos {
+        self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.slices.owed(id))
     }
 
     /// Returns the used part of that budget that the pool has not accounted for yet.
@@ -78,9 +87,20 @@ impl<P, G: Pools> Queues<P, G> {
     fn charge_to_limited(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
         let task = self.tasks.task(picked);
         let (own, group) = (task.attr.group, task.queue_group());
+        let is_fair = task.class().is_fair();
         let own = self.group_queue(own);
         let competes = self.fair.queue_of(group);
-        self.limits.call_payers(&self.site.here(), &mut self.fair.tree, (own, competes), waits)
+        let here = self.site.here();
+        if is_fair {
+            self.limits.call_slices(&self.fair.tree, (own, competes));
+        }
+        self.limits.call_payers(&here, &mut self.fair.tree, (own, competes), waits)?;
+        while let Some(payer) = self.limits.slices.spent() {
+            if !self.draw_slice(payer.queue, Want::Any) {
+                return Err(Exhausted(payer.queue));
+            }
+        }
+        Ok(())
     }
 
     /// After a pick: returns unneeded grants to their pools.
@@ -89,15 +109,81 @@ impl<P, G: Pools> Queues<P, G> {
         self.limits.return_grants(&self.site.here(), &mut self.fair.tree);
     }
 
+    /// Before a pick: throttles the groups that the last task used up (`put_prev_entity`). They try
+    /// once more to draw.
+    #[inline]
+    pub(super) fn throttle_spent(&mut self) {
+        while let Some(payer) = self.limits.slices.spent() {
+            if !self.draw_slice(payer.queue, Want::Any) {
+                self.throttle(payer.queue);
+            }
+        }
+    }
+
+    /// Draws bandwidth until a group has what it wants. Returns whether anything is left.
+    fn draw_slice(&mut self, id: QueueId, want: Want) -> bool {
+        let group = self.fair.tree.queue(id).group;
+        let left = self.limits.slices.refresh(&self.site.here(), (id, group), want);
+        self.limits.renew_next();
+        left
+    }
+
+    /// Before a fair task comes to an empty queue: its group, and those above that are empty, draw
+    /// bandwidth. One that gets none is throttled (`check_enqueue_throttle`).
+    #[inline(never)]
+    pub(super) fn draw_for_first(&mut self, id: QueueId) {
+        let mut next = id;
+        while next != QueueId::ROOT && self.fair.tree.queue(next).nr == 0 {
+            if self.limits.slices.has(next) {
+                self.limits.slices.note_task(self.site.clock(), next);
+                if self.limits.slices.is_throttled(next) {
+                    return;
+                }
+                if !self.limits.slices.has_left(next) && !self.draw_slice(next, Want::Slice) {
+                    self.throttle_slice(next, true);
+                    return;
+                }
+            }
+            let at = self.fair.tree.queue(next).entity.expect("the root is above");
+            next = self.fair.tree.entity(at).parent;
+        }
+    }
+
+    /// After a fair task or an entity left: empty queues give bandwidth back.
+    #[inline]
+    pub(super) fn return_slack(&mut self) {
+        if self.limits.slices.holds_any() {
+            self.limits.slices.return_slack(&self.site.here(), &self.fair.tree);
+            self.limits.renew_next();
+        }
+    }
+
+    /// Throttles a queue under the kernel's bandwidth. Real-time tasks are not concerned. `comes`
+    /// says whether a task is about to come.
+    fn throttle_slice(&mut self, id: QueueId, comes: bool) {
+        let queue = self.fair.tree.queue(id);
+        let has_tasks = queue.nr > 0 || comes;
+        let counts = has_tasks || self.site.config().rules.counts_empty_throttling;
+        let group = queue.group;
+        self.fair.throttle_asleep(self.site.now(), self.site.groups(), id);
+        self.limits.slices.throttle(&self.site.here(), (id, group), counts);
+        self.limits.note_throttling(group, true, Nanos::ZERO);
+        self.return_slack();
+    }
+
     /// Throttles a group that has no budget left, until its pool has some. No task runs.
     #[inline(never)]
     pub(super) fn throttle(&mut self, id: QueueId) {
         debug_assert_eq!(self.tasks.running(), None, "the running task is put back first");
+        if self.limits.slices.has(id) {
+            return self.throttle_slice(id, false);
+        }
         let here = self.site.here();
         self.limits.return_grant(&here, &mut self.fair.tree, id);
         let group = self.fair.tree.queue(id).group;
         self.fair.throttle(self.site.now(), self.site.groups(), id);
         self.limits.throttle(&here, id, group);
+        self.return_slack();
         self.set_rt_aside();
     }
 
@@ -147,7 +233,24 @@ impl<P, G: Pools> Queues<P, G> {
     /// Returns whether a task is below a throttled group.
     #[inline]
     pub(in crate::run_queue) fn is_set_aside(&self, at: Index) -> bool {
-        self.fair.is_any_throttled() && self.is_group_set_aside(self.tasks.task(at).queue_group())
+        self.fair.is_any_throttled() && self.is_task_set_aside(self.tasks.task(at))
+    }
+
+    #[inline(never)]
+    fn is_task_set_aside(&self, task: &Task<P>) -> bool {
+        let group = task.queue_group();
+        if task.class().is_fair() {
+            return self.is_group_set_aside(group);
+        }
+        // The kernel's bandwidth holds no real-time task back.
+        let throttles =
+            |id: QueueId| self.fair.tree.queue(id).throttled && !self.limits.slices.has(id);
+        let mut above = group;
+        while above != GroupId::ROOT && self.fair.queue_of(above).is_none() {
+            above = self.site.groups().parent(above);
+        }
+        let id = self.fair.queue_of(above).unwrap_or(QueueId::ROOT);
+        self.fair.tree.lineage(id).any(throttles)
     }
 
     /// Returns whether a group is throttled or below a throttled one.
@@ -171,6 +274,9 @@ impl<P, G: Pools> Classes<P, G> {
     /// CPUs that were notified, this one included. Returns the next waiting CPU to notify, unless
     /// this CPU picks at once: then the pick finds the next one.
     pub fn refill(&mut self, now: Time, group: GroupId, told: u32) -> Option<CpuId> {
+        if self.queues.site.groups().has_bandwidth(group) {
+            return self.accept_bandwidth(group);
+        }
         let fair = &self.queues.fair;
         let waited = fair.queue_of(group).filter(|&id| fair.tree.queue(id).throttled);
         match waited {
@@ -182,6 +288,26 @@ impl<P, G: Pools> Classes<P, G> {
         }
         let here = Here { now, ..self.queues.site.here() };
         if self.next.is_due() { None } else { here.waiting(group, told) }
+    }
+
+    /// Takes the bandwidth that a throttled queue needs from its group. Returns the next CPU that
+    /// waits, if there is more.
+    fn accept_bandwidth(&mut self, group: GroupId) -> Option<CpuId> {
+        let Queues { site, fair, limits, .. } = &mut self.queues;
+        let waits = |id: &QueueId| limits.slices.is_throttled(*id);
+        match fair.queue_of(group).filter(waits) {
+            Some(id) => {
+                if limits.slices.accept(&site.here(), (id, group)) {
+                    self.unthrottle(id);
+                }
+            }
+            None => {
+                let cpu = site.cpu();
+                site.groups().with_bandwidth(group, |pool| pool.forget(cpu));
+            }
+        }
+        let groups = self.queues.site.groups();
+        groups.with_bandwidth(group, |pool| pool.first_waiting()).flatten()
     }
 
     /// Applies a change of the limit of a group: the budget that this CPU had of the old limit
@@ -196,7 +322,8 @@ impl<P, G: Pools> Classes<P, G> {
                 // The budget may be of the new pool already.
                 limits.return_grant(&site.here(), &mut fair.tree, id);
             }
-            limits.set(id, site.groups().has_limit(group));
+            limits.set(id, site.kind_of_limit(group));
+            limits.renew_next();
         }
         self.renew_payers();
     }
@@ -216,6 +343,7 @@ impl<P, G: Pools> Classes<P, G> {
             self.unthrottle_queue(id);
             let Queues { site, tasks, fair, .. } = &mut self.queues;
             tasks.drop_ghosts_of(id, site, fair);
+            self.queues.return_slack();
             self.queues.remove_queue(id);
         }
         self.queues.limits.forget(group);
@@ -239,7 +367,13 @@ impl<P, G: Pools> Classes<P, G> {
 
     fn unthrottle(&mut self, id: QueueId) {
         let Queues { site, fair, limits, .. } = &mut self.queues;
-        limits.unthrottle(&site.here(), id, fair.tree.queue(id).group);
+        let group = fair.tree.queue(id).group;
+        if limits.slices.has(id) {
+            let counted = limits.slices.unthrottle(&site.here(), (id, group));
+            limits.note_throttling(group, false, counted);
+        } else {
+            limits.unthrottle(&site.here(), id, group);
+        }
         fair.unthrottle(site.now(), site.groups(), id);
         self.start_server();
         self.queues.bring_rt_back();
@@ -254,6 +388,9 @@ impl<P, G: Pools> Classes<P, G> {
     pub(in crate::run_queue) fn end_grant_or_wait(&mut self, now: Time) -> bool {
         let Queues { site, fair, limits, .. } = &mut self.queues;
         let here = site.here();
+        if limits.expire_bandwidth(&here, now) {
+            return false;
+        }
         if limits.grant_is_over(now) {
             let leaves = limits.end_grant(&here, &mut fair.tree);
             self.next.ask(leaves);

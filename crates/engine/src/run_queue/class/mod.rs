@@ -232,10 +232,22 @@ impl<P, G: Pools> Classes<P, G> {
         task.runtime += span;
         task.ran_until = clock;
         let class = task.class();
-        self.queues.limits.charge(span);
+        if self.queues.limits.pays() {
+            self.charge_payers(span);
+        }
         match class {
             Class::Fair => self.charge_fair(curr, span),
             Class::Rt(_) => self.charge_rt(curr, span),
+        }
+    }
+
+    #[inline(never)]
+    fn charge_payers(&mut self, span: Nanos) {
+        let Queues { site, limits, .. } = &mut self.queues;
+        let stops = limits.charge(&site.here(), span);
+        if stops {
+            let in_user_mode = site.config().rules.throttles_in_user_mode;
+            self.next.ask_for(if in_user_mode { Resched::InUserMode } else { Resched::Yes });
         }
     }
 

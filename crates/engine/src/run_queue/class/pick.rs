@@ -10,6 +10,15 @@ use crate::task::TaskId;
 use crate::time::Nanos;
 
 impl<P, G: Pools> Queues<P, G> {
+    /// Before a pick: no task runs, so no group pays. Those that the last task used up are throttled.
+    #[inline]
+    pub(super) fn dismiss_payers(&mut self) {
+        if self.limits.pays() {
+            self.throttle_spent();
+            self.limits.dismiss_payers();
+        }
+    }
+
     /// Puts a picked task back whose group has no budget, and throttles that group.
     pub(super) fn pass_over(&mut self, at: Index, group: Exhausted) {
         self.limits.dismiss_payers();
@@ -22,7 +31,7 @@ impl<P, G: Pools> Classes<P, G> {
     /// Returns the first task whose groups have budget. Groups without budget are throttled.
     pub(in crate::run_queue) fn pick(&mut self, mut before: Before) -> Option<Index> {
         self.end_idle_of_server();
-        self.queues.limits.dismiss_payers();
+        self.queues.dismiss_payers();
         // The tasks that wait on a CPU that is offline are about to be evicted.
         if !self.queues.site.is_online() {
             return None;

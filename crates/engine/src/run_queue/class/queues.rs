@@ -128,12 +128,13 @@ impl<P, G: Pools> Queues<P, G> {
         let (now, groups) = (self.site.now(), self.site.groups());
         let id = self.fair.add_queue(now, groups, (group, parent), at);
         self.limits.grow(self.fair.tree.nr_queues(), 0);
-        self.limits.set(id, groups.has_limit(group));
+        self.limits.set(id, self.site.kind_of_limit(group));
         id
     }
 
     pub(super) fn remove_queue(&mut self, id: QueueId) {
         let at = self.fair.remove_queue(self.site.now(), self.site.groups(), id);
+        self.limits.slices.set(id, None);
         self.tasks.free(at);
     }
 }

@@ -175,6 +175,7 @@ impl<P, G: Pools> Classes<P, G> {
         let busy = tasks.running().is_some() || self.next.forced_idle().is_some();
         if !online {
             tasks.drop_ghosts(site, fair);
+            self.queues.return_slack();
             self.server.stop();
         }
         self.start_server();
