@@ -95,8 +95,7 @@ struct Real {
 
 impl Real {
     fn new((quota, period, burst, first): Numbers, slice: Nanos) -> Real {
-        let [quota, period, burst, first] =
-            [quota, period, burst, first].map(|ms| Nanos::from_millis(ms));
+        let [quota, period, burst, first] = [quota, period, burst, first].map(Nanos::from_millis);
         let limit = Limit::new(quota, period, burst, false).unwrap();
         let control = Control { slice, interleaves: true };
         let pool = CfsBandwidth::new(limit, CPUS, 1, control, (Time::ZERO, first));
