@@ -103,12 +103,13 @@ impl Slices {
     /// Begins anew with a queue, whose group has a limit by bandwidth of this epoch, or none. A queue
     /// that drew of this limit already keeps that.
     pub(crate) fn set(&mut self, queue: QueueId, limit: Option<u32>) {
-        self.holders.retain(|&(it, _)| it != queue);
         self.payers.retain(|payer| payer.queue != queue);
         self.is_used |= limit.is_some();
         let slice = &mut self.slices[queue.index()];
-        let known = slice.filter(|slice| limit == Some(slice.epoch));
-        *slice = known.or(limit.map(|epoch| Slice { epoch, ..Slice::default() }));
+        if slice.is_none_or(|slice| limit != Some(slice.epoch)) {
+            *slice = limit.map(|epoch| Slice { epoch, ..Slice::default() });
+            self.holders.retain(|&(it, _)| it != queue);
+        }
     }
 
     /// Returns whether a queue's group has a limit by bandwidth.

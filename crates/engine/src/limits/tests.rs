@@ -15,7 +15,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::cell::RefCell;
 
-const CPUS: usize = 3;
+const CPUS: usize = 6;
 const GROUP: GroupId = GroupId(1);
 const MS: i64 = 1_000_000;
 
@@ -71,8 +71,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
         2 => cpu.clone().prop_map(Act::Wakes),
         2 => cpu.clone().prop_map(Act::Sleeps),
-        4 => (cpu, 1..8_000_u32).prop_map(|(cpu, us)| Act::Runs(cpu, us)),
-        2 => (0..30_000_u32).prop_map(Act::Passes),
+        4 => (cpu, prop_oneof![1..500_u32, 1..8_000_u32]).prop_map(|(cpu, us)| Act::Runs(cpu, us)),
+        2 => prop_oneof![0..1_000_u32, 0..30_000_u32].prop_map(Act::Passes),
     ];
     vec(act, 1..150)
 }
@@ -95,8 +95,7 @@ struct Real {
 
 impl Real {
     fn new((quota, period, burst, first): Numbers, slice: Nanos) -> Real {
-        let [quota, period, burst, first] =
-            [quota, period, burst, first].map(|ms| Nanos::from_millis(ms));
+        let [quota, period, burst, first] = [quota, period, burst, first].map(Nanos::from_millis);
         let limit = Limit::new(quota, period, burst, false).unwrap();
         let control = Control { slice, interleaves: true };
         let pool = CfsBandwidth::new(limit, CPUS, 1, control, (Time::ZERO, first));
