@@ -173,6 +173,7 @@ impl Surplus {
 /// Runs the maker's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let (mut signal_is_ours, mut ending) = (shared.scheduler.crew().preemption.is_on, Vec::new());
+    let (mut refusal_is_said, mut waits_are_seen) = (false, true);
     let mut retry = Retry { after: FIRST_RETRY, said: false };
     let mut surplus = Surplus::new(os::thread::now());
     let crew = shared.scheduler.crew();
@@ -201,6 +202,17 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                 "runyard: other code handles signal {} now: long polls are no longer preempted",
                 crew.preemption.signal
             );
+        }
+        if crew.preemption.is_on && waits_are_seen && !os::tasks::shows_calls() {
+            waits_are_seen = false;
+            eprintln!(
+                "runyard: /proc does not show the system calls of threads: a thread that waits for a stopped one is \
+                 found later"
+            );
+        }
+        if !refusal_is_said && let Some(refused) = crew.what_is_refused() {
+            refusal_is_said = true;
+            eprintln!("runyard: {refused}: long polls are no longer preempted in time");
         }
         shared.scheduler.teller().into_iter().for_each(Teller::say_if_it_loses);
         shared.scheduler.driver().say_if_tasks_escape();

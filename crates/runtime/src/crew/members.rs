@@ -7,6 +7,7 @@ use super::meter::Meters;
 use super::slotless::Slotless;
 use super::threads::Threads;
 use crate::deferred::rubbish::{Rubbish, discard};
+use crate::os;
 use crate::os::refusal::Refusal;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::os::threads::LOWEST_NICE;
@@ -242,7 +243,18 @@ impl Crew {
 
     /// Returns whether tasks are stopped in the middle of their polls now, on each worker.
     pub(crate) fn preempts_everywhere(&self) -> bool {
-        self.preemption.is_on && self.keeper.nr_deaf() == 0
+        self.preemption.is_on && self.keeper.nr_deaf() == 0 && self.what_is_refused().is_none()
+    }
+
+    /// Returns what the system refuses by now although it granted it at the start, if preemption needs it.
+    pub(crate) fn what_is_refused(&self) -> Option<&'static str> {
+        if os::timer::is_refused() {
+            Some("the kernel refuses to set timers (timer_settime)")
+        } else if os::signal::is_refused() {
+            Some("the kernel refuses signals to threads (tgkill)")
+        } else {
+            None
+        }
     }
 
     /// Says once that a thread is deaf, with the name of its task. Called by the maker.

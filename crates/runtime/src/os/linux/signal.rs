@@ -13,10 +13,13 @@ use super::thread::Tid;
 use super::unwind::Registers;
 use super::{clock, code};
 use crate::os::above::{Above, Calls};
+use crate::os::sync::{AtomicBool, Ordering};
 use crate::os::{errno, local};
 use std::ops::Range;
 
 pub(crate) use crate::os::above::Signals;
+
+static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// A runtime's signal if the program sets none.
 pub(crate) const USUAL: i32 = libc::SIGURG;
@@ -54,9 +57,15 @@ pub(crate) fn is_ours(signal: i32) -> bool {
 /// signal is to ignore it (H17). May be called in a signal handler.
 pub(crate) fn ring(thread: Tid, signal: i32) {
     // SAFETY: the call takes only numbers.
-    unsafe {
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal);
+    let is_sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal) == 0 };
+    if !is_sent && std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
+        REFUSED.store(true, Ordering::Relaxed);
     }
+}
+
+/// Returns whether the kernel has refused to send a signal to a thread of this process: a sandbox may forbid that later on.
+pub(crate) fn is_refused() -> bool {
+    REFUSED.load(Ordering::Relaxed)
 }
 
 /// Unblocks `signal` on the calling thread. Returns the signals that it then blocks: those that its creator blocked,
@@ -181,7 +190,7 @@ fn registers(context: *mut libc::c_void) -> Registers {
 mod tests {
     use super::*;
     use std::hint::black_box;
-    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicI32, AtomicUsize};
     use std::thread;
     use std::time::{Duration, Instant};
 

@@ -84,6 +84,11 @@ fn names(bytes: impl Iterator<Item = u8>, mut each: impl FnMut(i32)) {
     }
 }
 
+/// Returns whether `/proc` shows the system calls of this process's threads. After `setuid` and the like it may not.
+pub(crate) fn shows_calls() -> bool {
+    in_proc(super::thread::current(), "syscall", &mut [0; 256]).is_some()
+}
+
 /// Returns the wait of a thread of this process, if it waits without a timeout for a futex that is not the runtime's
 /// own.
 pub(crate) fn futex_wait_of(thread: Tid) -> Option<FutexWait> {
