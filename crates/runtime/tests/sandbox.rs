@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
-/// The system calls that a sandbox refuses after the start. Without the second half the runtime goes on as before; without
-/// the first, it says so.
+/// The system calls that a sandbox refuses after the start, and whether preemption ends with that. Without the others the
+/// runtime goes on as before.
 const REFUSED: [(&str, i64, bool); 9] = [
     ("timer_settime", nix::libc::SYS_timer_settime, true),
     ("tgkill", nix::libc::SYS_tgkill, true),

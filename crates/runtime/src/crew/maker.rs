@@ -15,7 +15,7 @@
 
 use crate::observe::teller::Teller;
 use crate::os;
-use crate::os::refusal::Refusal;
+use crate::os::refusal::{Later, Refusal};
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use crate::task::Job;
@@ -170,10 +170,26 @@ impl Surplus {
     }
 }
 
+/// What is said when the system refuses something later on.
+const LATER: [(Later, &str); 3] = [
+    (
+        Later::Timers,
+        "the kernel refuses to set timers (timer_settime): long polls are no longer preempted in time",
+    ),
+    (
+        Later::Signals,
+        "the kernel refuses signals to threads (tgkill): long polls are no longer preempted in time",
+    ),
+    (
+        Later::Calls,
+        "/proc does not show the system calls of threads: a thread that waits for a stopped one is found later",
+    ),
+];
+
 /// Runs the maker's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let (mut signal_is_ours, mut ending) = (shared.scheduler.crew().preemption.is_on, Vec::new());
-    let (mut refusal_is_said, mut waits_are_seen) = (false, true);
+    let mut unsaid = LATER.to_vec();
     let mut retry = Retry { after: FIRST_RETRY, said: false };
     let mut surplus = Surplus::new(os::thread::now());
     let crew = shared.scheduler.crew();
@@ -203,17 +219,13 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                 crew.preemption.signal
             );
         }
-        if crew.preemption.is_on && waits_are_seen && !os::tasks::shows_calls() {
-            waits_are_seen = false;
-            eprintln!(
-                "runyard: /proc does not show the system calls of threads: a thread that waits for a stopped one is \
-                 found later"
-            );
-        }
-        if !refusal_is_said && let Some(refused) = crew.what_is_refused() {
-            refusal_is_said = true;
-            eprintln!("runyard: {refused}: long polls are no longer preempted in time");
-        }
+        unsaid.retain(|&(later, what)| {
+            let was_refused = later.was_refused();
+            if was_refused {
+                eprintln!("runyard: {what}");
+            }
+            !was_refused
+        });
         shared.scheduler.teller().into_iter().for_each(Teller::say_if_it_loses);
         shared.scheduler.driver().say_if_tasks_escape();
         let mut after = retry.after(refused.as_ref());

@@ -7,8 +7,7 @@ use super::meter::Meters;
 use super::slotless::Slotless;
 use super::threads::Threads;
 use crate::deferred::rubbish::{Rubbish, discard};
-use crate::os;
-use crate::os::refusal::Refusal;
+use crate::os::refusal::{Later, Refusal};
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::os::threads::LOWEST_NICE;
 use crate::protocol::handoff::{Slot, WorkerId};
@@ -243,18 +242,8 @@ impl Crew {
 
     /// Returns whether tasks are stopped in the middle of their polls now, on each worker.
     pub(crate) fn preempts_everywhere(&self) -> bool {
-        self.preemption.is_on && self.keeper.nr_deaf() == 0 && self.what_is_refused().is_none()
-    }
-
-    /// Returns what the system refuses by now although it granted it at the start, if preemption needs it.
-    pub(crate) fn what_is_refused(&self) -> Option<&'static str> {
-        if os::timer::is_refused() {
-            Some("the kernel refuses to set timers (timer_settime)")
-        } else if os::signal::is_refused() {
-            Some("the kernel refuses signals to threads (tgkill)")
-        } else {
-            None
-        }
+        let is_refused = [Later::Timers, Later::Signals].into_iter().any(Later::was_refused);
+        self.preemption.is_on && self.keeper.nr_deaf() == 0 && !is_refused
     }
 
     /// Says once that a thread is deaf, with the name of its task. Called by the maker.

@@ -1,8 +1,9 @@
 //! The end of a runtime, and how long the caller waits for it.
 //!
 //! An end has two parts. First the runtime is closed: it takes no more tasks, and each of its tasks ends at its next
-//! await. A blocking function runs to its end, unless the caller does not wait for that. Then a thread waits for the last task and for the threads. That is the caller of `drop`, or a thread that is
-//! started for this purpose. A caller that must not wait, or not for long, cannot do it itself.
+//! await. A blocking function runs to its end, unless the caller does not wait for that. Then a thread waits for the last
+//! task and for the threads. That is the caller of `drop`, or a thread that is started for this purpose. A caller that must
+//! not wait, or not for long, cannot do it itself.
 //!
 //! Rejected: to end the threads of tasks that do not end. A thread cannot be ended in the middle of foreign code that
 //! may hold locks. Also rejected: to leave the wait to the thread of the last task. It cannot wait for its own end, and

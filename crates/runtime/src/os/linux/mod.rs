@@ -19,3 +19,11 @@ pub(crate) mod tasks;
 pub(crate) mod thread;
 pub(crate) mod timer;
 mod unwind;
+
+use super::refusal::{LATER, Later};
+use super::sync::Ordering;
+
+/// Notes that the kernel refuses what it granted at the start. May be called in a signal handler.
+fn note_refused(later: Later) {
+    LATER.fetch_or(later as u32, Ordering::Relaxed);
+}

@@ -13,13 +13,11 @@ use super::thread::Tid;
 use super::unwind::Registers;
 use super::{clock, code};
 use crate::os::above::{Above, Calls};
-use crate::os::sync::{AtomicBool, Ordering};
+use crate::os::refusal::Later;
 use crate::os::{errno, local};
 use std::ops::Range;
 
 pub(crate) use crate::os::above::Signals;
-
-static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// A runtime's signal if the program sets none.
 pub(crate) const USUAL: i32 = libc::SIGURG;
@@ -59,13 +57,8 @@ pub(crate) fn ring(thread: Tid, signal: i32) {
     // SAFETY: the call takes only numbers.
     let is_sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal) == 0 };
     if !is_sent && std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
-        REFUSED.store(true, Ordering::Relaxed);
+        super::note_refused(Later::Signals);
     }
-}
-
-/// Returns whether the kernel has refused to send a signal to a thread of this process: a sandbox may forbid that later on.
-pub(crate) fn is_refused() -> bool {
-    REFUSED.load(Ordering::Relaxed)
 }
 
 /// Unblocks `signal` on the calling thread. Returns the signals that it then blocks: those that its creator blocked,
@@ -190,7 +183,7 @@ fn registers(context: *mut libc::c_void) -> Registers {
 mod tests {
     use super::*;
     use std::hint::black_box;
-    use std::sync::atomic::{AtomicI32, AtomicUsize};
+    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
     use std::thread;
     use std::time::{Duration, Instant};
 

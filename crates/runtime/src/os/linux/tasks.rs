@@ -3,6 +3,7 @@
 
 use super::futex;
 use super::thread::{Tid, in_proc};
+use crate::os::refusal::Later;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
@@ -84,16 +85,18 @@ fn names(bytes: impl Iterator<Item = u8>, mut each: impl FnMut(i32)) {
     }
 }
 
-/// Returns whether `/proc` shows the system calls of this process's threads. After `setuid` and the like it may not.
-pub(crate) fn shows_calls() -> bool {
-    in_proc(super::thread::current(), "syscall", &mut [0; 256]).is_some()
-}
-
 /// Returns the wait of a thread of this process, if it waits without a timeout for a futex that is not the runtime's
 /// own.
 pub(crate) fn futex_wait_of(thread: Tid) -> Option<FutexWait> {
     let mut text = [0; 256];
-    futex_wait(std::str::from_utf8(in_proc(thread, "syscall", &mut text)?).ok()?)
+    let Some(line) = in_proc(thread, "syscall", &mut text) else {
+        // The thread may have ended. The caller has not.
+        if in_proc(super::thread::current(), "syscall", &mut [0; 256]).is_none() {
+            super::note_refused(Later::Calls);
+        }
+        return None;
+    };
+    futex_wait(std::str::from_utf8(line).ok()?)
 }
 
 /// Parses a line of that file: `NUMBER ARGUMENT*6 STACK PROGRAM_COUNTER`, or a single word if the thread runs.

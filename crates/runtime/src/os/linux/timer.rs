@@ -3,10 +3,9 @@
 //! The calls are the kernel's own, not the C library's: a timer may be made in a signal handler.
 
 use super::thread::{Tid, cpu_clock};
-use crate::os::sync::{AtomicBool, AtomicI32, Ordering};
+use crate::os::refusal::Later;
+use crate::os::sync::{AtomicI32, Ordering};
 use runyard_engine::time::{Nanos, Time};
-
-static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// A number that no timer of the kernel has.
 const NONE: i32 = -1;
@@ -113,14 +112,9 @@ impl Timer {
             libc::syscall(libc::SYS_timer_settime, timer, flags, &raw const spec, nothing) == 0
         };
         if !is_set && std::io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL) {
-            REFUSED.store(true, Ordering::Relaxed);
+            super::note_refused(Later::Timers);
         }
     }
-}
-
-/// Returns whether the kernel has refused to set a timer that exists: a sandbox may forbid that later on.
-pub(crate) fn is_refused() -> bool {
-    REFUSED.load(Ordering::Relaxed)
 }
 
 fn delete(timer: i32) {

@@ -36,8 +36,3 @@ pub(crate) fn listen_to_nothing() {}
 /// Keeps the functions that a handler would call compiled here too, although nothing calls them.
 type Copy = fn(&Copied, u32, u64, Range<usize>);
 const _: (fn(bool, Signals, Copy), fn(fn())) = (Above::rung, local::handling);
-
-/// Returns whether a sandbox refuses this. Nothing is asked of the system here.
-pub(crate) fn is_refused() -> bool {
-    false
-}

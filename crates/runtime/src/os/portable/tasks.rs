@@ -33,8 +33,3 @@ impl Tasks {
 pub(crate) fn futex_wait_of(_thread: Tid) -> Option<FutexWait> {
     None
 }
-
-/// Returns whether the system calls of threads are shown. Nobody asks here.
-pub(crate) fn shows_calls() -> bool {
-    false
-}

@@ -39,8 +39,3 @@ impl Timer {
 
     pub(crate) fn stop(&self) {}
 }
-
-/// Returns whether a sandbox refuses this. Nothing is asked of the system here.
-pub(crate) fn is_refused() -> bool {
-    false
-}
