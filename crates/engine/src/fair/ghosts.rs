@@ -84,6 +84,12 @@ impl Fair {
         self.note(now, member.queue);
     }
 
+    /// Returns the number of tasks and groups that sleep in their places.
+    #[inline]
+    pub(crate) fn nr_ghosts(&self) -> u32 {
+        self.ghosts.nr
+    }
+
     /// Before a pick: takes out a ghost that would be picked, and frees its place. The caller
     /// repeats this until there is none.
     pub(crate) fn take_due_ghost(

@@ -12,6 +12,8 @@ impl Fair {
     }
 
     fn throttle_as(&mut self, now: Now, groups: &impl Groups, id: QueueId, asleep: bool) {
+        // A real-time task uses a founding pool up, also below a group that the kernel's bandwidth throttles.
+        let competed = !self.is_below_throttled(id);
         let queue = self.tree.queue(id);
         let (at, counts) = (queue.entity.expect("the root has no limit"), queue.all_above());
         if self.tree.entity(at).delayed {
@@ -23,7 +25,9 @@ impl Fair {
         self.tree.queue_mut(id).throttled = true;
         self.note(now, id);
         self.nr_throttled += 1;
-        self.lists.set_aside(&self.tree, id, true);
+        if competed {
+            self.lists.set_aside(&self.tree, id, true);
+        }
     }
 
     /// Takes a group without budget out of its parent's queue as the kernel does: as a sleeper, but

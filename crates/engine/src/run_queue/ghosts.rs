@@ -50,8 +50,8 @@ impl<P> Tasks<P> {
         Some(task)
     }
 
-    /// Before a pick of a fair task: drops the ghosts that would be picked. Returns whether there were
-    /// any.
+    /// Before a pick of a fair task: drops the ghosts, of tasks and of groups, that would be picked.
+    /// Returns whether there were any.
     #[inline(always)]
     pub(super) fn drop_due_ghosts(
         &mut self,
@@ -59,12 +59,11 @@ impl<P> Tasks<P> {
         fair: &mut Fair,
         before: &mut Before,
     ) -> bool {
-        let mut any = false;
+        let ghosts = fair.nr_ghosts();
         while let Some(ghost) = fair.take_due_ghost(site.now(), site.groups(), before) {
             self.free(ghost);
-            any = true;
         }
-        any
+        fair.nr_ghosts() < ghosts
     }
 
     /// At a wake-up: drops the ghosts that would be picked before the woken task.

@@ -69,6 +69,82 @@ fn the_averages_of_a_cpu_have_one_clock_though_others_take_parts_out() {
     driver::live(&LIFE.concat());
 }
 
+/// A real-time task pays for a founding pool (group 3), and the kernel's bandwidth above it (group 1) does not hold it
+/// back. So the pool may be used up while the bandwidth throttles.
+#[test]
+fn a_pool_may_be_used_up_below_bandwidth_that_throttles() {
+    const LIFE: [[u8; 4]; 19] = [
+        [19, 0, 0, 8],
+        [0, 4, 0, 63],
+        [0, 0, 1, 0],
+        [0, 14, 0, 0],
+        [14, 104, 219, 0],
+        [0, 15, 0, 64],
+        [13, 0, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 185],
+        [0, 4, 0, 0],
+        [9, 1, 0, 0],
+        [0, 5, 10, 0],
+        [0, 0, 0, 0],
+        [14, 0, 1, 0],
+        [5, 222, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+    ];
+    driver::live(&LIFE.concat());
+}
+
+/// A task comes to a group that its founding pool throttles. So nothing comes to the group above it, which has the
+/// kernel's bandwidth and draws none.
+#[test]
+fn a_group_above_a_throttled_one_draws_nothing_for_it() {
+    const LIFE: [[u8; 4]; 7] = [
+        [0, 0, 0, 12],
+        [14, 14, 89, 0],
+        [6, 0, 0, 0],
+        [0, 0, 0, 120],
+        [4, 231, 0, 0],
+        [14, 0, 11, 0],
+        [0, 15, 0, 177],
+    ];
+    driver::live(&LIFE.concat());
+}
+
+/// A pick meets a group that sleeps in its place, and drops it. The group above it, which has the kernel's bandwidth, is
+/// empty from then on, and gives its slice back.
+#[test]
+fn a_group_that_a_pick_leaves_empty_gives_its_slice_back() {
+    const LIFE: [[u8; 4]; 23] = [
+        [93, 178, 0, 109],
+        [9, 4, 0, 0],
+        [64, 0, 0, 0],
+        [201, 0, 0, 0],
+        [0, 7, 0, 122],
+        [0, 15, 0, 155],
+        [13, 0, 0, 0],
+        [5, 153, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+        [14, 91, 0, 0],
+        [1, 0, 0, 0],
+        [4, 165, 0, 0],
+        [14, 0, 0, 0],
+        [4, 171, 0, 0],
+        [4, 155, 0, 0],
+        [4, 184, 0, 0],
+        [4, 0, 0, 0],
+        [14, 0, 15, 0],
+        [233, 1, 0, 0],
+        [0, 15, 0, 16],
+        [0, 0, 0, 0],
+        [4, 252, 0, 0],
+    ];
+    driver::live(&LIFE.concat());
+}
+
 /// A machine on which each call takes full effect before the next.
 struct Stage {
     world: World,

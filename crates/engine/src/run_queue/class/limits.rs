@@ -136,13 +136,17 @@ impl<P, G: Pools> Queues<P, G> {
         while next != QueueId::ROOT && self.fair.tree.queue(next).nr == 0 {
             if self.limits.slices.has(next) {
                 self.limits.slices.note_task(self.site.clock(), next);
-                if self.limits.slices.is_throttled(next) {
-                    return;
-                }
-                if !self.limits.slices.has_left(next) && !self.draw_slice(next, Want::Slice) {
-                    self.throttle_slice(next, true);
-                    return;
-                }
+            }
+            // Nothing of a throttled group comes to the queue above, whatever limit throttles it.
+            if self.fair.tree.queue(next).throttled {
+                return;
+            }
+            if self.limits.slices.has(next)
+                && !self.limits.slices.has_left(next)
+                && !self.draw_slice(next, Want::Slice)
+            {
+                self.throttle_slice(next, true);
+                return;
             }
             let at = self.fair.tree.queue(next).entity.expect("the root is above");
             next = self.fair.tree.entity(at).parent;
@@ -374,6 +378,15 @@ impl<P, G: Pools> Classes<P, G> {
         } else {
             limits.unthrottle(&site.here(), id, group);
         }
+        let queue = fair.tree.queue(id);
+        if queue.nr > 0
+            && limits.slices.is_used()
+            && let Some(at) = queue.entity
+        {
+            let above = fair.tree.entity(at).parent;
+            self.queues.draw_for_first(above);
+        }
+        let Queues { site, fair, .. } = &mut self.queues;
         fair.unthrottle(site.now(), site.groups(), id);
         self.start_server();
         self.queues.bring_rt_back();
