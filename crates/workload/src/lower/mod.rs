@@ -177,7 +177,7 @@ fn features(
 /// Returns an error at `at` if no group uses the founding pool, although limits follow the kernel's control.
 fn shares(groups: Option<Node<'_>>, at: usize) -> Result<(), Fault> {
     for group in groups.map(Node::object).transpose()?.into_iter().flatten() {
-        let mut keys = group.value.object()?.into_iter();
+        let mut keys = group.value.object()?;
         if keys.any(|member| member.key() == "per_cpu") {
             return Ok(());
         }
