@@ -126,6 +126,7 @@ fn count() -> Outcome {
     instructions::run(&instructions::Options {
         filter,
         iterations: COUNTED,
+        rounds: 1,
         apart: false,
         json: false,
     })
