@@ -6,7 +6,7 @@
 //! | `hackbench` | a message of 100 bytes; each sender of a group writes to all its receivers in turn |
 //! | `ring` | a token is passed to the next of ten tasks, as in `lat_ctx` |
 //! | `build` | one of four jobs starts a compiler, which is polled a few times, and waits for its end |
-//! | `users` | hackbench beside three tasks that use the mechanism and pass a token too, once for eight messages |
+//! | `users` | the ring beside three tasks that use the mechanism and pass a token of their own, once for eight passes |
 //!
 //! `off/MECHANISM` is the model without the features of the mechanism's document. With all mechanisms on, the programs
 //! leave them `unused`. In `users` the mechanism is `used`, and `off` has the same tasks.
@@ -43,9 +43,9 @@ const RING: usize = 10;
 const JOBS: u64 = 4;
 const POLLS: u32 = 5;
 
-/// The users of a mechanism, and the messages for each of their passes.
+/// The users of a mechanism, and the passes of the ring for each of theirs.
 const USERS: usize = 3;
-const MESSAGES_A_PASS: u64 = 8;
+const OF_USERS: u64 = 8;
 
 /// The mechanisms, by the names of their experiments.
 const MECHANISMS: [(&str, Experiment); 5] = [
@@ -170,8 +170,8 @@ async fn compiler() {
     }
 }
 
-/// Runs hackbench beside tasks that use the mechanism.
-fn beside_users(runtime: &Runtime, experiment: Experiment, messages: u64) {
+/// Runs the ring beside tasks that use the mechanism.
+fn beside_users(runtime: &Runtime, experiment: Experiment, passes: u64) {
     let limited = (experiment == Experiment::HardLimits).then(|| limited(runtime));
     let user = move || match experiment {
         Experiment::RtMigrate => Task::builder().fifo(5),
@@ -180,15 +180,15 @@ fn beside_users(runtime: &Runtime, experiment: Experiment, messages: u64) {
         Experiment::HardLimits => Task::builder().group(limited.as_ref()),
         Experiment::GreedyTimers => Task::builder().slack(Duration::from_millis(10)),
     };
-    let passes = messages / MESSAGES_A_PASS;
+    let of_users = passes / OF_USERS;
     runtime.block_on(async move {
         let users = spawn(async move {
             match experiment {
-                Experiment::GreedyTimers => naps(passes, user).await,
-                _ => ring(passes, USERS, user).await,
+                Experiment::GreedyTimers => naps(of_users, user).await,
+                _ => ring(of_users, USERS, user).await,
             }
         });
-        hackbench(messages).await;
+        ring(passes, RING, Task::builder).await;
         users.await.expect("nothing panics");
     });
 }
