@@ -51,6 +51,12 @@ fn without_hard_limits_groups_take_what_they_want() {
 }
 
 #[test]
+fn without_the_kernels_limit_a_build_takes_all_cpus() {
+    let judged = |claim: &Claim| claim.verdict != ClaimVerdict::Shown;
+    none_holds(|_| hard_limits::build_without_limit(), judged, 2);
+}
+
+#[test]
 fn without_slack_no_wakeups_are_saved() {
     let about_slack = |claim: &Claim| claim.what.starts_with("no slack, then 10 ms");
     none_holds(greedy_timers::live_without, about_slack, 1);

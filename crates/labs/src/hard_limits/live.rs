@@ -8,12 +8,12 @@
 //! since it comes whenever a worker changes its task. The claims are judged while
 //! [others leave the CPUs alone](crate::quiet).
 //!
-//! Beside them are programs under the kernel's own limit ([`kernels_own`]).
+//! Beside them are the document's own programs under the kernel's own limit ([`kernels_own`]).
 //!
 //! Before, the runtime has no `HARD_LIMITS`. Those figures are measured once, for a shorter time and whatever others do.
 
 use super::exact::{HELD, Held, WINDOW, scenario_of};
-use super::kernels_own;
+use super::kernels_own::{self, Extent};
 use crate::claims::{Claim, Reproduced};
 use crate::figure::percent;
 use crate::length::Length;
@@ -54,16 +54,15 @@ const SOAK_RUNS: u64 = 5;
 /// # Errors
 /// If the machine refuses something.
 pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    let machine = machine::cpus()?;
-    let cpus = machine.len();
+    let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);
     let takes = Duration::from_nanos(WINDOW.end.0);
-    let all = takes * runs as u32 + SHORT + price::TAKES + kernels_own::TAKES;
+    let own = Extent::of(length);
+    let all = takes * runs as u32 + SHORT + price::TAKES + own.takes();
     let mut course = Course::new(length, all, progress);
     let before = course.once("hogs without limits", SHORT, without)?;
     let price = price::measured(kernel::Experiment::HardLimits, cpus, &mut course)?;
-    let own = kernels_own::TAKES;
-    let own = course.once("the kernel's own limit", own, || kernels_own::measured(&machine))?;
+    let own = kernels_own::measured(cpus, own, &mut course)?;
     let run = |seed: u64| {
         course.quiet("limited hogs beside others", takes, |attempt| {
             let seed = seed + (u64::from(attempt) << u32::BITS);
@@ -77,7 +76,8 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     Ok(Reproduced::of("hard-limits", "live", claims, |table| {
         format!(
             "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that \
-             are\n\n{table}\n"
+             are\n\n{table}\n{}",
+            kernels_own::text(&own)
         )
     }))
 }
@@ -89,6 +89,14 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let tried = Course::of_one_try(progress).quiet("hogs without limits", SHORT, |_| without())?;
     Ok(claims(&tried.result, std::slice::from_ref(&tried)))
+}
+
+/// The claims about a build under the kernel's own limit, of a build without it: for tests that see them fail.
+///
+/// # Errors
+/// If the machine refuses something.
+pub fn build_without_limit() -> Result<Vec<Claim>, Failure> {
+    kernels_own::build_without_limit(machine::cpus()?.len())
 }
 
 /// The length of the run without limits.
@@ -206,7 +214,7 @@ pub(crate) mod tests {
     /// The claims of the experiment, for the page that names them.
     pub(crate) fn named() -> Vec<Claim> {
         let mut claims = claims(&run(GOOD), &[Tried::quiet(run(GOOD))]);
-        claims.extend(kernels_own::claims(&kernels_own::tests::NO_GROUPS));
+        claims.extend(kernels_own::claims(&kernels_own::tests::nothing()));
         claims.extend(price::tests::named());
         claims
     }

@@ -14,11 +14,12 @@ mod inheritance;
 mod kernels_own;
 mod live;
 mod offline;
+mod originals;
 mod setting;
 mod simulated;
 mod tenants;
 
-pub use live::{live, live_without};
+pub use live::{build_without_limit, live, live_without};
 pub use simulated::{simulated, simulated_without};
 
 /// The claims on this host, with any figures: for the page that names them.

@@ -15,7 +15,7 @@ pub(super) const CPUS: u32 = 24;
 pub(super) const SOAK_RUNS: u64 = 10;
 
 /// The document's `BW=450000/500000`, in us on each CPU. The shipped scenarios have it too.
-const RUNTIME: Nanos = Nanos::from_millis(450);
+pub(super) const RUNTIME: Nanos = Nanos::from_millis(450);
 pub(super) const PERIOD: Nanos = Nanos::from_millis(500);
 
 /// A column of the tables.
