@@ -1,7 +1,8 @@
 //! Settings: values that replace those of a scenario, each by its path, as `tasks.web.run=300`.
 //!
 //! A path has the keys on the way to the value: `SEG(.SEG)*`. A segment with characters other than letters, digits,
-//! `_`, `/` and `-` is a JSON string: `tasks."a.b".run`. The items of a list are counted from 0. For a repeated key, as
+//! `_`, `/` and `-` is a JSON string: `tasks."a.b".run`. The files of a task group need no quotes:
+//! `groups./web.cpu.max` is `groups./web."cpu.max"`. The items of a list are counted from 0. For a repeated key, as
 //! events and phases may have, `run#2` is the second one. A value is JSON, as in a scenario. A text that is not JSON is
 //! a string.
 //!
@@ -112,8 +113,21 @@ impl FromStr for Path {
     fn from_str(text: &str) -> Result<Path, String> {
         let mut path = Reading { text, at: 0 };
         let segments = path.segments()?;
-        if path.rest().is_empty() { Ok(Path(segments)) } else { Err(path.wrong()) }
+        if path.rest().is_empty() { Ok(Path(of_files(segments))) } else { Err(path.wrong()) }
     }
+}
+
+/// Joins the segments of a path that are the parts of a file of cgroup v2, as `cpu.max` is.
+fn of_files(mut segments: Vec<Segment>) -> Vec<Segment> {
+    if let [groups, _, file, _, ..] = &segments[..]
+        && groups.key == "groups"
+        && matches!(&*file.key, "cpu" | "cpuset")
+        && segments[2..].iter().all(|segment| segment.nth == 1)
+    {
+        let parts: Vec<_> = segments.drain(2..).map(|segment| segment.key).collect();
+        segments.push(Segment { key: parts.join("."), nth: 1 });
+    }
+    segments
 }
 
 /// Writes the path as it is read.
@@ -234,6 +248,9 @@ mod tests {
         let plain = |keys: &[&str]| keys.iter().map(|&key| (key.to_owned(), 1)).collect::<Vec<_>>();
         assert_eq!(parts("groups./web/api.weight"), plain(&["groups", "/web/api", "weight"]));
         assert_eq!(parts("tasks.\"a.b=\\\"\".run"), plain(&["tasks", "a.b=\"", "run"]));
+        assert_eq!(parts("groups./web.cpu.max.burst"), plain(&["groups", "/web", "cpu.max.burst"]));
+        assert_eq!(parts("groups./web.\"cpu.max\""), parts("groups./web.cpu.max"));
+        assert_eq!(parts("tasks.cpu.cpu.max"), plain(&["tasks", "cpu", "cpu", "max"]));
         assert_eq!(parts("\"\".0"), plain(&["", "0"]));
         assert_eq!(parts("a.run#2.\"b c\"#3")[1..], [("run".into(), 2), ("b c".into(), 3)]);
         for bad in
