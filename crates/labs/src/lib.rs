@@ -20,10 +20,12 @@ mod length;
 mod price;
 mod progress;
 mod quiet;
+mod rows;
 pub mod rt_migrate;
+mod setting;
 mod spread;
+mod took;
 mod usage;
-mod virtual_time;
 
 pub use claims::{Claim, ClaimVerdict, Claims, Experiment, Reproduced, Unjudged};
 pub use length::Length;

@@ -12,7 +12,6 @@ use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::live::EventSink;
-use runyard_sim::Observer;
 use std::fmt::Write as _;
 
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
@@ -61,7 +60,7 @@ pub(crate) struct Row {
 impl Row {
     fn part(&mut self, doing: Doing) -> &mut Nanos {
         match doing {
-            Doing::Idle => &mut self.idle,
+            Doing::Idle | Doing::Forced => &mut self.idle,
             Doing::Overhead => &mut self.overhead,
             Doing::Exec(_, policy) => match policy {
                 Policy::Fifo(_) | Policy::RoundRobin(_) => &mut self.rt,
@@ -105,6 +104,8 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Idle,
+    /// It is idle because of the cookie of its core.
+    Forced,
     Overhead,
     Exec(TaskId, Policy),
 }
@@ -112,8 +113,12 @@ enum Doing {
 /// The counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
+    /// The counted time of each CPU.
+    span: Nanos,
     /// The periods of the window.
     pub(crate) rows: Vec<Row>,
+    /// The time that cookies forced CPUs to be idle, over all CPUs.
+    pub(crate) forced: Nanos,
     /// The accounts of the tasks, by [`TaskId`]. A task that never executed may have none.
     pub(crate) tasks: Vec<Account>,
     /// The number of times that a task group was throttled on a CPU.
@@ -168,7 +173,8 @@ impl Usage {
             self.turn(CpuId::at(cpu), Doing::Idle, end);
         }
         let period = Nanos(self.period.0 * self.cpus.len() as u64);
-        let over = end.min(self.window.end).since(self.window.from).0 / self.period.0;
+        self.used.span = end.min(self.window.end).since(self.window.from);
+        let over = self.used.span.0 / self.period.0;
         let mut over = self.used.rows.iter().take(over as usize);
         assert!(over.all(|row| row.time() == period), "a row is a period of each CPU");
         self.used
@@ -183,12 +189,16 @@ impl Usage {
             let rest = Nanos(self.period.0 - from.since(self.window.from).0 % self.period.0);
             let span = rest.min(end.since(from));
             *self.row(from).part(done) += span;
+            if done == Doing::Forced {
+                self.used.forced += span;
+            }
             if let Doing::Exec(task, _) = done {
                 place(&mut self.used.tasks, task.index()).runtime += span;
             }
             from = from + span;
         }
-        if done == Doing::Idle && doing != Doing::Idle {
+        let is_idle = |doing| matches!(doing, Doing::Idle | Doing::Forced);
+        if is_idle(done) && !is_idle(doing) {
             self.count(at, |row| row.idle_exits += 1);
         }
         if let Doing::Exec(task, _) = doing {
@@ -243,6 +253,7 @@ impl EventSink for Usage {
             What::Exec { task, policy } => self.turn(cpu, Doing::Exec(task, policy), at),
             What::Overhead => self.turn(cpu, Doing::Overhead, at),
             What::Idle => self.turn(cpu, Doing::Idle, at),
+            What::ForcedIdle { .. } => self.turn(cpu, Doing::Forced, at),
             What::TimerExpired { greedy } => self.expired = Some(greedy),
             What::Wake { task, by: None, .. } => self.woken(task, counts),
             What::TimerInterrupt => self.count(at, |row| row.interrupts += 1),
@@ -257,13 +268,12 @@ impl EventSink for Usage {
     }
 }
 
-impl Observer for &mut Usage {
-    fn event(&mut self, event: &Event) {
-        EventSink::event(*self, event);
-    }
-}
-
 impl Used {
+    /// The counted time of each CPU.
+    pub(crate) fn span(&self) -> Nanos {
+        self.span
+    }
+
     /// The time of all tasks.
     pub(crate) fn total(&self) -> Nanos {
         self.of(0..usize::MAX)

@@ -7,6 +7,8 @@
 use crate::claims::{Claim, ClaimVerdict, Unjudged};
 use crate::figure::rounded;
 use crate::price::{self, Program};
+use crate::quiet::Tried;
+use crate::rows::{self, Row};
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::Time;
 use runyard_hosts::linux::{self, Ground};
@@ -24,8 +26,8 @@ const RUNTIME_US: usize = 45_000;
 /// The number of rounds of each of [`Program::ALL`], in multiples of those for a price: a quarter of a second.
 const TIMES: [u32; 3] = [12, 20, 12];
 
-/// The results of a program without a limit and with one; `None` where the kernel makes no groups.
-pub(super) type Both = Option<[Ran; 2]>;
+/// The results of all programs on one side: without a limit, or with one.
+pub(super) type Side = Vec<Ran>;
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +37,45 @@ pub(super) struct Ran {
     throttled: Option<u64>,
 }
 
-/// Runs all programs on these CPUs, by the machine's numbers.
-pub(super) fn measured(cpus: &[usize]) -> Result<Vec<Both>, Failure> {
+/// The claims about all programs on these CPUs, by the machine's numbers. Where the kernel makes no groups, there is
+/// nothing to judge.
+///
+/// # Errors
+/// If the machine refuses something.
+pub(super) fn measured(cpus: &[usize]) -> Result<Vec<Claim>, Failure> {
     let limit = format!("'runtime': {}, 'period': {PERIOD_US}", RUNTIME_US * cpus.len());
-    let both = |(program, times): (Program, u32)| {
-        let Some(free) = run(&program.tasks(times), "", cpus)? else { return Ok(None) };
-        Ok(run(&program.tasks(times), &limit, cpus)?.map(|limited| [free, limited]))
+    let mut sides: [Option<Side>; 2] = [const { Some(Side::new()) }; 2];
+    for (program, times) in Program::ALL.into_iter().zip(TIMES) {
+        for (side, limit) in sides.iter_mut().zip(["", &limit]) {
+            let ran =
+                side.is_some().then(|| run(&program.tasks(times), limit, cpus)).transpose()?;
+            *side = side.take().zip(ran.flatten()).map(|(mut side, ran)| {
+                side.push(ran);
+                side
+            });
+        }
+    }
+    let has_groups = sides.iter().all(Option::is_some);
+    let runs =
+        sides.map(|side| side.filter(|_| has_groups).map(Tried::quiet).into_iter().collect());
+    Ok(rows::claims(&rows(has_groups), &runs))
+}
+
+/// The rows about all programs.
+pub(super) fn rows(has_groups: bool) -> Vec<Row<Side>> {
+    let verdict = match has_groups {
+        true => ClaimVerdict::Shown,
+        false => ClaimVerdict::NotJudged(Unjudged::NoGroups),
     };
-    Program::ALL.into_iter().zip(TIMES).map(both).collect()
+    let of = |(at, program): (usize, Program)| {
+        let time = Row::new("time", "ms", move |runs: &[&Side]| runs[0][at].millis);
+        let throttled = Row::new("throttled", "periods", move |runs: &[&Side]| {
+            runs[0][at].throttled.map(|periods| periods as f64)
+        });
+        let name = format!("the kernel's own limit, {}", program.name);
+        [time, throttled].map(|row| row.open(verdict).below(&name))
+    };
+    Program::ALL.into_iter().enumerate().flat_map(of).collect()
 }
 
 fn run(tasks: &str, limit: &str, cpus: &[usize]) -> Result<Option<Ran>, Failure> {
@@ -56,49 +89,15 @@ fn run(tasks: &str, limit: &str, cpus: &[usize]) -> Result<Option<Ran>, Failure>
     Ok(group.runtime_ns.map(|_| Ran { millis, throttled: group.nr_throttled }))
 }
 
-/// The claims about the results of [`measured`].
-pub(super) fn claims(measured: &[Both]) -> Vec<Claim> {
-    let of = |(program, both): (Program, &Both)| {
-        let verdict = match both {
-            Some(_) => ClaimVerdict::Shown,
-            None => ClaimVerdict::NotJudged(Unjudged::NoGroups),
-        };
-        let claim = |what: &str, unit, of: fn(&Ran) -> Option<f64>| {
-            let what = format!("the kernel's own limit, {}: {what}", program.name);
-            Claim::of(what, unit, [0, 1].map(|at| of(&both.as_ref()?[at])), verdict)
-        };
-        [
-            claim("time", "ms", |ran| Some(ran.millis)),
-            claim("throttled", "periods", |ran| ran.throttled.map(|periods| periods as f64)),
-        ]
-    };
-    Program::ALL.into_iter().zip(measured).flat_map(of).collect()
-}
-
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
-    /// Results on a machine whose kernel makes no groups.
-    pub(in super::super) const NO_GROUPS: [Both; 3] = [None; 3];
-
     #[test]
-    fn what_has_no_groups_is_not_judged_and_the_rest_is_shown() {
-        let ran = |millis, throttled| Ran { millis, throttled: Some(throttled) };
-        let claims = claims(&[Some([ran(400.0, 0), ran(444.5, 7)]), None, None]);
-        let figures = claims.iter().map(|claim| (claim.before, claim.after, claim.verdict));
+    fn what_has_no_groups_is_not_judged() {
+        let claims = rows::claims(&rows(false), &[vec![], vec![]]);
         let not = (None, None, ClaimVerdict::NotJudged(Unjudged::NoGroups));
-        assert_eq!(
-            figures.collect::<Vec<_>>(),
-            [
-                (Some(400.0), Some(444.5), ClaimVerdict::Shown),
-                (Some(0.0), Some(7.0), ClaimVerdict::Shown),
-                not,
-                not,
-                not,
-                not,
-            ]
-        );
+        assert!(claims.iter().all(|claim| (claim.before, claim.after, claim.verdict) == not));
     }
 
     #[test]

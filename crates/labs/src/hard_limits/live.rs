@@ -19,7 +19,8 @@ use crate::figure::percent;
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
-use crate::quiet::{Course, Tried, deciding, verdict};
+use crate::quiet::{Course, Tried};
+use crate::rows::{self, Row, Word};
 use crate::usage::{SECOND, Usage, Used, Window};
 use runyard_engine::kernel;
 use runyard_engine::time::{Nanos, Time};
@@ -29,6 +30,7 @@ use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
 use runyard_workload::Scenario;
+use std::ops::Range;
 use std::time::Duration;
 
 /// The largest use of a limit, in per cent. The run ends within a period of the group, so eleven seconds may have the
@@ -64,15 +66,11 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     let price = price::measured(kernel::Experiment::HardLimits, cpus, &mut course)?;
     let own = kernels_own::TAKES;
     let own = course.once("the kernel's own limit", own, || kernels_own::measured(&machine))?;
-    let run = |seed: u64| {
-        course.quiet("limited hogs beside others", takes, |attempt| {
-            let seed = seed + (u64::from(attempt) << u32::BITS);
-            Run::of(scenario_of(cpus as u32)?, WINDOW, seed)
-        })
-    };
-    let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
-    let mut claims = claims(&before, &runs);
-    claims.extend(kernels_own::claims(&own));
+    let after = course.runs("limited hogs beside others", takes, runs, |seed| {
+        Run::of(scenario_of(cpus as u32).scenario()?, WINDOW, seed)
+    })?;
+    let mut claims = rows::claims(&rows(cpus), &[vec![Tried::quiet(before)], after]);
+    claims.extend(own);
     claims.extend(price);
     Ok(Reproduced::of("hard-limits", "live", claims, |table| {
         format!(
@@ -88,7 +86,8 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 /// If the machine refuses something.
 pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let tried = Course::of_one_try(progress).quiet("hogs without limits", SHORT, |_| without())?;
-    Ok(claims(&tried.result, std::slice::from_ref(&tried)))
+    let runs = [vec![tried.clone()], vec![tried]];
+    Ok(rows::claims(&rows(runs[0][0].result.cpus), &runs))
 }
 
 /// The length of the run without limits.
@@ -96,14 +95,14 @@ const SHORT: Duration = Duration::from_secs(3);
 
 /// The run without limits.
 fn without() -> Result<Run, Failure> {
-    let mut scenario = scenario_of(machine::cpus()?.len() as u32)?;
+    let mut scenario = scenario_of(machine::cpus()?.len() as u32).scenario()?;
     scenario.use_model(kernel::Experiment::HardLimits.before());
     Run::of(scenario, Window::of_seconds(SECOND, SHORT.as_secs() as u32 - 1), 1)
 }
 
 /// A run on so many CPUs.
 #[derive(Clone, Debug)]
-struct Run {
+pub(super) struct Run {
     cpus: usize,
     window: Window,
     /// The tasks' time on the runtime's CPUs in the window.
@@ -124,61 +123,46 @@ impl Run {
         Ok(Run { cpus, window, had: usage.finish(window.end), used })
     }
 
-    /// Each group's use of its limit, and the use of the rest.
-    fn figures(&self) -> Vec<Measured> {
-        let whole = self.window.end.since(Time::ZERO).0 as f64;
-        let seconds = self.window.span().0 as f64;
-        let of_limit = |Held { what, tasks, due }: Held| {
-            let got = percent(self.had.of(tasks.clone()).0 as f64 / seconds / due);
-            let used = self.used[tasks].iter().map(|used| used.0 as f64).sum::<f64>();
-            let used = percent(used / whole / due);
-            let what = format!("{what}: of its limit");
-            Measured { what, percent: used, holds: used <= MOST_OF_LIMIT && got >= LEAST_OF_LIMIT }
-        };
-        let mut figures: Vec<_> = HELD.into_iter().map(of_limit).collect();
-        let rest = self.cpus as f64 - HELD.iter().map(|held| held.due).sum::<f64>();
-        let limited = HELD.into_iter().map(|held| held.tasks.end).max().unwrap_or_default();
-        let others = self.had.of(limited..limited + self.cpus).0 as f64 / seconds;
-        let least = LEAST_REST.max(percent(1.0 - MOST_LACKED / rest));
-        figures.push(Measured {
-            what: "those without a limit: of the rest".to_owned(),
-            percent: percent(others / rest),
-            // They have more where the limited groups get less, which is a claim of its own.
-            holds: percent(others / rest) >= least,
+    /// The time of some tasks on the runtime's CPUs, in CPUs.
+    fn had(&self, tasks: Range<usize>) -> f64 {
+        self.had.of(tasks).0 as f64 / self.window.span().0 as f64
+    }
+
+    /// The CPU time of some tasks, in CPUs.
+    fn used(&self, tasks: Range<usize>) -> f64 {
+        let used = self.used[tasks].iter().map(|used| used.0 as f64).sum::<f64>();
+        used / self.window.end.since(Time::ZERO).0 as f64
+    }
+}
+
+/// The rows of so many CPUs: each group's use of its limit, and the use of the rest. They are judged by the worst run.
+pub(super) fn rows(cpus: usize) -> Vec<Row<Run>> {
+    let of_limit = |Held { what, tasks, due }: Held| {
+        let had = tasks.clone();
+        let used = Row::new(format!("{what}: of its limit"), "%", move |runs: &[&Run]| {
+            percent(runs.iter().map(|run| run.used(tasks.clone())).fold(0.0, f64::max) / due)
         });
-        figures
-    }
-}
-
-/// A figure of a run in per cent, and whether it is as claimed.
-#[derive(Clone, Debug)]
-struct Measured {
-    what: String,
-    percent: f64,
-    holds: bool,
-}
-
-/// The claims about these runs, with the figures of a run before. A figure after is that of the first run in which it is
-/// out of bounds, or of the last run.
-fn claims(before: &Run, runs: &[Tried<Run>]) -> Vec<Claim> {
-    let mut claims: Vec<Claim> = Vec::new();
-    let before = before.figures();
-    let mut figures: Vec<_> = deciding(runs).into_iter().map(Run::figures).collect();
-    let Some(mut kept) = figures.pop() else { return claims };
-    for (at, kept) in kept.iter_mut().enumerate() {
-        if let Some(broken) = figures.iter().map(|run| &run[at]).find(|figure| !figure.holds) {
-            *kept = broken.clone();
-        }
-        let figures = [Some(before[at].percent), Some(kept.percent)];
-        claims.push(Claim::of(&kept.what, "%", figures, verdict(runs, kept.holds)));
-    }
-    claims
+        used.judged_by(Word::Holds, move |sides, [_, used]| {
+            let got = |run: &&Run| percent(run.had(had.clone()) / due) >= LEAST_OF_LIMIT;
+            used <= MOST_OF_LIMIT && sides[1].iter().all(got)
+        })
+    };
+    let mut rows: Vec<_> = HELD.into_iter().map(of_limit).collect();
+    let rest = cpus as f64 - HELD.iter().map(|held| held.due).sum::<f64>();
+    let limited = HELD.into_iter().map(|held| held.tasks.end).max().unwrap_or_default();
+    let others = limited..limited + cpus;
+    let others = Row::new("those without a limit: of the rest", "%", move |runs: &[&Run]| {
+        percent(runs.iter().map(|run| run.had(others.clone())).fold(f64::INFINITY, f64::min) / rest)
+    });
+    // They have more where the limited groups get less, which is a row of its own.
+    let least = LEAST_REST.max(percent(1.0 - MOST_LACKED / rest));
+    rows.push(others.holds(move |_, after| after >= least));
+    rows
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::claims::ClaimVerdict;
     use runyard_engine::attr::Policy;
     use runyard_engine::cpu::CpuId;
     use runyard_engine::event::{Event, What};
@@ -203,18 +187,9 @@ pub(crate) mod tests {
         Run { cpus: 2, window: WINDOW, had: usage.finish(WINDOW.end), used }
     }
 
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = claims(&run(GOOD), &[Tried::quiet(run(GOOD))]);
-        claims.extend(kernels_own::claims(&kernels_own::tests::NO_GROUPS));
-        claims.extend(price::tests::named());
-        claims
-    }
-
     fn failed(runs: &[[f64; 6]]) -> Vec<String> {
-        let quiet = |&parts: &[f64; 6]| Tried::quiet(run(parts));
-        let runs: Vec<_> = runs.iter().map(quiet).collect();
-        crate::claims::tests::failed(claims(&runs[0].result, &runs))
+        let runs = runs.iter().map(|&parts| Tried::quiet(run(parts))).collect();
+        crate::claims::tests::failed(rows::claims(&rows(2), &[vec![], runs]))
     }
 
     const GOOD: [f64; 6] = [0.15, 0.15, 0.1, 0.1, 0.75, 0.75];
@@ -224,7 +199,7 @@ pub(crate) mod tests {
         assert_eq!(failed(&[GOOD]), [""; 0]);
         assert_eq!(failed(&[[0.2, 0.15, 0.1, 0.1, 0.72, 0.72]]), ["30 of 100 ms: of its limit"]);
         assert_eq!(
-            failed(&[[0.15, 0.15, 0.05, 0.1, 0.77, 0.77]]),
+            failed(&[GOOD, [0.15, 0.15, 0.05, 0.1, 0.77, 0.77], GOOD]),
             ["40 of 100 ms below 20: of its limit"]
         );
         assert_eq!(
@@ -237,14 +212,7 @@ pub(crate) mod tests {
     fn a_group_has_what_the_runtime_gives_it_whatever_the_machine_takes() {
         let mut lent = run(GOOD);
         lent.used.iter_mut().for_each(|used| *used = Nanos(used.0 / 10 * 8));
-        let claims = claims(&run(GOOD), &[Tried::quiet(lent)]);
-        assert_eq!((claims[0].after, claims[0].verdict), (Some(80.0), ClaimVerdict::Holds));
-    }
-
-    #[test]
-    fn one_bad_run_of_several_fails() {
-        let bad = [0.3, 0.15, 0.1, 0.1, 0.72, 0.72];
-        assert_eq!(failed(&[GOOD, bad, GOOD]), ["30 of 100 ms: of its limit"]);
-        assert_eq!(failed(&[GOOD, GOOD, bad]), ["30 of 100 ms: of its limit"]);
+        let claim = rows(2)[0].claim(&[vec![], vec![Tried::quiet(lent)]]);
+        assert_eq!((claim.after, claim.verdict.fails()), (Some(80.0), false));
     }
 }

@@ -7,22 +7,31 @@
 //! (`kernels_own`). `docs/figures/fidelity.md` has the kernel's
 //! own limits on real CPUs beside the simulated ones.
 
-mod borrowing;
 mod exact;
 mod founding;
-mod inheritance;
 mod kernels_own;
+mod later;
 mod live;
-mod offline;
-mod setting;
 mod simulated;
 mod tenants;
 
 pub use live::{live, live_without};
 pub use simulated::{simulated, simulated_without};
 
-/// The claims on this host, with any figures: for the page that names them.
+/// The number of CPUs of the document's machine.
+const CPUS: u32 = 24;
+
+/// The number of simulated runs of `--soak`, for each experiment.
+const SOAK_RUNS: u64 = 10;
+
+/// The names of the rows on this host, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn named(host: &str) -> Vec<String> {
+    match host {
+        "sim" => simulated::experiment(crate::Length::Soak).names(),
+        _ => {
+            let own = kernels_own::rows(true).into_iter().map(|row| row.what().to_owned());
+            own.chain(crate::price::tests::with(&live::rows(2))).collect()
+        }
+    }
 }

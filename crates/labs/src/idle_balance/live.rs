@@ -12,13 +12,13 @@
 //!
 //! Before, the runtime has no `IDLE_LOAD_BALANCE`. Those figures are measured once, whatever others do, and are shown.
 
-use super::case::Case;
-use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::claims::Reproduced;
 use crate::figure::{micros, percent};
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
-use crate::quiet::{Course, Tried, deciding, verdict};
+use crate::quiet::{Course, Tried};
+use crate::rows::{self, Row};
 use crate::usage::{SECOND, Usage, Used, Window};
 use runyard_engine::event::{Event, What};
 use runyard_engine::kernel::{self, Model};
@@ -58,40 +58,68 @@ const SOAK_RUNS: u64 = 20;
 /// If the machine refuses something.
 pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
-    let cores = u32::try_from(cpus).map_err(Failure::input)?;
-    let case = Case { nodes: 1, cores, seconds: SECONDS, ..Case::DOCUMENTS };
+    let scenario = |model| -> Result<Scenario, Failure> {
+        let mut scenario = super::machine(1, cpus as u32, 1).scenario()?;
+        scenario.use_model(model);
+        Ok(scenario)
+    };
     let runs = length.pick(1, SOAK_RUNS);
     let takes = Duration::from_nanos(WINDOW.end.0);
     let takes_all = takes * (runs as u32 + 1) + price::TAKES;
     let mut course = Course::new(length, takes_all, progress);
     let what = "a soaker on each CPU and a normal task";
     let before = course.once(&format!("{what}, without the balancer"), takes, || {
-        let without = kernel::Experiment::IdleBalance.before();
-        RunShares::of(case.scenario(without)?, WINDOW, 1)
+        RunShares::of(scenario(kernel::Experiment::IdleBalance.before())?, WINDOW, 1)
     })?;
     let price = price::measured(kernel::Experiment::IdleBalance, cpus, &mut course)?;
-    let run = |seed: u64| {
-        course.quiet(what, takes, |attempt| {
-            let scenario = case.scenario(Model::default())?;
-            RunShares::of(scenario, WINDOW, seed + (u64::from(attempt) << u32::BITS))
-        })
-    };
-    let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
-    let mut claims = claims(&case, &before, &runs);
+    let after = course
+        .runs(what, takes, runs, |seed| RunShares::of(scenario(Model::default())?, WINDOW, seed))?;
+    let text = after[0].result.used.text(WINDOW.from);
+    let mut claims = rows::claims(&rows(cpus), &[vec![Tried::quiet(before)], after]);
     claims.extend(price);
     Ok(Reproduced::of("idle-balance", "live", claims, |table| {
         format!(
             "idle-balance on live: a SCHED_IDLE task for each CPU, and a normal task that comes; none \
-             ever blocks\n\n{table}\n{}\n{}\n",
-            case.name(),
-            runs[0].result.used.text(WINDOW.from),
+             ever blocks\n\n{table}\n{cpus} CPUs, 1 normal task\n{text}\n",
         )
     }))
 }
 
+/// The rows of a machine with so many CPUs. Of each figure the worst of the runs counts.
+pub(super) fn rows(cpus: usize) -> Vec<Row<RunShares>> {
+    let least = |what: &str, of: fn(&RunShares) -> f64| {
+        Row::new(what, "%", move |runs: &[&RunShares]| {
+            percent(runs.iter().map(|run| of(run)).fold(f64::INFINITY, f64::min))
+        })
+    };
+    let start = Row::new("its start after its wake-up", "us", |runs: &[&RunShares]| {
+        runs.iter().filter_map(|run| run.start).max().map(micros)
+    });
+    let mut rows = vec![
+        least("busy", |run| run.used.sum().busy()).holds(|_, after| after >= LEAST_BUSY),
+        least("its share of a CPU", |run| run.part(run.normal))
+            .holds(|_, after| after >= LEAST_SHARE),
+        least("least share of a soaker", |run| {
+            run.soakers.iter().map(|&soaker| run.part(soaker)).fold(f64::INFINITY, f64::min)
+        }),
+        start,
+        least("CPU time that the machine gave", |run| run.given),
+    ];
+    // Where there is one CPU, the normal task has it, and there are no others.
+    if cpus > 1 {
+        let soaked = least("the soakers' share of the other CPUs", |run| {
+            let sum: f64 = run.soakers.iter().map(|&soaker| run.part(soaker)).sum();
+            sum / (run.soakers.len() - 1) as f64
+        });
+        rows.insert(2, soaked.holds(|_, after| after >= LEAST_SOAKED));
+    }
+    let name = format!("{cpus} CPUs, 1 normal task");
+    rows.into_iter().map(|row| row.below(&name)).collect()
+}
+
 /// The results of a run.
 #[derive(Clone, Debug)]
-struct RunShares {
+pub(super) struct RunShares {
     window: Window,
     used: Used,
     /// The time that the normal task executed, and that of each soaker.
@@ -129,23 +157,6 @@ impl RunShares {
         Ok(RunShares { window, used, normal, soakers, start, given })
     }
 
-    /// The fraction of a CPU that the normal task got.
-    fn share(&self) -> f64 {
-        self.part(self.normal)
-    }
-
-    /// The fraction of the other CPUs that the soakers got; `None` if there are no others.
-    fn soaked(&self) -> Option<f64> {
-        let others = self.soakers.len() - 1;
-        let sum = self.soakers.iter().map(|&soaker| self.part(soaker)).sum::<f64>();
-        (others > 0).then(|| sum / others as f64)
-    }
-
-    /// The least fraction of a CPU that a soaker got.
-    fn least_soaker(&self) -> f64 {
-        self.soakers.iter().map(|&soaker| self.part(soaker)).fold(f64::INFINITY, f64::min)
-    }
-
     /// A time as a fraction of the window.
     fn part(&self, time: Nanos) -> f64 {
         time.0 as f64 / self.window.span().0 as f64
@@ -177,108 +188,20 @@ impl EventSink for CpuSink {
     }
 }
 
-/// The claims, with the figures of a run before. Of each figure after, the worst run counts.
-fn claims(case: &Case, before: &RunShares, tried: &[Tried<RunShares>]) -> Vec<Claim> {
-    let runs = deciding(tried);
-    let claim = |what: &str, unit: &str, figures: [Option<f64>; 2], verdict| {
-        Claim::of(format!("{}: {what}", case.name()), unit, figures, verdict)
-    };
-    let least = |of: fn(&RunShares) -> Option<f64>| {
-        let least = runs.iter().copied().filter_map(of).min_by(f64::total_cmp);
-        least.map(percent)
-    };
-    let at_least = |what: &str, bound: f64, of: fn(&RunShares) -> Option<f64>| {
-        let (least, before) = (least(of)?, of(before).map(percent));
-        Some(claim(what, "%", [before, Some(least)], verdict(tried, least >= bound)))
-    };
-    let shown = |what: &str, of: fn(&RunShares) -> Option<f64>| {
-        Some(claim(what, "%", [of(before).map(percent), least(of)], ClaimVerdict::Shown))
-    };
-    let start = runs.iter().filter_map(|run| run.start).max();
-    let start = [before.start, start].map(|start| start.map(micros));
-    let claims = [
-        at_least("busy", LEAST_BUSY, |run| Some(run.used.sum().busy())),
-        at_least("its share of a CPU", LEAST_SHARE, |run| Some(run.share())),
-        at_least("the soakers' share of the other CPUs", LEAST_SOAKED, RunShares::soaked),
-        shown("least share of a soaker", |run| Some(run.least_soaker())),
-        Some(claim("its start after its wake-up", "us", start, ClaimVerdict::Shown)),
-        shown("CPU time that the machine gave", |run| Some(run.given)),
-    ];
-    claims.into_iter().flatten().collect()
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::claims::tests::failed_after;
-    use crate::usage::Row;
     use runyard_engine::attr::{Nice, Policy};
     use runyard_engine::cpu::CpuId;
-
-    const CASE: Case = Case { nodes: 1, cores: 2, seconds: 4, ..Case::DOCUMENTS };
-
-    /// A run on two CPUs, in per cent of one: idle, the normal task, the soakers.
-    fn run(idle: u64, normal: u64, soakers: [u64; 2]) -> RunShares {
-        let percent = |percent: u64| Nanos(WINDOW.span().0 / 100 * percent);
-        let second = Row {
-            idle: Nanos::from_millis(10 * idle),
-            normal: Nanos::from_millis(2_000 - 10 * idle),
-            ..Row::default()
-        };
-        RunShares {
-            window: WINDOW,
-            used: Used { rows: vec![second; SECONDS as usize], ..Used::default() },
-            normal: percent(normal),
-            soakers: soakers.map(percent).to_vec(),
-            start: Some(Nanos(12_345)),
-            given: 0.5,
-        }
-    }
-
-    fn quiet(runs: &[RunShares]) -> Vec<Tried<RunShares>> {
-        runs.iter().map(|run| Tried::quiet(run.clone())).collect()
-    }
-
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = claims(&CASE, &run(0, 99, [50, 50]), &quiet(&[run(0, 99, [50, 50])]));
-        claims.extend(price::tests::named());
-        claims
-    }
-
-    /// The claims that fail.
-    fn failed(runs: &[RunShares]) -> Vec<String> {
-        failed_after(": ", claims(&CASE, &runs[0], &quiet(runs)))
-    }
-
-    #[test]
-    fn what_is_claimed_is_who_has_the_cpus() {
-        assert_eq!(failed(&[run(0, 99, [50, 50])]), [""; 0]);
-        assert_eq!(failed(&[run(3, 99, [48, 48])]), ["busy"]);
-        assert_eq!(failed(&[run(0, 94, [50, 50])]), ["its share of a CPU"]);
-        let wasted = failed(&[run(0, 99, [1, 93])]);
-        assert_eq!(wasted, ["the soakers' share of the other CPUs"]);
-    }
-
-    #[test]
-    fn one_bad_run_of_many_fails() {
-        let (good, bad) = (run(0, 99, [50, 50]), run(0, 60, [50, 90]));
-        assert_eq!(failed(&[good.clone(), bad, good]), ["its share of a CPU"]);
-    }
-
-    #[test]
-    fn where_the_normal_task_has_the_only_cpu_nothing_is_claimed_of_others() {
-        let alone = RunShares { soakers: vec![Nanos::ZERO], ..run(0, 99, [0, 0]) };
-        assert_eq!(failed(&[alone]), [""; 0]);
-    }
 
     /// The claims that do not hold of a second of two CPUs with a fault put in. The machine may disturb the measurement.
     fn broken(fault: impl FnOnce(&mut Scenario)) -> Vec<String> {
         let window = Window::of_seconds(Nanos::from_millis(1_500), 1);
-        let mut scenario = CASE.scenario(Model::default()).unwrap();
+        let mut scenario = super::super::machine(1, 2, 1).scenario().unwrap();
         fault(&mut scenario);
-        let run = RunShares::of(scenario, window, 1).unwrap();
-        failed(&[run])
+        let run = Tried::quiet(RunShares::of(scenario, window, 1).unwrap());
+        failed_after(": ", rows::claims(&rows(2), &[vec![], vec![run]]))
     }
 
     #[test]
@@ -298,12 +221,5 @@ pub(crate) mod tests {
         for claim in ["busy", "the soakers' share of the other CPUs"] {
             assert!(broken.contains(&claim.to_owned()), "{claim}: {broken:?}");
         }
-    }
-
-    #[test]
-    fn times_are_shown() {
-        let claims = claims(&CASE, &run(1, 98, [50, 50]), &quiet(&[run(0, 99, [50, 50])]));
-        let start = claims.iter().find(|claim| claim.unit == "us").unwrap();
-        assert_eq!((start.after, start.verdict), (Some(12.3), ClaimVerdict::Shown));
     }
 }

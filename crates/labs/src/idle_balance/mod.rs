@@ -8,16 +8,30 @@
 //! four nodes, and wrong for several tasks, for many nodes, or where the weights come from task groups instead of
 //! policies. These cases are simulated. [`live()`] runs on this machine's CPUs, on the runtime.
 
-mod case;
 mod live;
-mod power;
 mod simulated;
+
+use crate::setting::Setting;
 
 pub use live::live;
 pub use simulated::{simulated, simulated_without};
 
-/// The claims on this host, with any figures: for the page that names them.
+/// The scenario, the document's own case: the soakers, one for each CPU, and the normal task.
+const SCENARIO: &str = include_str!("../../scenarios/idle-balance.json");
+
+/// The scenario on a machine of so many nodes with so many cores, with so many normal tasks.
+fn machine(nodes: u32, cores: u32, normal: u32) -> Setting {
+    Setting::of("idle-balance.json", SCENARIO)
+        .set("machine.topology", format!("{nodes}x{cores}"))
+        .set("tasks.soaker.instance", nodes * cores)
+        .set("tasks.normal.instance", normal)
+}
+
+/// The names of the rows on this host, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn named(host: &str) -> Vec<String> {
+    match host {
+        "sim" => simulated::experiment(crate::Length::Soak).names(),
+        _ => crate::price::tests::with(&live::rows(2)),
+    }
 }

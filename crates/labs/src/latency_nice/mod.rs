@@ -6,24 +6,28 @@
 //! one function. Patches 1 and 8 have small scenarios of their own. All are simulated. [`live()`] runs cyclictest and
 //! hackbench on this machine's CPUs.
 
-mod audio;
-mod core_latency;
+mod cores;
 mod cyclictest;
-mod frames;
 pub(crate) mod hackbench;
 mod live;
 mod patches;
-mod rounds;
-mod shipped;
 mod simulated;
-mod tenants;
-mod throughput;
+
+use crate::setting::Setting;
 
 pub use live::live;
 pub use simulated::{simulated, simulated_without};
 
-/// The claims on this host, with any figures: for the page that names them.
+/// The scenario of most parts: cyclictest, and the parts of hackbench.
+fn shipped() -> Setting {
+    Setting::of("latency-nice.json", include_str!("../../scenarios/latency-nice.json"))
+}
+
+/// The names of the rows on this host, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn named(host: &str) -> Vec<String> {
+    match host {
+        "sim" => simulated::experiment(crate::Length::Short).names(),
+        _ => live::names(),
+    }
 }

@@ -15,10 +15,14 @@ mod simulated;
 mod watched;
 
 pub use live::{live, live_without};
+pub(crate) use rounds::Round;
 pub use simulated::{simulated, simulated_without};
 
-/// The claims on this host, with any figures: for the page that names them.
+/// The names of the rows on this host, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn named(host: &str) -> Vec<String> {
+    match host {
+        "sim" => simulated::experiment(crate::Length::Short, 20).names(),
+        _ => crate::price::tests::with(&live::rows(3, 1)),
+    }
 }
