@@ -15,6 +15,7 @@ mod founding;
 pub mod greedy_timers;
 pub mod hard_limits;
 pub mod idle_balance;
+mod lap;
 pub mod latency_nice;
 mod length;
 mod price;

@@ -1,27 +1,31 @@
-//! Settings in virtual time, and experiments of them: a scenario with the values that `--set` would give it, what is
-//! watched, and the rows about the runs.
+//! Settings, and experiments of them in virtual time: a scenario with the values that `--set` would give it, what is
+//! watched, and the rows about the runs. A setting also runs on this machine's CPUs.
 //!
 //! An experiment is a list of parts. A part has a few settings, mostly one without the mechanism and one with it, and the
-//! rows about them. [`run`] runs all settings of all parts with all their seeds, on all CPUs, and judges the rows.
+//! rows about them. [`Simulated::run`] runs all settings of all parts with all their seeds, on all CPUs, and judges the rows.
 
 use crate::claims::{Claim, Reproduced};
+use crate::lap::Round;
 use crate::progress::Progress;
 use crate::quiet::Tried;
 use crate::rows::{self, Row, Runs};
-use crate::rt_migrate::Round;
 use crate::took::{Requests, Took};
 use crate::usage::{SECOND, Usage, Used, Window};
 use rayon::prelude::*;
-use runyard_engine::event::Event;
+use runyard_engine::event::{Event, What};
 use runyard_engine::features::{Feature, Switched};
 use runyard_engine::kernel;
 use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::clock::process_cpu_time;
+use runyard_hosts::live::{self, EventSink};
+use runyard_hosts::play::Plan;
+use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
 use runyard_sim::{Check, Options, Sim};
 use runyard_workload::setting::Setting as Value;
 use runyard_workload::{Overrides, Scenario, parse};
-use std::fmt::Display;
-use std::sync::Arc;
+use std::fmt::{self, Display};
+use std::time::{Duration, Instant};
 
 /// A scenario, and how it is run.
 #[derive(Clone)]
@@ -58,6 +62,10 @@ pub(crate) struct Seen {
     pub(crate) overload_changes: u64,
     /// The number of violated invariants, if they were checked.
     pub(crate) violations: usize,
+    /// On this machine's CPUs: the CPU time of each task by the clocks of the threads, and the fraction of its CPUs that
+    /// the machine gave this process.
+    pub(crate) worked: Vec<Nanos>,
+    pub(crate) given: f64,
 }
 
 impl Setting {
@@ -133,7 +141,17 @@ impl Setting {
 
     /// The setting with the requests of a task watched, or of so many tasks after it.
     pub(crate) fn requests(self, first: usize, tasks: usize, requests: Requests) -> Setting {
-        self.watch(move |_| Requests::watch(&requests, first..first + tasks))
+        self.watch(move |_| {
+            let mut all = vec![requests.clone(); tasks];
+            Box::new(move |event, seen| {
+                if let What::Step { task, step, .. } = event.what
+                    && let Some(nth) = task.index().checked_sub(first)
+                    && let Some(requests) = all.get_mut(nth)
+                {
+                    requests.step(step as usize, event.at, &mut seen.took);
+                }
+            })
+        })
     }
 
     /// The setting with its invariants checked.
@@ -152,30 +170,80 @@ impl Setting {
         Ok(scenario)
     }
 
-    /// Runs the scenario with this seed.
+    /// Runs the scenario in virtual time with this seed.
     ///
     /// # Errors
     /// As [`Setting::scenario`].
     pub(crate) fn run(&self, seed: u64) -> Result<Seen, Failure> {
         let scenario = self.scenario()?;
-        let mut seen = Seen::default();
-        let mut watch = (self.watch)(&scenario);
-        let (window, period) = self.window;
-        let mut usage = Usage::new(window, period, scenario.machine.topology.cpus());
+        let mut watched = self.watched(&scenario);
         let options = Options { seed, check: self.check, ..Options::default() };
-        let observer = |event: &Event| {
-            runyard_hosts::live::EventSink::event(&mut usage, event);
-            watch(event, &mut seen);
-        };
+        let observer = |event: &Event| watched.event(event);
         let outcome = Sim::new(&scenario, options, observer).map_err(Failure::input)?.run();
-        drop(watch);
         Ok(Seen {
-            time: outcome.end.since(Time::ZERO),
-            used: usage.finish(outcome.end),
             overload_changes: outcome.overload_changes,
             violations: outcome.violations.len(),
-            ..seen
+            ..watched.finish(outcome.end)
         })
+    }
+
+    /// Plays the scenario on this machine's CPUs, on the runtime.
+    ///
+    /// # Errors
+    /// As [`Setting::scenario`], and if the machine refuses something.
+    pub(crate) fn play(&self, seed: u64) -> Result<Seen, Failure> {
+        let scenario = self.scenario()?;
+        let cpus = scenario.machine.topology.cpus();
+        let end = Time::ZERO + scenario.duration.unwrap_or_default();
+        let watched = Arc::new(Mutex::new(self.watched(&scenario)));
+        let (begun, used) = (Instant::now(), process_cpu_time());
+        let over = live::run(Plan::new(scenario, seed), cpus, watched.clone())?;
+        let (wall, used) = (begun.elapsed().as_nanos() as f64, process_cpu_time() - used);
+        let seen = lock(&watched).finish(end);
+        let given = used.0 as f64 / (wall * cpus as f64);
+        Ok(Seen { worked: over.worked().collect(), given, ..seen })
+    }
+
+    /// The time that a run takes on this machine's CPUs.
+    pub(crate) fn takes(&self) -> Duration {
+        Duration::from_nanos(self.over.duration.unwrap_or_default().0)
+    }
+
+    fn watched(&self, scenario: &Scenario) -> Watched {
+        let (window, period) = self.window;
+        let usage = Usage::new(window, period, scenario.machine.topology.cpus());
+        Watched { usage, watch: (self.watch)(scenario), seen: Seen::default() }
+    }
+}
+
+/// A run that is watched.
+struct Watched {
+    usage: Usage,
+    watch: Watch,
+    seen: Seen,
+}
+
+impl Watched {
+    fn finish(&mut self, end: Time) -> Seen {
+        let usage = std::mem::replace(&mut self.usage, Usage::new(Window::ALL, SECOND, 0));
+        let seen = std::mem::take(&mut self.seen);
+        Seen { time: end.since(Time::ZERO), used: usage.finish(end), ..seen }
+    }
+}
+
+impl EventSink for Watched {
+    fn event(&mut self, event: &Event) {
+        self.usage.event(event);
+        (self.watch)(event, &mut self.seen);
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched")
+            .field("usage", &self.usage)
+            .field("seen", &self.seen)
+            .finish_non_exhaustive()
     }
 }
 

@@ -2,11 +2,8 @@
 //! whether it was done in time.
 
 use crate::figure::{micros, percent};
-use crate::setting::Watch;
-use runyard_engine::event::What;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::Histogram;
-use std::ops::Range;
 
 /// The first step of a round, in which the task waits for its beginning, and the next step.
 const WAITS: usize = 0;
@@ -70,18 +67,6 @@ pub(crate) struct Requests {
 impl Requests {
     pub(crate) const fn new(period: Nanos, within: Nanos, from: Time) -> Requests {
         Requests { period, within, from, due: Time::ZERO, waits: false }
-    }
-
-    /// Watches the rounds of these tasks.
-    pub(crate) fn watch(&self, tasks: Range<usize>) -> Watch {
-        let mut all = vec![self.clone(); tasks.len()];
-        Box::new(move |event, seen| {
-            if let What::Step { task, step, .. } = event.what
-                && tasks.contains(&task.index())
-            {
-                all[task.index() - tasks.start].step(step as usize, event.at, &mut seen.took);
-            }
-        })
     }
 
     /// Notes that the task takes this step of its only phase.

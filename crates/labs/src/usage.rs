@@ -32,10 +32,6 @@ impl Window {
         Window { from: Time(from.0), end: Time(from.0 + SECOND.0 * seconds as u64) }
     }
 
-    pub(crate) fn span(self) -> Nanos {
-        self.end.since(self.from)
-    }
-
     fn contains(self, at: Time) -> bool {
         (self.from..self.end).contains(&at)
     }
@@ -272,6 +268,13 @@ impl Used {
     /// The counted time of each CPU.
     pub(crate) fn span(&self) -> Nanos {
         self.span
+    }
+
+    /// The counts of a stretch in which tasks executed for so long.
+    #[cfg(test)]
+    pub(crate) fn of_tasks<const N: usize>(span: Nanos, runtimes: [Nanos; N]) -> Used {
+        let account = |runtime| Account { runtime, ..Account::default() };
+        Used { span, tasks: runtimes.map(account).to_vec(), ..Used::default() }
     }
 
     /// The time of all tasks.

@@ -12,7 +12,7 @@
 //!
 //! Before, the runtime has no `HARD_LIMITS`. Those figures are measured once, for a shorter time and whatever others do.
 
-use super::exact::{HELD, Held, WINDOW, scenario_of};
+use super::exact::{HELD, Held, PERIOD, WINDOW, scenario_of};
 use super::kernels_own;
 use crate::claims::{Claim, Reproduced};
 use crate::figure::percent;
@@ -21,17 +21,13 @@ use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried};
 use crate::rows::{self, Row, Word};
-use crate::usage::{SECOND, Usage, Used, Window};
-use runyard_engine::kernel;
-use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::live;
+use crate::setting::{Seen, Setting};
+use crate::usage::{SECOND, Window};
+use runyard_engine::kernel::Experiment;
+use runyard_engine::time::Time;
 use runyard_hosts::machine;
-use runyard_hosts::play::Plan;
-use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
-use runyard_workload::Scenario;
 use std::ops::Range;
-use std::time::Duration;
 
 /// The largest use of a limit, in per cent. The run ends within a period of the group, so eleven seconds may have the
 /// budget of one more period. A debt at the end is not repaid within the run.
@@ -58,17 +54,16 @@ const SOAK_RUNS: u64 = 5;
 pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let machine = machine::cpus()?;
     let cpus = machine.len();
+    let (before, after) = (without(cpus), setting(cpus, WINDOW));
+    let (short, takes, own) = (before.takes(), after.takes(), kernels_own::TAKES);
     let runs = length.pick(1, SOAK_RUNS);
-    let takes = Duration::from_nanos(WINDOW.end.0);
-    let all = takes * runs as u32 + SHORT + price::TAKES + kernels_own::TAKES;
+    let all = takes * runs as u32 + short + price::TAKES + own;
     let mut course = Course::new(length, all, progress);
-    let before = course.once("hogs without limits", SHORT, without)?;
-    let price = price::measured(kernel::Experiment::HardLimits, cpus, &mut course)?;
-    let own = kernels_own::TAKES;
+    let before = course.once("hogs without limits", short, || before.play(1))?;
+    let price = price::measured(Experiment::HardLimits, cpus, &mut course)?;
     let own = course.once("the kernel's own limit", own, || kernels_own::measured(&machine))?;
-    let after = course.runs("limited hogs beside others", takes, runs, |seed| {
-        Run::of(scenario_of(cpus as u32).scenario()?, WINDOW, seed)
-    })?;
+    let what = "limited hogs beside others";
+    let after = course.runs(what, takes, runs, |seed| after.play(seed))?;
     let mut claims = rows::claims(&rows(cpus), &[vec![Tried::quiet(before)], after]);
     claims.extend(own);
     claims.extend(price);
@@ -85,65 +80,41 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 /// # Errors
 /// If the machine refuses something.
 pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
-    let tried = Course::of_one_try(progress).quiet("hogs without limits", SHORT, |_| without())?;
-    let runs = [vec![tried.clone()], vec![tried]];
-    Ok(rows::claims(&rows(runs[0][0].result.cpus), &runs))
+    let cpus = machine::cpus()?.len();
+    let without = without(cpus);
+    let mut course = Course::of_one_try(progress);
+    let tried = course.quiet("hogs without limits", without.takes(), |_| without.play(1))?;
+    Ok(rows::claims(&rows(cpus), &[vec![tried.clone()], vec![tried]]))
 }
 
-/// The length of the run without limits.
-const SHORT: Duration = Duration::from_secs(3);
-
-/// The run without limits.
-fn without() -> Result<Run, Failure> {
-    let mut scenario = scenario_of(machine::cpus()?.len() as u32).scenario()?;
-    scenario.use_model(kernel::Experiment::HardLimits.before());
-    Run::of(scenario, Window::of_seconds(SECOND, SHORT.as_secs() as u32 - 1), 1)
+fn setting(cpus: usize, window: Window) -> Setting {
+    scenario_of(cpus as u32).lasts(window.end.since(Time::ZERO)).window(window, PERIOD)
 }
 
-/// A run on so many CPUs.
-#[derive(Clone, Debug)]
-pub(super) struct Run {
-    cpus: usize,
-    window: Window,
-    /// The tasks' time on the runtime's CPUs in the window.
-    had: Used,
-    /// The tasks' CPU time over the whole run.
-    used: Vec<Nanos>,
+/// The same without limits, for a shorter time.
+fn without(cpus: usize) -> Setting {
+    setting(cpus, Window::of_seconds(SECOND, 2)).before(Experiment::HardLimits)
 }
 
-impl Run {
-    fn of(mut scenario: Scenario, window: Window, seed: u64) -> Result<Run, Failure> {
-        scenario.duration = Some(window.end.since(Time::ZERO));
-        let cpus = scenario.machine.topology.cpus();
-        let usage = Usage::new(window, Nanos::from_millis(100), cpus);
-        let sink = Arc::new(Mutex::new(usage));
-        let over = live::run(Plan::new(scenario, seed), cpus, sink.clone())?;
-        let usage = lock(&sink).clone();
-        let used = over.worked().collect();
-        Ok(Run { cpus, window, had: usage.finish(window.end), used })
-    }
+/// The time of some tasks on the runtime's CPUs in the window, in CPUs.
+fn had(run: &Seen, tasks: Range<usize>) -> f64 {
+    run.used.of(tasks).0 as f64 / run.used.span().0 as f64
+}
 
-    /// The time of some tasks on the runtime's CPUs, in CPUs.
-    fn had(&self, tasks: Range<usize>) -> f64 {
-        self.had.of(tasks).0 as f64 / self.window.span().0 as f64
-    }
-
-    /// The CPU time of some tasks, in CPUs.
-    fn used(&self, tasks: Range<usize>) -> f64 {
-        let used = self.used[tasks].iter().map(|used| used.0 as f64).sum::<f64>();
-        used / self.window.end.since(Time::ZERO).0 as f64
-    }
+/// The CPU time of some tasks over the whole run, in CPUs.
+fn worked(run: &Seen, tasks: Range<usize>) -> f64 {
+    run.worked[tasks].iter().map(|worked| worked.0 as f64).sum::<f64>() / run.time.0 as f64
 }
 
 /// The rows of so many CPUs: each group's use of its limit, and the use of the rest. They are judged by the worst run.
-pub(super) fn rows(cpus: usize) -> Vec<Row<Run>> {
+pub(super) fn rows(cpus: usize) -> Vec<Row<Seen>> {
     let of_limit = |Held { what, tasks, due }: Held| {
         let had = tasks.clone();
-        let used = Row::new(format!("{what}: of its limit"), "%", move |runs: &[&Run]| {
-            percent(runs.iter().map(|run| run.used(tasks.clone())).fold(0.0, f64::max) / due)
+        let used = Row::new(format!("{what}: of its limit"), "%", move |runs: &[&Seen]| {
+            percent(runs.iter().map(|run| worked(run, tasks.clone())).fold(0.0, f64::max) / due)
         });
         used.judged_by(Word::Holds, move |sides, [_, used]| {
-            let got = |run: &&Run| percent(run.had(had.clone()) / due) >= LEAST_OF_LIMIT;
+            let got = |run: &&Seen| percent(self::had(run, had.clone()) / due) >= LEAST_OF_LIMIT;
             used <= MOST_OF_LIMIT && sides[1].iter().all(got)
         })
     };
@@ -151,8 +122,10 @@ pub(super) fn rows(cpus: usize) -> Vec<Row<Run>> {
     let rest = cpus as f64 - HELD.iter().map(|held| held.due).sum::<f64>();
     let limited = HELD.into_iter().map(|held| held.tasks.end).max().unwrap_or_default();
     let others = limited..limited + cpus;
-    let others = Row::new("those without a limit: of the rest", "%", move |runs: &[&Run]| {
-        percent(runs.iter().map(|run| run.had(others.clone())).fold(f64::INFINITY, f64::min) / rest)
+    let others = Row::new("those without a limit: of the rest", "%", move |runs: &[&Seen]| {
+        percent(
+            runs.iter().map(|run| had(run, others.clone())).fold(f64::INFINITY, f64::min) / rest,
+        )
     });
     // They have more where the limited groups get less, which is a row of its own.
     let least = LEAST_REST.max(percent(1.0 - MOST_LACKED / rest));
@@ -163,32 +136,18 @@ pub(super) fn rows(cpus: usize) -> Vec<Row<Run>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runyard_engine::attr::Policy;
-    use runyard_engine::cpu::CpuId;
-    use runyard_engine::event::{Event, What};
-    use runyard_engine::task::TaskId;
-    use runyard_hosts::live::EventSink;
+    use crate::usage::Used;
+    use runyard_engine::time::Nanos;
 
-    /// A run on two CPUs in which each task has this fraction of the window.
-    fn run(parts: [f64; 6]) -> Run {
-        let mut usage = Usage::new(WINDOW, Nanos::from_millis(100), 6);
-        let span = WINDOW.span().0 as f64;
-        for (at, part) in parts.into_iter().enumerate() {
-            let mut told = |at_time: Time, what| {
-                let event = Event { at: at_time, cpu: CpuId(at as u16), what };
-                EventSink::event(&mut usage, &event);
-            };
-            let task = TaskId(at as u64);
-            told(WINDOW.from, What::Exec { task, policy: Policy::Idle });
-            told(WINDOW.from + Nanos((span * part) as u64), What::Idle);
-        }
-        let whole = WINDOW.end.since(Time::ZERO).0 as f64;
-        let used = parts.map(|part| Nanos((whole * part) as u64)).to_vec();
-        Run { cpus: 2, window: WINDOW, had: usage.finish(WINDOW.end), used }
+    /// A run in which each task has this fraction of the window, of which the machine takes a part.
+    fn run(parts: [f64; 6], left: f64) -> Tried<Seen> {
+        let time = |part: f64| Nanos((part * 1e9) as u64);
+        let used = Used::of_tasks(SECOND, parts.map(time));
+        let worked = parts.map(|part| time(part * left)).to_vec();
+        Tried::quiet(Seen { time: SECOND, used, worked, ..Seen::default() })
     }
 
-    fn failed(runs: &[[f64; 6]]) -> Vec<String> {
-        let runs = runs.iter().map(|&parts| Tried::quiet(run(parts))).collect();
+    fn failed(runs: Vec<Tried<Seen>>) -> Vec<String> {
         crate::claims::tests::failed(rows::claims(&rows(2), &[vec![], runs]))
     }
 
@@ -196,23 +155,13 @@ mod tests {
 
     #[test]
     fn what_is_claimed_is_who_has_the_cpus() {
-        assert_eq!(failed(&[GOOD]), [""; 0]);
-        assert_eq!(failed(&[[0.2, 0.15, 0.1, 0.1, 0.72, 0.72]]), ["30 of 100 ms: of its limit"]);
-        assert_eq!(
-            failed(&[GOOD, [0.15, 0.15, 0.05, 0.1, 0.77, 0.77], GOOD]),
-            ["40 of 100 ms below 20: of its limit"]
-        );
-        assert_eq!(
-            failed(&[[0.15, 0.15, 0.1, 0.1, 0.7, 0.7]]),
-            ["those without a limit: of the rest"]
-        );
-    }
-
-    #[test]
-    fn a_group_has_what_the_runtime_gives_it_whatever_the_machine_takes() {
-        let mut lent = run(GOOD);
-        lent.used.iter_mut().for_each(|used| *used = Nanos(used.0 / 10 * 8));
-        let claim = rows(2)[0].claim(&[vec![], vec![Tried::quiet(lent)]]);
-        assert_eq!((claim.after, claim.verdict.fails()), (Some(80.0), false));
+        for (bad, what) in [
+            ([0.2, 0.15, 0.1, 0.1, 0.72, 0.72], "30 of 100 ms: of its limit"),
+            ([0.15, 0.15, 0.05, 0.1, 0.77, 0.77], "40 of 100 ms below 20: of its limit"),
+            ([0.15, 0.15, 0.1, 0.1, 0.7, 0.7], "those without a limit: of the rest"),
+        ] {
+            assert_eq!(failed(vec![run(GOOD, 1.0), run(bad, 1.0), run(GOOD, 1.0)]), [what]);
+        }
+        assert_eq!(failed(vec![run(GOOD, 0.8)]), [""; 0], "the machine may take what it wants");
     }
 }

@@ -11,7 +11,7 @@
 mod live;
 mod simulated;
 
-use crate::setting::Setting;
+use crate::setting::{Seen, Setting};
 
 pub use live::live;
 pub use simulated::{simulated, simulated_without};
@@ -25,6 +25,11 @@ fn machine(nodes: u32, cores: u32, normal: u32) -> Setting {
         .set("machine.topology", format!("{nodes}x{cores}"))
         .set("tasks.soaker.instance", nodes * cores)
         .set("tasks.normal.instance", normal)
+}
+
+/// The part of a CPU that a task had.
+fn part(run: &Seen, task: usize) -> f64 {
+    run.used.of(task..task + 1).0 as f64 / run.used.span().0 as f64
 }
 
 /// The names of the rows on this host, for the page that has them.

@@ -1,6 +1,6 @@
 //! The experiment in virtual time: with the balancer and without, on the document's machine and on others.
 
-use super::machine;
+use super::{machine, part};
 use crate::claims::{Claim, Reproduced};
 use crate::figure::percent;
 use crate::length::Length;
@@ -215,9 +215,7 @@ fn busy() -> Row<Seen> {
 fn share(cpus: u32, normal: u32) -> Row<Seen> {
     let what = if normal > 1 { "least share of a CPU" } else { "its share of a CPU" };
     let row = of_run(what, "%", move |run| {
-        let used = &run.used;
-        let of = |task| used.of(task..task + 1).0 as f64 / used.span().0 as f64;
-        let tasks = (cpus..cpus + normal).map(|task| of(task as usize));
+        let tasks = (cpus..cpus + normal).map(|task| part(run, task as usize));
         percent(tasks.fold(f64::INFINITY, f64::min))
     });
     row.holds(|_, after| after >= LEAST_SHARE)

@@ -15,12 +15,13 @@
 
 use super::original;
 use super::rounds::{
-    MOST_CPUS, PUBLISHED_CPUS, ROUNDS, Round, example, failed, failed_percent, good_runs,
+    MOST_CPUS, PUBLISHED_CPUS, ROUNDS, example, failed, failed_percent, good_runs,
     important_starts, latest_important, latest_least, percentile, rounds, scenario, title,
 };
 use super::watched::Watched;
 use crate::claims::{Claim, ClaimVerdict, Reproduced, Unjudged};
 use crate::figure::{micros, rounded};
+use crate::lap::Round;
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
@@ -271,7 +272,7 @@ fn watch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rt_migrate::rounds::Lap;
+    use crate::lap::Lap;
 
     /// A round of two threads. The more important one starts so many milliseconds late.
     fn round(late: u64) -> Round {

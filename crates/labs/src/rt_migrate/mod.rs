@@ -15,7 +15,6 @@ mod simulated;
 mod watched;
 
 pub use live::{live, live_without};
-pub(crate) use rounds::Round;
 pub use simulated::{simulated, simulated_without};
 
 /// The names of the rows on this host, for the page that has them.

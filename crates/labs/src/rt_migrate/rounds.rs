@@ -2,6 +2,7 @@
 //! and the rows with the figures of the founding document.
 
 use crate::figure::{micros, percent};
+use crate::lap::{Lap, Round};
 use crate::rows::Row;
 use crate::setting::{Seen, Setting};
 use runyard_engine::attr::{Policy, RtPrio};
@@ -38,20 +39,6 @@ pub(super) const MOST_CPUS: usize = 99 - 3;
 
 /// The largest number of threads in the text of a round; more do not fit into a line.
 const THREADS_SHOWN: usize = 12;
-
-/// The times of one thread in one round, since the release.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lap {
-    pub(super) start: Nanos,
-    pub(super) end: Nanos,
-    pub(super) work: Nanos,
-    /// The time before the start in which the machine kept threads of this process waiting for its CPUs: none where
-    /// the scheduler has them for itself.
-    pub(super) kept: Nanos,
-}
-
-/// One release of all threads: their laps, from the least to the most important.
-pub(crate) type Round = Vec<Lap>;
 
 /// The test's rule: no thread waited for a less important one. A late start is allowed if the thread did at least as
 /// much work, began before the other ended, and ended not too long after it. The part of a delay that the machine made

@@ -1,11 +1,12 @@
 //! The experiment in virtual time: with push and pull, and before them.
 
 use super::rounds::{
-    self, END, Lap, MAX_LATE, PARENT, PUBLISHED_RUNS, RELEASE, ROUNDS, Round, START, example,
-    failed, failed_percent, good_runs, latest_important, latest_least, passes, percentile, rounds,
+    self, END, MAX_LATE, PARENT, PUBLISHED_RUNS, RELEASE, ROUNDS, START, example, failed,
+    failed_percent, good_runs, latest_important, latest_least, passes, percentile, rounds,
 };
 use crate::claims::{Claim, Reproduced};
 use crate::figure::{micros, rounded};
+use crate::lap::{Lap, Round};
 use crate::length::Length;
 use crate::progress::Progress;
 use crate::rows::{Row, Sides, Word};

@@ -3,7 +3,8 @@
 //! The notes of a task have a lock of their own, which no other task takes while the run lasts. So a task that is
 //! preempted with its lock delays no other task.
 
-use super::rounds::{END, Lap, PARENT, PREPARE, RELEASE, ROUNDS, Round, START};
+use super::rounds::{END, PARENT, PREPARE, RELEASE, ROUNDS, START};
+use crate::lap::{Lap, Round};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::clock::cpu_time;
