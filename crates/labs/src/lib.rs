@@ -25,6 +25,7 @@ mod rows;
 pub mod rt_migrate;
 mod setting;
 mod spread;
+mod steps;
 mod took;
 mod usage;
 

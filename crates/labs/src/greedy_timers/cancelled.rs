@@ -18,7 +18,7 @@ use crate::rows::Row;
 use crate::setting::{Part, Seen};
 use rayon::prelude::*;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{TimerId, TimerQueue, Token, Window};
+use runyard_engine::timer::{TimerQueue, Token, Window};
 use runyard_report::table;
 use runyard_workload::draw::{Draw, Stream, below, stream};
 
@@ -71,15 +71,6 @@ const STEP: usize = 5;
 enum When {
     Before,
     Inside,
-}
-
-/// The properties of the timers of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Setting {
-    slack: Slack,
-    when: When,
-    /// The share of cancelled timers, in per cent.
-    share: u64,
 }
 
 /// The results for one kind of slack.
@@ -205,7 +196,7 @@ impl Slack {
 
 impl Kind {
     fn of(slack: Slack, greedy: bool) -> Kind {
-        let run = |when, share| Setting { slack, when, share }.run(1, greedy);
+        let run = |when, share| Trace::of(slack, when, share, 1).both(greedy);
         let all = |when| SHARES.iter().map(|&share| run(when, share)).collect();
         let pays = |both: Both| both.needless() <= both.saved();
         let dear = (0..=100).step_by(STEP).skip(1).find(|&share| !pays(run(When::Inside, share)));
@@ -252,115 +243,107 @@ struct Trace {
     events: Vec<(Time, Happens)>,
 }
 
-impl Setting {
-    fn trace(self, seed: u64) -> Trace {
+impl Trace {
+    /// Timers of which this share, in per cent, is cancelled.
+    fn of(slack: Slack, when: When, share: u64, seed: u64) -> Trace {
         let mut draws = stream(seed, Stream::Order);
-        let (mut timers, mut events) = (Vec::new(), Vec::new());
+        let (mut timers, mut turns) = (Vec::new(), Vec::new());
         let mut now = Time::ZERO;
+        let mut armed = Vec::new();
         for nth in 0..TIMERS {
             now = now + APART.sample(&mut draws);
             let soft = now + AHEAD.sample(&mut draws);
-            let little = self.slack.mixed && nth % 2 == 1;
-            let slack = if little { LITTLE } else { self.slack.most };
+            let little = slack.mixed && nth % 2 == 1;
+            let slack = if little { LITTLE } else { slack.most };
             // Both are drawn in any case, so that a share changes no other draw.
             let (chance, part) = (below(&mut draws, 100), below(&mut draws, slack.0));
             let early = below(&mut draws, soft.since(now).0);
-            let at = match self.when {
+            let at = match when {
                 When::Before => now + Nanos(early),
                 When::Inside => soft + Nanos(part),
             };
-            let cancelled = (chance < self.share).then_some(at);
+            let cancelled = (chance < share).then_some(at);
             timers.push(Timer { window: Window { soft, hard: soft + slack }, cancelled });
-            events.push((now, Happens::Arm(nth)));
-            events.extend(cancelled.map(|at| (at, Happens::Cancel(nth))));
+            armed.push(now);
         }
         let mut turn = Time::ZERO;
         while turn < now {
             turn = turn + BUSY.sample(&mut draws);
-            events.push((turn, Happens::Idle));
+            turns.push((turn, Happens::Idle));
             turn = turn + IDLE.sample(&mut draws);
-            events.push((turn, Happens::Busy));
+            turns.push((turn, Happens::Busy));
         }
+        Trace::with(timers, &armed, turns)
+    }
+
+    /// Timers that are armed at these times, on a CPU that turns idle and busy.
+    fn with(timers: Vec<Timer>, armed: &[Time], turns: Vec<(Time, Happens)>) -> Trace {
+        let mut events = Vec::new();
+        for (nth, (timer, &at)) in timers.iter().zip(armed).enumerate() {
+            events.push((at, Happens::Arm(nth)));
+            events.extend(timer.cancelled.map(|at| (at, Happens::Cancel(nth))));
+        }
+        events.extend(turns);
         events.sort_by_key(|&(at, _)| at);
         Trace { timers, events }
     }
 
-    fn run(self, seed: u64, greedy: bool) -> Both {
-        let trace = self.trace(seed);
-        let [regular, greedy] = [false, greedy].map(|greedy| Cpu::new(&trace, greedy).run());
-        Both { regular, greedy }
+    /// The results of both walks; without `greedy` both are the regular one.
+    fn both(&self, greedy: bool) -> Both {
+        Both { regular: self.walked(false), greedy: self.walked(greedy) }
+    }
+
+    fn walked(&self, greedy: bool) -> Tally {
+        let mut cpu = Cpu { timers: &self.timers, greedy, ..Cpu::default() };
+        let mut ids = vec![None; self.timers.len()];
+        for &(at, what) in &self.events {
+            while cpu.queue.first() < at {
+                *(if cpu.is_idle { &mut cpu.tally.idle } else { &mut cpu.tally.busy }) += 1;
+                cpu.walk(cpu.queue.first(), true);
+            }
+            match what {
+                Happens::Arm(nth) => {
+                    let window = self.timers[nth].window;
+                    ids[nth] = Some(cpu.queue.arm(window, Token(nth as u64)));
+                }
+                Happens::Cancel(nth) => {
+                    cpu.queue.cancel(ids[nth].expect("it was armed before"));
+                }
+                Happens::Busy => cpu.is_idle = false,
+                Happens::Idle => {
+                    cpu.is_idle = true;
+                    cpu.walk(at, false);
+                }
+            }
+        }
+        cpu.tally
     }
 }
 
+#[derive(Default)]
 struct Cpu<'t> {
-    trace: &'t Trace,
+    timers: &'t [Timer],
     greedy: bool,
     queue: TimerQueue,
-    ids: Vec<Option<TimerId>>,
     is_idle: bool,
     tally: Tally,
 }
 
 impl Cpu<'_> {
-    fn new(trace: &Trace, greedy: bool) -> Cpu<'_> {
-        let ids = vec![None; trace.timers.len()];
-        Cpu {
-            trace,
-            greedy,
-            queue: TimerQueue::default(),
-            ids,
-            is_idle: false,
-            tally: Tally::default(),
-        }
-    }
-
-    fn run(mut self) -> Tally {
-        for &(at, what) in &self.trace.events {
-            while self.queue.first() < at {
-                self.interrupt(self.queue.first());
-            }
-            match what {
-                Happens::Arm(nth) => {
-                    let window = self.trace.timers[nth].window;
-                    self.ids[nth] = Some(self.queue.arm(window, Token(nth as u64)));
-                }
-                Happens::Cancel(nth) => {
-                    let id = self.ids[nth].expect("it was armed before");
-                    self.queue.cancel(id);
-                }
-                Happens::Busy => self.is_idle = false,
-                Happens::Idle => {
-                    self.is_idle = true;
-                    self.walk(at, false);
-                }
-            }
-        }
-        self.tally
-    }
-
-    fn interrupt(&mut self, now: Time) {
-        match self.is_idle {
-            true => self.tally.idle += 1,
-            false => self.tally.busy += 1,
-        }
-        self.walk(now, true);
-    }
-
     /// The walk of an interrupt, or of a CPU that goes idle. The regular walk has none of the second kind.
     fn walk(&mut self, now: Time, interrupted: bool) {
         while let Some(expiry) = interrupted.then(|| self.queue.take_expired(now)).flatten() {
             self.count(expiry.token);
         }
-        while let Some(expiry) =
-            (self.greedy && self.is_idle).then(|| self.queue.take_open(now)).flatten()
-        {
+        let greedy = self.greedy && self.is_idle;
+        while let Some(expiry) = greedy.then(|| self.queue.take_open(now)).flatten() {
             self.count(expiry.token);
         }
     }
 
     fn count(&mut self, token: Token) {
         self.tally.run += 1;
-        let timer = &self.trace.timers[token.0 as usize];
+        let timer = &self.timers[token.0 as usize];
         self.tally.needless += u64::from(timer.cancelled.is_some());
     }
 }
@@ -381,17 +364,10 @@ mod tests {
 
     /// The results of both walks for these timers, on a CPU that is idle during `idle` and busy before.
     fn walked(timers: &[Timer], idle: (u64, u64)) -> Both {
-        let armed = (0..timers.len()).map(|nth| (us(0), Happens::Arm(nth)));
-        let cancelled = timers.iter().enumerate();
-        let cancelled = cancelled
-            .filter_map(|(nth, timer)| timer.cancelled.map(|at| (at, Happens::Cancel(nth))));
         let turns = [(us(idle.0), Happens::Idle), (us(idle.1), Happens::Busy)];
         let end = [(us(1_000_000), Happens::Busy)];
-        let mut events: Vec<_> = armed.chain(cancelled).chain(turns).chain(end).collect();
-        events.sort_by_key(|&(at, _)| at);
-        let trace = Trace { timers: timers.to_vec(), events };
-        let [regular, greedy] = [false, true].map(|greedy| Cpu::new(&trace, greedy).run());
-        Both { regular, greedy }
+        let armed = vec![Time::ZERO; timers.len()];
+        Trace::with(timers.to_vec(), &armed, [&turns[..], &end].concat()).both(true)
     }
 
     #[test]
@@ -421,7 +397,7 @@ mod tests {
     fn with_one_slack_there_are_never_more_interrupts() {
         for slack in SLACKS.into_iter().filter(|slack| !slack.mixed) {
             for (seed, share) in (1..).zip(SHARES) {
-                let both = Setting { slack, when: When::Inside, share }.run(seed, true);
+                let both = Trace::of(slack, When::Inside, share, seed).both(true);
                 assert!(both.saved() >= 0, "{slack:?}, {share} %, seed {seed}: {both:?}");
             }
         }

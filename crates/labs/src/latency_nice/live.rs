@@ -20,16 +20,13 @@ use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried};
 use crate::rows::{self, Row, Runs, Word};
+use crate::steps::{self, Host, Note};
 use crate::took::{Requests, Took};
 use runyard_engine::attr::Slice;
 use runyard_engine::kernel;
-use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::clock::process_cpu_time;
-use runyard_hosts::linux::Ground;
-use runyard_hosts::play::{Plan, Watch};
-use runyard_hosts::sync::{Arc, Mutex, lock};
-use runyard_hosts::{linux, live, machine};
+use runyard_hosts::machine;
 use runyard_outcome::Failure;
 use runyard_workload::Scenario;
 use std::time::{Duration, Instant};
@@ -70,13 +67,6 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
             cpus.len(),
         )
     }))
-}
-
-/// The host of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Host {
-    Live,
-    Linux,
 }
 
 /// The settings of cyclictest beside hackbench: the host, the latency nice and the slice.
@@ -220,20 +210,19 @@ impl Beside {
         (it.instances, it.properties.slice) = (threads, slice);
         scenario.duration = Some(LENGTH);
         let (begun, used) = (Instant::now(), process_cpu_time());
-        let watched = run(scenario, (host, cpus), threads as usize, seed)?;
+        let tasks = run(scenario, (host, cpus), threads as usize, seed)?;
         let (wall, used) = (begun.elapsed().as_nanos() as f64, process_cpu_time() - used);
         let used = used.0 as f64 / (wall * cpus.len() as f64);
-        let took: Vec<_> = watched.cyclictest.iter().map(|it| lock(it).1.clone()).collect();
-        let tasks = watched.hackbench.len() as u64;
-        let ran = watched.hackbench.iter().filter(|task| lock(task).steps > 0).count() as u64;
-        Ok(Beside { took: Took::sum(&took), tasks, ran, used })
+        let (cyclictest, hackbench) = tasks.split_at(threads as usize);
+        let ran = hackbench.iter().filter(|task| task.steps > 0).count() as u64;
+        let took = Took::sum(cyclictest.iter().map(|task| &task.took));
+        Ok(Beside { took, tasks: hackbench.len() as u64, ran, used })
     }
 }
 
 /// The time of hackbench alone, and the number of messages that arrive.
 fn alone(hackbench: Hackbench, host: Host, cpus: &[usize], seed: u64) -> Result<Alone, Failure> {
-    let watched = run(hackbench.alone().scenario()?, (host, cpus), 0, seed)?;
-    let tasks: Vec<_> = watched.hackbench.iter().map(|task| *lock(task)).collect();
+    let tasks = run(hackbench.alone().scenario()?, (host, cpus), 0, seed)?;
     let last = tasks.iter().map(|task| task.last).max().unwrap_or_default();
     // Each group has its senders first, then its receivers.
     let receivers = tasks.chunks(FAN as usize).skip(1).step_by(2).flatten();
@@ -242,51 +231,36 @@ fn alone(hackbench: Hackbench, host: Host, cpus: &[usize], seed: u64) -> Result<
     Ok(Alone { sent, arrived, time: last.since(Time::ZERO) })
 }
 
-/// Runs `scenario`. Its first `threads` are cyclictest, all others are hackbench.
-fn run(
-    scenario: Scenario,
-    (host, cpus): (Host, &[usize]),
-    threads: usize,
-    seed: u64,
-) -> Result<Arc<Watched>, Failure> {
-    let others = scenario.instances().count() - threads;
-    let watched = Arc::new(Watched {
-        cyclictest: (0..threads).map(|_| Mutex::new((ROUNDS, Took::default()))).collect(),
-        hackbench: (0..others).map(|_| Mutex::default()).collect(),
-    });
-    let plan = Plan { watch: Some(watched.clone()), ..Plan::new(scenario, seed) };
-    match host {
-        Host::Live => drop(live::run(plan, cpus.len(), Arc::new(Mutex::new(())))?),
-        Host::Linux => drop(linux::run(plan, Ground::new(cpus.to_vec()))?),
-    }
-    Ok(watched)
-}
-
-/// Notes the steps of tasks, each under a lock of its own.
-#[derive(Debug)]
-struct Watched {
-    cyclictest: Vec<Mutex<(Requests, Took)>>,
-    hackbench: Vec<Mutex<Noted>>,
-}
-
-/// The notes about a task of hackbench: the number of times that it reached the second step of a round (once a message,
-/// for a receiver), and its last step.
-#[derive(Clone, Copy, Debug, Default)]
-struct Noted {
+/// The notes of a task: the rounds of one of cyclictest; the number of times that it reached the second step of a round
+/// (once a message, for a receiver); and its last step.
+#[derive(Clone, Debug)]
+struct Notes {
+    rounds: Option<Requests>,
+    took: Took,
     steps: u64,
     last: Time,
 }
 
-impl Watch for Watched {
-    fn step(&self, task: TaskId, step: usize, now: Time) {
-        if let Some(cyclictest) = self.cyclictest.get(task.index()) {
-            let (rounds, took) = &mut *lock(cyclictest);
-            return rounds.step(step, now, took);
+/// Runs `scenario`. Its first `threads` are cyclictest, all others are hackbench.
+fn run(
+    scenario: Scenario,
+    on: (Host, &[usize]),
+    threads: usize,
+    seed: u64,
+) -> Result<Vec<Notes>, Failure> {
+    let notes = |nth| {
+        let rounds = (nth < threads).then_some(ROUNDS);
+        Notes { rounds, took: Took::default(), steps: 0, last: Time::ZERO }
+    };
+    let notes = (0..scenario.instances().count()).map(notes).collect();
+    let note: Note<Notes> = |it, _, step, now| {
+        if let Some(rounds) = &mut it.rounds {
+            rounds.step(step, now, &mut it.took);
         }
-        let mut noted = lock(&self.hackbench[task.index() - self.cyclictest.len()]);
-        noted.steps += u64::from(step == 1);
-        noted.last = now;
-    }
+        it.steps += u64::from(step == 1);
+        it.last = now;
+    };
+    steps::noted(scenario, on, seed, (notes, note))
 }
 
 #[cfg(test)]

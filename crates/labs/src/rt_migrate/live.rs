@@ -15,25 +15,25 @@
 
 use super::original;
 use super::rounds::{
-    MOST_CPUS, PUBLISHED_CPUS, ROUNDS, example, failed, failed_percent, good_runs,
-    important_starts, latest_important, latest_least, percentile, rounds, scenario, title,
+    END, MOST_CPUS, PARENT, PREPARE, PUBLISHED_CPUS, RELEASE, ROUNDS, START, example, failed,
+    failed_percent, good_runs, important_starts, latest_important, latest_least, percentile,
+    rounds, scenario, title,
 };
-use super::watched::Watched;
 use crate::claims::{Claim, ClaimVerdict, Reproduced, Unjudged};
 use crate::figure::{micros, rounded};
-use crate::lap::Round;
+use crate::lap::{Lap, Round};
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried, deciding};
 use crate::rows::{self, Row, Runs, Word};
+use crate::steps::{self, Host};
 use runyard_engine::features::Feature;
 use runyard_engine::kernel;
-use runyard_engine::time::Nanos;
-use runyard_hosts::linux::Ground;
-use runyard_hosts::play::Plan;
-use runyard_hosts::sync::{Arc, Mutex};
-use runyard_hosts::{linux, live, machine};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::clock::cpu_time;
+use runyard_hosts::machine;
 use runyard_outcome::Failure;
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
@@ -130,7 +130,7 @@ fn without(cpus: &[usize], rounds: u32, balance: bool) -> Result<Run, Failure> {
     if !balance {
         scenario.features = scenario.features.without(Feature::RtBalance);
     }
-    on_runtime(scenario, cpus.len(), 1)
+    run(scenario, (Host::Live, cpus), 1)
 }
 
 /// Runs so many seeds, on all hosts one after the other. A host has no runs where it is missing or refuses.
@@ -150,15 +150,12 @@ fn on_hosts(
     for seed in 1..=seeds {
         hosts[LIVE].push(course.quiet("rounds on the runtime", takes, |attempt| {
             let seed = seed + (u64::from(attempt) << u32::BITS);
-            on_runtime(scenario(threads, rounds), cpus.len(), seed)
+            run(scenario(threads, rounds), (Host::Live, cpus), seed)
         })?);
         if is_refused {
             continue;
         }
-        let on_kernel = || {
-            let run = |plan| linux::run(plan, Ground::new(cpus.to_vec())).map(drop);
-            watch(run, scenario(threads, rounds), seed)
-        };
+        let on_kernel = || run(scenario(threads, rounds), (Host::Linux, cpus), seed);
         match course.once("rounds as kernel threads", takes, on_kernel) {
             Ok(mut rounds) => {
                 rounds.iter_mut().flatten().for_each(|lap| lap.kept = Nanos::ZERO);
@@ -249,30 +246,64 @@ fn text(hosts: &[Runs<Run>; 4]) -> String {
     text + &example("live", &live) + &example("linux", &linux)
 }
 
-/// Performs the rounds of this scenario on the runtime.
-fn on_runtime(scenario: Scenario, cpus: usize, seed: u64) -> Result<Run, Failure> {
-    let host = |plan| live::run(plan, cpus, Arc::new(Mutex::new(()))).map(drop);
-    watch(host, scenario, seed)
+/// The notes of a task in all rounds. The parent notes its releases as starts.
+#[derive(Clone, Debug, Default)]
+struct Notes {
+    start: Vec<Time>,
+    end: Vec<Time>,
+    /// The CPU time of a lap; until its end, the CPU time at its start.
+    work: Vec<Nanos>,
+    /// The time that the machine had taken when the parent prepared a round, and when a thread started. The kernel counts
+    /// a wait when it ends; that of the thread's worker has ended by then.
+    taken: Vec<Nanos>,
+}
+
+impl Notes {
+    fn step(&mut self, task: TaskId, step: usize, now: Time) {
+        match (task == PARENT, step) {
+            (true, PREPARE) => self.taken.push(machine::taken()),
+            (true, RELEASE) => self.start.push(now),
+            (false, START) => {
+                self.start.push(now);
+                self.work.push(cpu_time());
+                self.taken.push(machine::taken());
+            }
+            (false, END) => {
+                self.end.push(now);
+                if let Some(work) = self.work.last_mut() {
+                    *work = cpu_time().saturating_sub(*work);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The lap of this thread in a round.
+    fn lap(&self, parent: &Notes, nth: usize) -> Lap {
+        let released = parent.start[nth];
+        Lap {
+            start: self.start[nth].since(released),
+            end: self.end[nth].since(released),
+            work: self.work[nth],
+            kept: self.taken[nth].saturating_sub(parent.taken[nth]),
+        }
+    }
 }
 
 /// Performs the rounds of this scenario on a host.
-fn watch(
-    host: impl FnOnce(Plan) -> Result<(), Failure>,
-    scenario: Scenario,
-    seed: u64,
-) -> Result<Vec<Round>, Failure> {
-    let watched = Arc::new(Watched::new(scenario.tasks.len() - 1));
+fn run(scenario: Scenario, on: (Host, &[usize]), seed: u64) -> Result<Run, Failure> {
     let rounds = scenario.tasks[0].phases[0].loops.expect("the parent ends") as usize;
-    host(Plan { watch: Some(watched.clone()), ..Plan::new(scenario, seed) })?;
-    let done = watched.rounds();
-    assert_eq!(done.len(), rounds, "the run went through all rounds");
-    Ok(done)
+    let notes = vec![Notes::default(); scenario.tasks.len()];
+    let tasks = steps::noted(scenario, on, seed, (notes, Notes::step))?;
+    let (parent, threads) = tasks.split_first().expect("there is a parent");
+    assert_eq!(parent.start.len(), rounds, "the run went through all rounds");
+    let round = |nth| threads.iter().map(|thread| thread.lap(parent, nth)).collect();
+    Ok((0..rounds).map(round).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lap::Lap;
 
     /// A round of two threads. The more important one starts so many milliseconds late.
     fn round(late: u64) -> Round {

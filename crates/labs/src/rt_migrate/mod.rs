@@ -12,7 +12,6 @@ mod live;
 mod original;
 mod rounds;
 mod simulated;
-mod watched;
 
 pub use live::{live, live_without};
 pub use simulated::{simulated, simulated_without};
