@@ -1,7 +1,8 @@
 //! The founding experiments. Each repeats the measurements of a founding document, without its mechanism and with it,
 //! and sets the published figures beside its own.
 //!
-//! An experiment is a folder. Its function `simulated` runs it in virtual time. Its function `live` runs it on this
+//! An experiment is a folder. It has settings, and rows about their runs: each row has its figure, its bound and the
+//! published figures. Its function `simulated` runs it in virtual time. Its function `live` runs it on this
 //! machine's CPUs, on the runtime, and for comparison also as kernel threads where that is useful. Both return
 //! [claims](Experiment) and a text for a person ([`Reproduced`]).
 //!
