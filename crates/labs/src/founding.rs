@@ -1,25 +1,36 @@
 //! The page of the founding documents, sentence by sentence, and the claims of all experiments: neither names anything
 //! that the other lacks.
 
+use crate::Length;
 use crate::{greedy_timers, hard_limits, idle_balance, latency_nice, rt_migrate};
+use runyard_engine::kernel::Experiment as Document;
 use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../docs/founding.md");
 
-/// The names of the claims of every experiment, with their hosts.
+/// The names of the claims of every experiment, with their hosts. Those of a soak are among them, and one has the number
+/// of runs of a short run.
 fn claims() -> Vec<(&'static str, Vec<String>)> {
-    vec![
-        ("sim", rt_migrate::named("sim")),
-        ("sim", idle_balance::named("sim")),
-        ("sim", latency_nice::named("sim")),
-        ("sim", hard_limits::named("sim")),
-        ("sim", greedy_timers::named("sim")),
-        ("live", rt_migrate::named("live")),
-        ("live", idle_balance::named("live")),
-        ("live", latency_nice::named("live")),
-        ("live", hard_limits::named("live")),
-        ("live", greedy_timers::named("live")),
-    ]
+    let length = |document| match document {
+        Document::IdleBalance | Document::HardLimits => Length::Soak,
+        _ => Length::Short,
+    };
+    let simulated = |document| ("sim", crate::experiment(document, length(document)).names());
+    let live = [
+        rt_migrate::live_names(),
+        idle_balance::live_names(),
+        latency_nice::live_names(),
+        hard_limits::live_names(),
+        greedy_timers::live_names(),
+    ];
+    let documents = [
+        Document::RtMigrate,
+        Document::IdleBalance,
+        Document::LatencyNice,
+        Document::HardLimits,
+        Document::GreedyTimers,
+    ];
+    documents.into_iter().map(simulated).chain(live.map(|names| ("live", names))).collect()
 }
 
 /// The names as the page has them. The page has no number of CPUs of this machine, and no number of its runs.

@@ -14,7 +14,7 @@ use crate::usage::{SECOND, Usage, Used, Window};
 use rayon::prelude::*;
 use runyard_engine::event::{Event, What};
 use runyard_engine::features::{Feature, Switched};
-use runyard_engine::kernel;
+use runyard_engine::kernel::{self, Kernel};
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::clock::process_cpu_time;
 use runyard_hosts::live::{self, EventSink};
@@ -296,8 +296,7 @@ impl Part {
 
 /// An experiment in virtual time.
 pub(crate) struct Simulated {
-    /// Its name on the command line, and its document.
-    pub(crate) name: &'static str,
+    /// Its document.
     pub(crate) document: kernel::Experiment,
     /// A line about all parts.
     pub(crate) title: String,
@@ -330,8 +329,9 @@ impl Simulated {
                 soaked.iter().map(|parts| claims_of(parts, &mut String::new())).collect();
             claims.push(Claim::of_runs(what.clone(), of_runs.into_iter()));
         }
-        let title = format!("{} on sim: {}\n\n", self.name, self.title);
-        Ok(Reproduced::of(self.name, "sim", claims, |table| title + table + &text + "\n"))
+        let name = Kernel::Experiment(self.document).name();
+        let title = format!("{name} on sim: {}\n\n", self.title);
+        Ok(Reproduced::of(name, "sim", claims, |table| title + table + &text + "\n"))
     }
 
     /// The claims of the parts whose names begin with one of these, with the document's mechanism switched off in every

@@ -67,7 +67,7 @@ const GREEDY: usize = 2;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);
     let mut course =
@@ -89,7 +89,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
+pub(crate) fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let cpus = machine::cpus()?.len();
     let without = SETTINGS.map(|(_, greedy)| (Duration::ZERO, greedy));
     let measured = measured(without, cpus, 1, &mut Course::of_one_try(progress))?;

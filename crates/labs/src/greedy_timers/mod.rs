@@ -9,21 +9,18 @@
 //! The document publishes migrations a minute, and the fraction of timers that only the greedy walk ran. Its unknown
 //! values are assumed in `simulated` and varied by `sweeps/timer-guesses.json`; the cases are repeated with timers that were
 //! recorded. The document hopes that timers that are cancelled in time save
-//! wake-ups too; `cancelled` finds out when that is so. These parts are simulated. [`live()`] runs on this machine's
+//! wake-ups too; `cancelled` finds out when that is so. These parts are simulated. [`live`] runs on this machine's
 //! CPUs.
 
 mod cancelled;
 mod live;
 mod simulated;
 
-pub use live::{live, live_without};
-pub use simulated::{simulated, simulated_without};
+pub(crate) use live::{live, live_without};
+pub(crate) use simulated::{broken, experiment};
 
-/// The names of the rows on this host, for the page that has them.
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<String> {
-    match host {
-        "sim" => simulated::experiment(crate::Length::Short).names(),
-        _ => crate::price::tests::with(&live::rows()),
-    }
+pub(crate) fn live_names() -> Vec<String> {
+    crate::price::tests::with(&live::rows())
 }

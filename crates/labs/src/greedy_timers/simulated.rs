@@ -14,17 +14,14 @@
 //! The same cases have, instead of these daemons, those whose timers were recorded (`docs/figures/timers/recorded.json`).
 
 use super::cancelled;
-use crate::claims::{Claim, Reproduced};
 use crate::figure::percent;
 use crate::length::Length;
-use crate::progress::Progress;
 use crate::rows::{Row, Sides, Word};
 use crate::setting::{Part, Seen, Setting, Simulated};
 use crate::spread::Spread;
 use crate::usage::{Account, Window};
 use runyard_engine::kernel::Experiment;
 use runyard_engine::time::{Nanos, Time};
-use runyard_outcome::Failure;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Step, TaskSpec};
 use std::fmt::Write as _;
@@ -139,26 +136,14 @@ const CASES: [Case; 4] = [
     },
 ];
 
-/// Runs the experiment in virtual time, without the greedy walk and with it: five seeds of each case. A soak is as long
-/// as the document's runs.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    experiment(length).run(progress)
-}
-
-/// The claims of the case with much slack and of the cancelled timers without the greedy walk, in short runs: for tests
-/// that see them fail.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
+/// Short runs of the case with much slack, and cancelled timers without the walk: all parts fail without it.
+pub(crate) fn broken() -> (Simulated, Vec<&'static str>) {
     let much_slack = [CASES[2], Case { is_recorded: true, ..CASES[2] }];
-    of_cases(&much_slack, 1, false).without(&[""])
+    (of_cases(&much_slack, 1, false), vec![""])
 }
 
-pub(super) fn experiment(length: Length) -> Simulated {
+/// The experiment: five seeds of each case. A soak is as long as the document's runs.
+pub(crate) fn experiment(length: Length) -> Simulated {
     let recorded = CASES.map(|case| Case { is_recorded: true, ..case });
     of_cases(&[CASES, recorded].concat(), length.pick(SECONDS, SOAK_SECONDS), true)
 }
@@ -172,7 +157,6 @@ fn of_cases(cases: &[Case], seconds: u64, greedy: bool) -> Simulated {
     let cases = Part::new("", settings.collect(), rows.collect())
         .text(move |sides| deviations(&told, sides, seconds) + REMARK);
     Simulated {
-        name: "greedy-timers",
         document: Experiment::GreedyTimers,
         title: format!(
             "16 CPUs, NO_GREEDY_TIMERS and then GREEDY_TIMERS; {SEEDS} seeds, {seconds} s of each"

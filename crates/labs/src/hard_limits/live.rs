@@ -51,7 +51,7 @@ const SOAK_RUNS: u64 = 5;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let machine = machine::cpus()?;
     let cpus = machine.len();
     let (before, after) = (without(cpus), setting(cpus, WINDOW));
@@ -79,7 +79,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
+pub(crate) fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let cpus = machine::cpus()?.len();
     let without = without(cpus);
     let mut course = Course::of_one_try(progress);

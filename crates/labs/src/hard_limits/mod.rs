@@ -3,7 +3,7 @@
 //!
 //! The document's tables are the first half (`founding`). The document has no figures for the purpose of a limit. So
 //! the second half asks the users' questions: a limit is kept (`exact`), and it protects (`tenants`). All experiments
-//! are simulated. Those that fit any machine also run on the runtime ([`live()`]), beside the kernel's own limit
+//! are simulated. Those that fit any machine also run on the runtime ([`live`]), beside the kernel's own limit
 //! (`kernels_own`). `docs/figures/fidelity.md` has the kernel's
 //! own limits on real CPUs beside the simulated ones.
 
@@ -15,8 +15,8 @@ mod live;
 mod simulated;
 mod tenants;
 
-pub use live::{live, live_without};
-pub use simulated::{simulated, simulated_without};
+pub(crate) use live::{live, live_without};
+pub(crate) use simulated::{broken, experiment};
 
 /// The number of CPUs of the document's machine.
 const CPUS: u32 = 24;
@@ -24,14 +24,9 @@ const CPUS: u32 = 24;
 /// The number of simulated runs of `--soak`, for each experiment.
 const SOAK_RUNS: u64 = 10;
 
-/// The names of the rows on this host, for the page that has them.
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<String> {
-    match host {
-        "sim" => simulated::experiment(crate::Length::Soak).names(),
-        _ => {
-            let own = kernels_own::rows(true).into_iter().map(|row| row.what().to_owned());
-            own.chain(crate::price::tests::with(&live::rows(2))).collect()
-        }
-    }
+pub(crate) fn live_names() -> Vec<String> {
+    let own = kernels_own::rows(true).into_iter().map(|row| row.what().to_owned());
+    own.chain(crate::price::tests::with(&live::rows(2))).collect()
 }

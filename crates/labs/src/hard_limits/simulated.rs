@@ -1,34 +1,21 @@
 //! The experiments in virtual time, with hard limits and without.
 
 use super::{CPUS, SOAK_RUNS, exact, founding, later, tenants};
-use crate::claims::{Claim, Reproduced};
 use crate::length::Length;
-use crate::progress::Progress;
 use crate::setting::{Part, Simulated};
 use runyard_engine::kernel::Experiment;
-use runyard_outcome::Failure;
 
-/// Runs the experiments in virtual time, with hard limits and without; in a soak with several seeds.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    experiment(length).run(progress)
+/// The experiment, and the names of parts that fail without limits: the exact limits on machines of up to 24 CPUs.
+pub(crate) fn broken() -> (Simulated, Vec<&'static str>) {
+    let mut parts = exact::small();
+    parts.extend(["8 hogs", "a request"]);
+    (experiment(Length::Short), parts)
 }
 
-/// The claims about exact limits on machines of up to 24 CPUs, each without limits: for tests that see them fail.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
-    let others = ["8 hogs", "a request"];
-    experiment(Length::Short).without(&[&exact::small()[..], &others].concat())
-}
-
-pub(super) fn experiment(length: Length) -> Simulated {
+/// The experiment; in a soak with several seeds.
+pub(crate) fn experiment(length: Length) -> Simulated {
     let soak = || (1..=SOAK_RUNS).map(parts).collect();
     Simulated {
-        name: "hard-limits",
         document: Experiment::HardLimits,
         title: format!(
             "{CPUS} CPUs unless said otherwise; NO_HARD_LIMITS and then HARD_LIMITS, where something is \

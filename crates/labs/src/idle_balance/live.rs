@@ -53,7 +53,7 @@ const SOAK_RUNS: u64 = 20;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let setting = setting(cpus, WINDOW);
     let (takes, runs) = (setting.takes(), length.pick(1, SOAK_RUNS));

@@ -6,15 +6,15 @@
 //!
 //! The document has one machine. The other machines are here because a balancer may be right for one normal task on
 //! four nodes, and wrong for several tasks, for many nodes, or where the weights come from task groups instead of
-//! policies. These cases are simulated. [`live()`] runs on this machine's CPUs, on the runtime.
+//! policies. These cases are simulated. [`live`] runs on this machine's CPUs, on the runtime.
 
 mod live;
 mod simulated;
 
 use crate::setting::{Seen, Setting};
 
-pub use live::live;
-pub use simulated::{simulated, simulated_without};
+pub(crate) use live::live;
+pub(crate) use simulated::{broken, experiment};
 
 /// The scenario, the document's own case: the soakers, one for each CPU, and the normal task.
 const SCENARIO: &str = include_str!("../../scenarios/idle-balance.json");
@@ -32,11 +32,8 @@ fn part(run: &Seen, task: usize) -> f64 {
     run.used.of(task..task + 1).0 as f64 / run.used.span().0 as f64
 }
 
-/// The names of the rows on this host, for the page that has them.
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<String> {
-    match host {
-        "sim" => simulated::experiment(crate::Length::Soak).names(),
-        _ => crate::price::tests::with(&live::rows(2)),
-    }
+pub(crate) fn live_names() -> Vec<String> {
+    crate::price::tests::with(&live::rows(2))
 }

@@ -1,17 +1,14 @@
 //! The experiment in virtual time: with the balancer and without, on the document's machine and on others.
 
 use super::{machine, part};
-use crate::claims::{Claim, Reproduced};
 use crate::figure::percent;
 use crate::length::Length;
-use crate::progress::Progress;
 use crate::rows::{Row, Word};
 use crate::setting::{Part, Seen, Setting, Simulated, of_run};
 use crate::usage::{Row as Second, SECOND, Window};
 use runyard_engine::features::Feature;
 use runyard_engine::kernel::Experiment;
 use runyard_engine::time::{Nanos, Time};
-use runyard_outcome::Failure;
 
 /// The time by which the last normal task has come, with any seed, and then the time that the balancer has until seconds
 /// are counted. The document was measured minutes after the start. A balancer gives up on a CPU after some failures, and
@@ -43,27 +40,16 @@ const SOAK_RUNS: u64 = 20;
 /// The document's case.
 const DOCUMENTS: &str = "16 CPUs, 1 normal task";
 
-/// Runs the experiment in virtual time, with the balancer and without: each case once, and in a soak the document's case
-/// 20 times.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    experiment(length).run(progress)
+/// The experiment, and the names of parts that fail without the balancer: the document's machine with some normal tasks.
+pub(crate) fn broken() -> (Simulated, Vec<&'static str>) {
+    let parts = vec![DOCUMENTS, "16 CPUs, 3", "16 CPUs, 5", "16 CPUs, groups"];
+    (experiment(Length::Short), parts)
 }
 
-/// The claims of the document's machine with one to five normal tasks, without the balancer: for tests that see them fail.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
-    experiment(Length::Short).without(&[DOCUMENTS, "16 CPUs, 3", "16 CPUs, 5", "16 CPUs, groups"])
-}
-
-pub(super) fn experiment(length: Length) -> Simulated {
+/// The experiment: each case once, and in a soak the document's case 20 times.
+pub(crate) fn experiment(length: Length) -> Simulated {
     let soak = || (1..=SOAK_RUNS).map(|seed| vec![documents(seed)]).collect();
     Simulated {
-        name: "idle-balance",
         document: Experiment::IdleBalance,
         title: "a SCHED_IDLE task for each CPU, and normal tasks that come; none ever blocks"
             .to_owned(),

@@ -50,7 +50,7 @@ const SOAK_RUNS: u64 = 20;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?;
     let runs = length.pick(1, SOAK_RUNS);
     let each = 4 * BESIDE + 2 * GROUPS.len() as u32 * ALONE;

@@ -3,7 +3,7 @@
 //!
 //! The document names four experiments: cyclictest beside hackbench; an app's frames beside tasks that use all CPUs now
 //! and then; the ALSA latency test beside hackbench; and hackbench alone. Each runs a scenario of its own; hackbench is
-//! one function. Patches 1 and 8 have small scenarios of their own. All are simulated. [`live()`] runs cyclictest and
+//! one function. Patches 1 and 8 have small scenarios of their own. All are simulated. [`live`] runs cyclictest and
 //! hackbench on this machine's CPUs.
 
 mod cores;
@@ -15,19 +15,16 @@ mod simulated;
 
 use crate::setting::Setting;
 
-pub use live::live;
-pub use simulated::{simulated, simulated_without};
+pub(crate) use live::live;
+pub(crate) use simulated::{broken, experiment};
 
 /// The scenario of most parts: cyclictest, and the parts of hackbench.
 fn shipped() -> Setting {
     Setting::of("latency-nice.json", include_str!("../../scenarios/latency-nice.json"))
 }
 
-/// The names of the rows on this host, for the page that has them.
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<String> {
-    match host {
-        "sim" => simulated::experiment(crate::Length::Short).names(),
-        _ => live::names(),
-    }
+pub(crate) fn live_names() -> Vec<String> {
+    live::names()
 }

@@ -3,16 +3,13 @@
 use super::cyclictest::{self, CYCLICTEST, took};
 use super::hackbench::{self, Hackbench};
 use super::{cores, patches};
-use crate::claims::{Claim, Reproduced};
 use crate::figure::rounded;
 use crate::length::Length;
-use crate::progress::Progress;
 use crate::rows::{Row, Word};
 use crate::setting::{Part, Seen, Setting, Simulated};
 use crate::took::{Requests, Took};
 use runyard_engine::kernel::Experiment;
 use runyard_engine::time::{Nanos, Time};
-use runyard_outcome::Failure;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Step, TimerMode, TimerRef};
 
@@ -20,28 +17,13 @@ use runyard_workload::scenario::{Step, TimerMode, TimerRef};
 const SEEDS: u64 = 2;
 const SOAK_SEEDS: u64 = 40;
 
-/// Runs the experiments in virtual time, with latency nice and without; in a soak with more seeds.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    experiment(length).run(progress)
+/// The experiment with one seed, and the names of parts that fail without latency nice: the document's own measurements.
+pub(crate) fn broken() -> (Simulated, Vec<&'static str>) {
+    (of_seeds(1), vec!["cyclictest beside", "frames", "audio periods of 0.667 ms beside", "patch"])
 }
 
-/// The claims of the document's own measurements without latency nice: for tests that see them fail.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
-    of_seeds(1).without(&[
-        "cyclictest beside",
-        "frames",
-        "audio periods of 0.667 ms beside",
-        "patch",
-    ])
-}
-
-pub(super) fn experiment(length: Length) -> Simulated {
+/// The experiment; in a soak with more seeds.
+pub(crate) fn experiment(length: Length) -> Simulated {
     of_seeds(length.pick(SEEDS, SOAK_SEEDS))
 }
 
@@ -53,7 +35,6 @@ fn of_seeds(seeds: u64) -> Simulated {
     parts.extend(GROUPS.map(|groups| throughput(groups, seeds)));
     parts.extend(cores::parts(seeds));
     Simulated {
-        name: "latency-nice",
         document: Experiment::LatencyNice,
         title: format!(
             "8 CPUs, latency nice 0 and then -20; hackbench alone: NO_LATENCY_NICE and then LATENCY_NICE; \

@@ -77,7 +77,7 @@ const GOAL: f64 = 1.5;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let mut cpus = machine::cpus()?;
     cpus.truncate(MOST_CPUS);
     let runs = length.pick(1, SOAK_RUNS);
@@ -102,7 +102,7 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
+pub(crate) fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let mut cpus = machine::cpus()?;
     cpus.truncate(MOST_CPUS);
     let takes = takes_without(ROUNDS_WITHOUT);

@@ -5,7 +5,7 @@
 //! The test prints the start and the end of each thread after the release, and its work in between. Here work is CPU
 //! time, not loops.
 //!
-//! [`simulated`] runs it in virtual time, with the balancing and without. [`live()`] runs it on this machine, on the
+//! [`simulated`] runs it in virtual time, with the balancing and without. [`live`] runs it on this machine, on the
 //! runtime and as kernel threads. Both run the same scenario.
 
 mod live;
@@ -13,14 +13,11 @@ mod original;
 mod rounds;
 mod simulated;
 
-pub use live::{live, live_without};
-pub use simulated::{simulated, simulated_without};
+pub(crate) use live::{live, live_without};
+pub(crate) use simulated::{broken, experiment};
 
-/// The names of the rows on this host, for the page that has them.
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<String> {
-    match host {
-        "sim" => simulated::experiment(crate::Length::Short, 20).names(),
-        _ => crate::price::tests::with(&live::rows(3, 1)),
-    }
+pub(crate) fn live_names() -> Vec<String> {
+    crate::price::tests::with(&live::rows(3, 1))
 }

@@ -4,11 +4,9 @@ use super::rounds::{
     self, END, MAX_LATE, PARENT, PUBLISHED_RUNS, RELEASE, ROUNDS, START, example, failed,
     failed_percent, good_runs, latest_important, latest_least, passes, percentile, rounds,
 };
-use crate::claims::{Claim, Reproduced};
 use crate::figure::{micros, rounded};
 use crate::lap::{Lap, Round};
 use crate::length::Length;
-use crate::progress::Progress;
 use crate::rows::{Row, Sides, Word};
 use crate::setting::{Part, Seen, Setting, Simulated, Watch};
 use runyard_engine::cpu::CpuId;
@@ -17,7 +15,6 @@ use runyard_engine::features::Feature;
 use runyard_engine::kernel::Experiment;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_outcome::Failure;
 use runyard_workload::Scenario;
 
 /// The number of seeds of a short run.
@@ -48,25 +45,17 @@ const SPARES: usize = 5;
 const ALONE_BEFORE: usize = 6;
 const ALONE: usize = 7;
 
-/// Runs the experiment in virtual time, with the balancing and before it: 20 runs, or in a soak as many as in the
-/// document.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    experiment(length, SEEDS).run(progress)
+/// The experiment: 20 runs of each setting, and in a soak as many after as in the document.
+pub(crate) fn experiment(length: Length) -> Simulated {
+    of_seeds(length, SEEDS)
 }
 
-/// The claims about starts and failed rounds without push and pull: for tests that see them fail.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
-    experiment(Length::Short, 4).without(&[""])
+/// A few runs, and all parts, which fail without push and pull.
+pub(crate) fn broken() -> (Simulated, Vec<&'static str>) {
+    (of_seeds(Length::Short, 4), vec![""])
 }
 
-/// The experiment with so many seeds of each setting, and in a soak with as many after as in the document.
-pub(super) fn experiment(length: Length, seeds: u64) -> Simulated {
+fn of_seeds(length: Length, seeds: u64) -> Simulated {
     let soaked = length.pick(seeds, PUBLISHED_RUNS);
     let after = setting().seeds(1..=soaked).checked(length == Length::Short);
     let other = setting().seeds(1..=seeds);
@@ -84,7 +73,6 @@ pub(super) fn experiment(length: Length, seeds: u64) -> Simulated {
     ];
     let rows = documents(soaked).into_iter().chain(besides()).collect();
     Simulated {
-        name: "rt-migrate",
         document: Experiment::RtMigrate,
         title: rounds::title(THREADS),
         parts: vec![Part::new("", settings, rows).text(text)],
