@@ -12,7 +12,7 @@ use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::live::EventSink;
-use std::fmt::Write as _;
+use runyard_report::table;
 
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -323,29 +323,21 @@ impl Used {
     /// The rows of a window that begins at `from` in the form of `mpstat`, where they are seconds: each with its end in
     /// the run's time, and the average.
     pub(crate) fn text(&self, from: Time) -> String {
-        let mut text = String::new();
-        let mut line = |time: &str, cells: [&str; 7]| {
-            let [cpu, normal, idle_policy, rt, overhead, idle, interrupts] = cells;
-            let _ = writeln!(
-                text,
-                "{time:<8}  {cpu}  {normal:>7}  {idle_policy:>8}  {rt:>5}  {overhead:>5}  {idle:>5}  \
-                 {interrupts:>9}"
-            );
-        };
-        line("time", ["CPU", "%normal", "%idlepol", "%rt", "%ovh", "%idle", "intr/s"]);
-        let mut row = |time: &str, row: &Row, seconds: usize| {
+        let header = ["time", "CPU", "%normal", "%idlepol", "%rt", "%ovh", "%idle", "intr/s"];
+        let mut text = table(&header, 2);
+        let mut add = |time: String, row: &Row, seconds: usize| {
             let all = row.time().0 as f64;
-            let share = |part: Nanos| format!("{:.2}", part.0 as f64 * 100.0 / all);
+            let spans = [row.normal, row.idle_policy, row.rt, row.overhead, row.idle];
+            let shares = spans.map(|span| format!("{:.2}", span.0 as f64 * 100.0 / all));
             let interrupts = format!("{:.2}", row.interrupts as f64 / seconds as f64);
-            let parts = [row.normal, row.idle_policy, row.rt, row.overhead, row.idle].map(share);
-            let [normal, idle_policy, rt, overhead, idle] = &parts;
-            line(time, ["all", normal, idle_policy, rt, overhead, idle, &interrupts]);
+            let begin = [time, "all".to_owned()];
+            text.add_row(begin.into_iter().chain(shares).chain([interrupts]));
         };
-        for (second, each) in (1..).zip(&self.rows) {
-            row(&format!("{} s", from.0 / SECOND.0 + second), each, 1);
+        for (second, row) in (1..).zip(&self.rows) {
+            add(format!("{} s", from.0 / SECOND.0 + second), row, 1);
         }
-        row("Average:", &self.sum(), self.rows.len());
-        text
+        add("Average:".to_owned(), &self.sum(), self.rows.len());
+        text.trim_fmt() + "\n"
     }
 }
 
@@ -441,10 +433,10 @@ mod tests {
     fn the_rows_are_read_like_mpstats() {
         let used = seen(&[(0, 0, exec(0)), (1_500, 1, What::Overhead), (1_750, 1, What::Idle)]);
         let expected = "\
-time      CPU  %normal  %idlepol    %rt   %ovh  %idle     intr/s
-2 s       all     0.00     50.00   0.00  12.50  37.50       0.00
-3 s       all     0.00     50.00   0.00   0.00  50.00       0.00
-Average:  all     0.00     50.00   0.00   6.25  43.75       0.00
+time      CPU  %normal  %idlepol   %rt   %ovh  %idle  intr/s
+2 s       all     0.00     50.00  0.00  12.50  37.50    0.00
+3 s       all     0.00     50.00  0.00   0.00  50.00    0.00
+Average:  all     0.00     50.00  0.00   6.25  43.75    0.00
 ";
         assert_eq!(used.text(Time::ZERO + SECOND), expected);
     }

@@ -22,9 +22,9 @@ use crate::spread::Spread;
 use crate::usage::{Account, Window};
 use runyard_engine::kernel::Experiment;
 use runyard_engine::time::{Nanos, Time};
+use runyard_report::table;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Step, TaskSpec};
-use std::fmt::Write as _;
 
 /// The scenarios: cycles, a thread of hogs without an instance, and daemons. With assumed daemons it is case 2, with
 /// recorded ones case 1.
@@ -208,12 +208,15 @@ impl Case {
         };
         let mut rows = vec![self.migrations(before, seconds)];
         if self.load == Load::Cycles && !self.is_recorded {
-            let by_timer = share("migrations by timer wake-ups", |run| {
-                all(run).migrations as f64 / all(run).timers.max(1) as f64
-            });
+            let by_timer: fn(&Seen) -> f64 =
+                |run| all(run).migrations as f64 / all(run).timers.max(1) as f64;
+            let row = share("migrations by timer wake-ups", by_timer);
             rows.push(match self.slack == MUCH {
-                true => by_timer.holds(|before, after| after <= MOST_LEFT_BY_TIMER * before),
-                false => by_timer,
+                true => row.judged_by(Word::Holds, move |sides, _| {
+                    let mean = |side: usize| spread(&sides[side], by_timer).mean;
+                    mean(before + 1) <= MOST_LEFT_BY_TIMER * mean(before)
+                }),
+                false => row,
             });
         }
         if !self.is_recorded {
@@ -304,29 +307,27 @@ fn migrations(runs: &[&Seen], seconds: u64) -> Spread {
 
 /// The means of the migrations, in the form of `perf stat -r`.
 fn deviations(cases: &[Case], sides: &[Vec<Seen>], seconds: u64) -> String {
-    let mut text = String::from(
-        "\nmigrations in 60 s, +- the standard deviation of the mean in per cent (as perf stat -r)\n\
-         case                                     published: before          after            here: before          \
-         after    of the daemons\n",
-    );
+    let header = ["case", "published: before", "after", "here: before", "after", "of the daemons"];
+    let mut text = table(&header, 1);
     let figure = |(mean, percent): (f64, f64)| format!("{mean:.0} +-{percent:.1}%");
     for (case, pair) in cases.iter().zip(sides.chunks(2)) {
-        let [was, is] = case.migrations.map(figure);
         let busy = if case.load == Load::Nothing { 0 } else { BUSY };
-        let figures = |runs: &Vec<Seen>| {
+        let here = pair.iter().map(|runs| {
             let migrations = migrations(&runs.iter().collect::<Vec<_>>(), seconds);
+            figure((migrations.mean, migrations.percent()))
+        });
+        let own = pair.iter().map(|runs| {
             let own = runs.iter().map(|run| daemons(run, busy).migrations as f64);
-            let own = own.sum::<f64>() * MINUTE / (seconds * SEEDS) as f64;
-            (figure((migrations.mean, migrations.percent())), own)
-        };
-        let ((before, own), (after, own_after)) = (figures(&pair[0]), figures(&pair[1]));
-        let name = case.name();
-        let _ = writeln!(
-            text,
-            "{name:39}  {was:>17}  {is:>13}  {before:>22}  {after:>13}    {own:.0}, {own_after:.0}"
-        );
+            format!("{:.0}", own.sum::<f64>() * MINUTE / (seconds * SEEDS) as f64)
+        });
+        let own = own.collect::<Vec<_>>().join(", ");
+        let published = case.migrations.map(figure);
+        text.add_row([case.name()].into_iter().chain(published).chain(here).chain([own]));
     }
-    text
+    format!(
+        "\nmigrations in 60 s, +- the standard deviation of the mean in per cent (as perf stat -r)\n{}\n",
+        text.trim_fmt()
+    )
 }
 
 #[cfg(test)]

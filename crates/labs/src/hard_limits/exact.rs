@@ -140,35 +140,39 @@ impl Case {
         for &(group, hogs, due) in self.hogs {
             let tasks = first..first + hogs as usize;
             first = tasks.end;
-            let due = move |had: f64, at: usize| near(had, due[at]);
-            rows.push(
-                has(group, tasks).holds(move |before, after| due(before, 0) && due(after, 1)),
-            );
+            rows.push(has(group, tasks, due));
         }
         if let Some(period) = self.each_period {
             let budget = self.hogs[0].2[1] * period.0 as f64;
-            let most = of_run("the most in a period", "% of the runtime", move |run| {
-                percent(run.used.most().0 as f64 / budget)
-            });
-            let most_percent = 100.0 * (1.0 + MAX_DIFFERENCE);
-            rows.push(most.after(1).holds(move |_, after| after <= most_percent));
+            let part = move |run: &Seen| run.used.most().0 as f64 / budget;
+            let most =
+                of_run("the most in a period", "% of the runtime", move |run| percent(part(run)));
+            rows.push(
+                most.after(1).judged_by(Word::Holds, move |sides, _| {
+                    part(sides[1][0]) <= 1.0 + MAX_DIFFERENCE
+                }),
+            );
         }
         let without = setting.clone().feature(self.without, false);
         Part::new(self.name, vec![without, setting], rows)
     }
 }
 
-/// The time of tasks of a group, as a number of CPUs.
-pub(super) fn has(group: &str, tasks: Range<usize>) -> Row<Seen> {
-    of_run(format!("{group} has"), "CPUs", move |run| cpus(run, tasks.clone()))
+/// The time of tasks of a group, as a number of CPUs: what is due to them before and after, to one per cent.
+pub(super) fn has(group: &str, tasks: Range<usize>, due: [f64; 2]) -> Row<Seen> {
+    let all = tasks.clone();
+    let row = of_run(format!("{group} has"), "CPUs", move |run| rounded(cpus(run, &all), 4));
+    row.judged_by(Word::Holds, move |sides, _| {
+        (0..2).all(|side: usize| is_near(cpus(sides[side][0], &tasks), due[side]))
+    })
 }
 
-fn cpus(run: &Seen, tasks: Range<usize>) -> f64 {
-    rounded(run.used.of(tasks).0 as f64 / run.used.span().0 as f64, 4)
+fn cpus(run: &Seen, tasks: &Range<usize>) -> f64 {
+    run.used.of(tasks.clone()).0 as f64 / run.used.span().0 as f64
 }
 
 /// Whether tasks had the amount that is due to them.
-pub(super) fn near(had: f64, due: f64) -> bool {
+fn is_near(had: f64, due: f64) -> bool {
     (had - due).abs() <= due * MAX_DIFFERENCE
 }
 
@@ -186,8 +190,10 @@ fn below(seed: u64) -> Part {
     let never = throttled.after(0).judged_by(Word::Holds, |sides, [_, throttled]| {
         throttled == 0.0 && sides[0][0].used.most() < BUDGET
     });
-    let have = of_run("have", "CPUs", |run| cpus(run, 0..48)).after(0);
-    let rows = vec![never, have.holds(|_, had| near(had, 4.8))];
+    let have = of_run("have", "CPUs", |run| rounded(cpus(run, &(0..48)), 4));
+    let all =
+        have.after(0).judged_by(Word::Holds, |sides, _| is_near(cpus(sides[0][0], &(0..48)), 4.8));
+    let rows = vec![never, all];
     Part::new("48 periodic tasks, never more than 530 of 100 ms", vec![setting], rows)
 }
 

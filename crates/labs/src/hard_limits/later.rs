@@ -1,7 +1,7 @@
 //! What the document leaves for later, and the price of borrowing as it does it.
 
 use super::CPUS;
-use super::exact::{PERIOD, WINDOW, has, near};
+use super::exact::{PERIOD, WINDOW, has};
 use crate::rows::{Row, Word};
 use crate::setting::{Part, Setting, Watch, of_run};
 use crate::usage::Window;
@@ -84,7 +84,7 @@ fn offline() -> Part {
         ],
     }"#;
     let setting = Setting::of("offline.json", text).seeds([0]).window(WINDOW, PERIOD);
-    let row = has("/limited", 0..8).holds(|before, after| near(before, 5.0) && near(after, 3.0));
+    let row = has("/limited", 0..8, [5.0, 3.0]);
     let name = "8 hogs, 300 of 100 ms on 8 CPUs, 3 of which go offline";
     Part::new(name, setting.pair(Experiment::HardLimits), vec![row])
 }
