@@ -23,6 +23,7 @@ pub mod live;
 mod median;
 pub mod open_loop;
 mod overhead;
+mod programs;
 mod queues;
 mod rig;
 mod runtime;
@@ -80,6 +81,7 @@ pub fn operations() -> Vec<Operation> {
         latency::operations(),
         limits::operations(),
         overhead::operations(),
+        programs::operations(),
         queues::operations(),
         timers::operations(),
         throughput::operations(),

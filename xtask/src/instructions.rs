@@ -35,6 +35,10 @@ pub struct Options {
     #[arg(long, default_value_t = ITERATIONS, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: u32,
+    /// Measure all operations so often, in turns, and print the median with the least and the largest count
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
     /// Compile each crate by itself, as a user's program has them, not optimised together
     #[arg(long)]
     pub apart: bool,
@@ -48,8 +52,10 @@ pub struct Options {
 pub struct Cost {
     /// The operation.
     pub name: String,
-    /// Instructions per operation.
+    /// Instructions per operation: the median of the rounds.
     pub instructions: f64,
+    /// The least and the largest count of a round.
+    pub range: [f64; 2],
 }
 
 /// Builds the benches, measures and prints.
@@ -61,7 +67,7 @@ pub fn run(options: &Options) -> Outcome {
     if names.is_empty() {
         return Err("no operation has such a name".into());
     }
-    let costs = all_costs(&binary, &names, options.iterations)?;
+    let costs = all_costs(&binary, &names, options.iterations, options.rounds)?;
     if options.json {
         println!("{:#}", to_json(&costs, options.iterations, text(&shown.stdout).trim()));
     } else {
@@ -72,11 +78,26 @@ pub fn run(options: &Options) -> Outcome {
 
 /// Builds the benches and measures the operations of these names.
 pub fn costs(names: &[String], iterations: u32) -> Outcome<Vec<Cost>> {
-    all_costs(&build(false)?, names, iterations)
+    all_costs(&build(false)?, names, iterations, 1)
 }
 
-fn all_costs(binary: &Path, names: &[String], iterations: u32) -> Outcome<Vec<Cost>> {
-    names.iter().map(|name| measure(binary, name, iterations)).collect()
+fn all_costs(binary: &Path, names: &[String], iterations: u32, rounds: u32) -> Outcome<Vec<Cost>> {
+    let mut counts = vec![Vec::new(); names.len()];
+    for _ in 0..rounds {
+        for (name, counts) in names.iter().zip(&mut counts) {
+            counts.push(measure(binary, name, iterations)?);
+        }
+    }
+    Ok(names.iter().zip(counts).map(|(name, counts)| Cost::of(name, counts)).collect())
+}
+
+impl Cost {
+    /// The cost of an operation that had these counts, of which there is at least one.
+    pub(crate) fn of(name: &str, mut counts: Vec<f64>) -> Cost {
+        counts.sort_by(f64::total_cmp);
+        let range = [counts[0], counts[counts.len() - 1]];
+        Cost { name: name.to_owned(), instructions: counts[counts.len() / 2], range }
+    }
 }
 
 fn build(apart: bool) -> Outcome<PathBuf> {
@@ -99,12 +120,12 @@ fn selected(listed: &str, filter: Option<&str>) -> Vec<String> {
     names.filter(|name| filter.is_none_or(|part| name.contains(part))).map(str::to_owned).collect()
 }
 
-fn measure(binary: &Path, name: &str, iterations: u32) -> Outcome<Cost> {
+/// The instructions of one operation.
+fn measure(binary: &Path, name: &str, iterations: u32) -> Outcome<f64> {
     eprintln!("measuring {name}");
     let once = collected(binary, name, u64::from(iterations))?;
     let twice = collected(binary, name, 2 * u64::from(iterations))?;
-    let instructions = (twice as f64 - once as f64) / f64::from(iterations);
-    Ok(Cost { name: name.to_owned(), instructions })
+    Ok((twice as f64 - once as f64) / f64::from(iterations))
 }
 
 /// The instructions of one whole process that performs `name` so many times.
@@ -153,18 +174,25 @@ fn to_table(costs: &[Cost]) -> String {
     let width = costs.iter().map(|cost| cost.name.len()).chain([HEADING.0.len()]).max();
     let width = width.unwrap_or_default();
     let mut table = format!("{:width$}  {}\n", HEADING.0, HEADING.1);
-    for Cost { name, instructions } in costs {
+    for Cost { name, instructions, range: [least, largest] } in costs {
         let count_width = HEADING.1.len();
-        table.push_str(&format!("{name:width$}  {instructions:count_width$.1}\n"));
+        let range =
+            if least == largest { String::new() } else { format!(" ({least:.1} to {largest:.1})") };
+        table.push_str(&format!("{name:width$}  {instructions:count_width$.1}{range}\n"));
     }
     table
 }
 
 fn to_json(costs: &[Cost], iterations: u32, tool: &str) -> serde_json::Value {
-    let operations: Vec<_> = costs
-        .iter()
-        .map(|cost| json!({ "name": cost.name, "instructions_per_operation": cost.instructions }))
-        .collect();
+    let operation = |Cost { name, instructions, range: [least, largest] }: &Cost| {
+        let mut cost = json!({ "name": name, "instructions_per_operation": instructions });
+        if least != largest {
+            cost["least"] = json!(least);
+            cost["largest"] = json!(largest);
+        }
+        cost
+    };
+    let operations: Vec<_> = costs.iter().map(operation).collect();
     json!({ "tool": tool, "iterations": iterations, "operations": operations })
 }
 
@@ -208,13 +236,18 @@ mod tests {
 
     #[test]
     fn costs_are_shown_as_a_table_and_as_json() {
-        let costs = [Cost { name: "schedule/16384".to_owned(), instructions: 97.25 }];
+        let costs =
+            [Cost::of("schedule/16384", vec![97.25]), Cost::of("wake/8", vec![9.0, 7.0, 8.0])];
         assert_eq!(
             to_table(&costs),
-            "operation       instructions\nschedule/16384          97.2\n"
+            "operation       instructions\nschedule/16384          97.2\n\
+             wake/8                   8.0 (7.0 to 9.0)\n"
         );
         let json = to_json(&costs, 10, "valgrind-3.19.0");
         assert_eq!(json["operations"][0]["instructions_per_operation"], 97.25);
+        assert_eq!(json["operations"][0].get("least"), None);
+        assert_eq!(json["operations"][1]["least"], 7.0);
+        assert_eq!(json["operations"][1]["largest"], 9.0);
     }
 
     #[test]

@@ -77,6 +77,12 @@ pub enum Unjudged {
     FewerCpus(u8),
     /// The kernel makes no task groups for this process.
     NoGroups,
+    /// This program is not on the path. A package has it, by its name in Debian.
+    NotInstalled(&'static str, &'static str),
+    /// This program is on the path and fails.
+    DoesNotRun(&'static str),
+    /// Without a limit the program uses no more CPU time than the limit allows.
+    NeedsLess,
 }
 
 /// An experiment that was run on a host.
@@ -149,6 +155,13 @@ impl fmt::Display for Unjudged {
             Unjudged::Uncounted => write!(f, "the kernel does not count who has the CPUs"),
             Unjudged::FewerCpus(cpus) => write!(f, "fewer than {cpus} CPUs"),
             Unjudged::NoGroups => write!(f, "the kernel makes no task groups for this process"),
+            Unjudged::NotInstalled(program, package) => {
+                write!(f, "{program} is not installed (package {package})")
+            }
+            Unjudged::DoesNotRun(program) => write!(f, "{program} does not run here"),
+            Unjudged::NeedsLess => {
+                write!(f, "without a limit the program uses no more than the limit allows")
+            }
         }
     }
 }

@@ -107,6 +107,14 @@ pub fn live_without(document: Document, progress: &Progress) -> Result<Vec<Claim
     }
 }
 
+/// The claims about a build under the kernel's own limit, of a build without it: for tests that see them fail.
+///
+/// # Errors
+/// If the machine refuses something.
+pub fn build_without_limit() -> Result<Vec<Claim>, Failure> {
+    hard_limits::build_without_limit()
+}
+
 /// The runtime does not stop a test's task inside the allocator.
 #[cfg(test)]
 #[global_allocator]

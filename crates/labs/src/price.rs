@@ -8,7 +8,8 @@
 //! The sides run in turns in one process, and each other turn begins with the other side, so whatever the machine does
 //! meets both. The figure is the CPU time of the process, which stands still while others have the CPUs. It has the
 //! start of a runtime and the interpreter of the programs in it, the same on both sides. They dilute a difference, so
-//! the instructions of single operations are measured elsewhere (`cargo xtask instructions overhead`).
+//! instructions are measured elsewhere: of single operations (`cargo xtask instructions overhead`), and of whole programs
+//! of these shapes (`cargo xtask instructions programs`).
 
 use crate::claims::Claim;
 use crate::figure::rounded;

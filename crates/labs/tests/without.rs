@@ -7,7 +7,10 @@
 #![cfg(target_os = "linux")]
 
 use runyard_engine::kernel::Experiment as Document;
-use runyard_labs::{Claim, ClaimVerdict, Length, Progress, live_without, simulated_without};
+use runyard_labs::{
+    Claim, ClaimVerdict, Length, Progress, build_without_limit, live_without, simulated_without,
+};
+use runyard_outcome::Failure;
 use std::sync::{Mutex, PoisonError};
 
 /// The runtime does not stop a test's task inside the allocator.
@@ -16,11 +19,19 @@ static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
 
 static CPUS: Mutex<()> = Mutex::new(());
 
+fn live(document: Document) -> Result<Vec<Claim>, Failure> {
+    live_without(document, &Progress::new(Length::Short))
+}
+
 /// Checks the claims of this kind.
 #[track_caller]
-fn none_holds(document: Document, is_meant: fn(&Claim) -> bool, number: usize) {
+fn none_holds(
+    without: impl FnOnce() -> Result<Vec<Claim>, Failure>,
+    is_meant: fn(&Claim) -> bool,
+    number: usize,
+) {
     let _alone = CPUS.lock().unwrap_or_else(PoisonError::into_inner);
-    let claims = live_without(document, &Progress::new(Length::Short)).unwrap();
+    let claims = without().unwrap();
     let claims: Vec<_> = claims.into_iter().filter(is_meant).collect();
     assert_eq!(claims.len(), number);
     for claim in claims {
@@ -35,18 +46,24 @@ fn without_push_and_pull_important_threads_wait_for_others() {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return; // There is nowhere to push to.
     }
-    none_holds(Document::RtMigrate, |claim| claim.verdict != ClaimVerdict::Shown, 2);
+    none_holds(|| live(Document::RtMigrate), |claim| claim.verdict != ClaimVerdict::Shown, 2);
 }
 
 #[test]
 fn without_hard_limits_groups_take_what_they_want() {
-    none_holds(Document::HardLimits, |_| true, 3);
+    none_holds(|| live(Document::HardLimits), |_| true, 3);
+}
+
+#[test]
+fn without_the_kernels_limit_a_build_takes_all_cpus() {
+    let judged = |claim: &Claim| claim.verdict != ClaimVerdict::Shown;
+    none_holds(build_without_limit, judged, 2);
 }
 
 #[test]
 fn without_slack_no_wakeups_are_saved() {
     let about_slack = |claim: &Claim| claim.what.starts_with("no slack, then 10 ms");
-    none_holds(Document::GreedyTimers, about_slack, 1);
+    none_holds(|| live(Document::GreedyTimers), about_slack, 1);
 }
 
 /// Checks that at least three of an experiment's claims fail in virtual time. The CPUs are used by one test at a time.

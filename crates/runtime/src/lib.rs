@@ -194,9 +194,11 @@ pub mod sync {
     pub use crate::mutex::{Lock, LockOwned, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 }
 
-/// Kernel attributes of threads and the list of mounts, for `runyard linux`. Not part of the interface.
+/// Kernel attributes of threads, the use of children, and the list of mounts, for `runyard linux`. Not part of the
+/// interface.
 #[doc(hidden)]
 pub mod kernel {
     pub use crate::os::mounts::Mount;
-    pub use crate::os::thread::{ahead_of_fair, set_deadline, set_slice};
+    pub use crate::os::thread::{ahead_of_fair, children, set_deadline, set_slice};
+    pub use crate::os::threads::ChildUsage;
 }

@@ -155,7 +155,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(operations(&figure), ["yield/off", "yield/on", "tick/off"]);
-        let cost = |name: &str, instructions| Cost { name: name.to_owned(), instructions };
+        let cost = |name: &str, instructions| Cost::of(name, vec![instructions]);
         let kept = replace(&mut figure, &[cost("yield/off", 4.0), cost("yield/on", 5.0)]);
         assert!(kept.is_empty());
         let text = figure.text().unwrap();
@@ -172,7 +172,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(operations(&figure), ["switch/yield/8", "switch/yield/1024", "other/8"]);
-        let cost = |name: &str| Cost { name: name.to_owned(), instructions: 97.25 };
+        let cost = |name: &str| Cost::of(name, vec![97.25]);
         let kept = replace(&mut figure, &[cost("switch/yield/1024"), cost("other/1024")]);
         assert_eq!(kept, ["before"]);
         let text = figure.text().unwrap();

@@ -13,11 +13,13 @@ mod inherit;
 mod kernel;
 mod mutexes;
 mod park;
+mod program;
 mod report;
 mod run;
 mod schedstat;
 mod thread;
 
 pub use ground::Ground;
+pub use program::{Finished, Place, Refusal, run_program};
 pub use run::{LinuxRun, run};
 pub use schedstat::Schedstat;

@@ -20,6 +20,7 @@ use crate::setting::{Part, Seen, Setting, of_run};
 use crate::spread::Spread;
 use runyard_engine::attr::GroupId;
 use runyard_engine::kernel::Experiment;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
@@ -32,8 +33,13 @@ const KERNBENCH: &str = include_str!("../../scenarios/kernbench.json");
 const LIMITED: usize = 1;
 
 /// The document's `BW=450000/500000`, in us on each CPU. The shipped scenarios have it too.
-const RUNTIME: Nanos = Nanos::from_millis(450);
-const PERIOD: Nanos = Nanos::from_millis(500);
+pub(super) const RUNTIME: Nanos = Nanos::from_millis(450);
+pub(super) const PERIOD: Nanos = Nanos::from_millis(500);
+
+/// The document's limit.
+pub(super) fn documents() -> Limit {
+    Limit::new(RUNTIME, PERIOD, Nanos::ZERO, true).expect("the kernel takes it")
+}
 
 /// The number of messages that a sender of hackbench writes to a receiver.
 const LOOPS: u32 = 20;
@@ -311,7 +317,6 @@ impl Make {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runyard_engine::limits::Limit;
 
     #[test]
     fn the_earliest_end_is_the_limits_and_the_latest_a_period_after_nine_tenths() {
@@ -324,7 +329,7 @@ mod tests {
 
     #[test]
     fn all_tasks_are_in_the_group() {
-        let documents = Limit::new(RUNTIME, PERIOD, Nanos::ZERO, true).ok();
+        let documents = Some(documents());
         let [hackbench, lat_ctx] = [hackbench(10, [1.0; 3]).0, lat_ctx(1_024, 10, [1.0; 3]).0];
         for setting in [hackbench, lat_ctx, kernbench(12)] {
             let limits = columns(setting).into_iter().map(|column| {

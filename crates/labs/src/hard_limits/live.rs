@@ -8,12 +8,12 @@
 //! since it comes whenever a worker changes its task. The claims are judged while
 //! [others leave the CPUs alone](crate::quiet).
 //!
-//! Beside them are programs under the kernel's own limit ([`kernels_own`]).
+//! Beside them are the document's own programs under the kernel's own limit ([`kernels_own`]).
 //!
 //! Before, the runtime has no `HARD_LIMITS`. Those figures are measured once, for a shorter time and whatever others do.
 
 use super::exact::{HELD, Held, PERIOD, WINDOW, scenario_of};
-use super::kernels_own;
+use super::kernels_own::{self, Extent};
 use crate::claims::{Claim, Reproduced};
 use crate::figure::percent;
 use crate::length::Length;
@@ -52,25 +52,25 @@ const SOAK_RUNS: u64 = 5;
 /// # Errors
 /// If the machine refuses something.
 pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    let machine = machine::cpus()?;
-    let cpus = machine.len();
+    let cpus = machine::cpus()?.len();
     let (before, after) = (without(cpus), setting(cpus, WINDOW));
-    let (short, takes, own) = (before.takes(), after.takes(), kernels_own::TAKES);
+    let (short, takes, own) = (before.takes(), after.takes(), Extent::of(length));
     let runs = length.pick(1, SOAK_RUNS);
-    let all = takes * runs as u32 + short + price::TAKES + own;
+    let all = takes * runs as u32 + short + price::TAKES + own.takes();
     let mut course = Course::new(length, all, progress);
     let before = course.once("hogs without limits", short, || before.play(1))?;
     let price = price::measured(Experiment::HardLimits, cpus, &mut course)?;
-    let own = course.once("the kernel's own limit", own, || kernels_own::measured(&machine))?;
+    let own = kernels_own::measured(cpus, own, &mut course)?;
     let what = "limited hogs beside others";
     let after = course.runs(what, takes, runs, |seed| after.play(seed))?;
     let mut claims = rows::claims(&rows(cpus), &[vec![Tried::quiet(before)], after]);
-    claims.extend(own);
+    claims.extend(kernels_own::claims(&own));
     claims.extend(price);
     Ok(Reproduced::of("hard-limits", "live", claims, |table| {
         format!(
             "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that \
-             are\n\n{table}\n"
+             are\n\n{table}\n{}",
+            kernels_own::text(&own)
         )
     }))
 }
@@ -85,6 +85,14 @@ pub(crate) fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let mut course = Course::of_one_try(progress);
     let tried = course.quiet("hogs without limits", without.takes(), |_| without.play(1))?;
     Ok(rows::claims(&rows(cpus), &[vec![tried.clone()], vec![tried]]))
+}
+
+/// The claims about a build under the kernel's own limit, of a build without it: for tests that see them fail.
+///
+/// # Errors
+/// If the machine refuses something.
+pub(crate) fn build_without_limit() -> Result<Vec<Claim>, Failure> {
+    kernels_own::build_without_limit(machine::cpus()?.len())
 }
 
 fn setting(cpus: usize, window: Window) -> Setting {

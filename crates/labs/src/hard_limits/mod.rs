@@ -12,10 +12,11 @@ mod founding;
 mod kernels_own;
 mod later;
 mod live;
+mod originals;
 mod simulated;
 mod tenants;
 
-pub(crate) use live::{live, live_without};
+pub(crate) use live::{build_without_limit, live, live_without};
 pub(crate) use simulated::{broken, experiment};
 
 /// The number of CPUs of the document's machine.
@@ -27,6 +28,6 @@ const SOAK_RUNS: u64 = 10;
 /// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
 pub(crate) fn live_names() -> Vec<String> {
-    let own = kernels_own::rows(true).into_iter().map(|row| row.what().to_owned());
+    let own = kernels_own::claims(&kernels_own::tests::nothing()).into_iter().map(|it| it.what);
     own.chain(crate::price::tests::with(&live::rows(2))).collect()
 }

@@ -3,7 +3,7 @@
 use super::clock;
 use super::gettime::clock_time;
 use crate::os::here;
-use crate::os::threads::LOWEST_NICE;
+use crate::os::threads::{ChildUsage, LOWEST_NICE};
 use runyard_engine::time::{Nanos, Time};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -277,6 +277,20 @@ pub(crate) fn nr_own_waits() -> u64 {
     // SAFETY: the kernel writes one rusage into a valid one.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
     usage.ru_nvcsw.cast_unsigned()
+}
+
+/// Returns the use of the CPUs by the children of this process that have ended and were waited for, and by their own
+/// such children.
+pub fn children() -> ChildUsage {
+    // SAFETY: a zeroed rusage is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one rusage into a valid one.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    let nanos = |time: libc::timeval| {
+        Nanos::from_micros(time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_usec.cast_unsigned())
+    };
+    let switches = usage.ru_nvcsw.cast_unsigned() + usage.ru_nivcsw.cast_unsigned();
+    ChildUsage { user: nanos(usage.ru_utime), system: nanos(usage.ru_stime), switches }
 }
 
 /// Returns whether a thread of this process waits in the kernel. A thread that only waits for a CPU does not count.

@@ -2,6 +2,7 @@
 
 use crate::os::here;
 use crate::os::sync::{AtomicI32, OnceLock, Ordering};
+use crate::os::threads::ChildUsage;
 use runyard_engine::time::{Nanos, Time};
 use std::cell::Cell;
 use std::time::Instant;
@@ -98,6 +99,11 @@ pub(crate) fn renice(_thread: Tid, _to: i32) -> Option<i32> {
 /// Returns that no thread can have its nice value back.
 pub(crate) fn may_renice() -> bool {
     false
+}
+
+/// Returns that child processes used nothing: their use is not known.
+pub fn children() -> ChildUsage {
+    ChildUsage::default()
 }
 
 /// Refuses to reserve CPU time for a thread.
