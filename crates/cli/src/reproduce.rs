@@ -8,11 +8,9 @@ use crate::interrupt;
 use crate::output;
 use crate::progress;
 use clap::{Args, ValueEnum};
+use runyard_engine::kernel::Experiment as Document;
 use runyard_hosts::sync::{Arc, Mutex, lock};
-use runyard_labs::{
-    Claims, Length, Progress, Reproduced, greedy_timers, hard_limits, idle_balance, latency_nice,
-    rt_migrate,
-};
+use runyard_labs::{Claims, Length, Progress, Reproduced};
 use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
 use std::io::{self, Write as _};
@@ -60,9 +58,6 @@ enum Host {
     Live,
 }
 
-/// Runs an experiment.
-type Run = fn(Length, &Progress) -> Result<Reproduced, Failure>;
-
 impl Name {
     /// All experiments, in the order of their documents. They run in this order.
     const ALL: [Name; 5] = [
@@ -73,19 +68,14 @@ impl Name {
         Name::GreedyTimers,
     ];
 
-    /// The function that runs the experiment on `host`.
-    fn on(self, host: Host) -> Run {
-        match (self, host) {
-            (Name::RtMigrate, Host::Sim) => rt_migrate::simulated,
-            (Name::RtMigrate, Host::Live) => rt_migrate::live,
-            (Name::IdleBalance, Host::Sim) => idle_balance::simulated,
-            (Name::IdleBalance, Host::Live) => idle_balance::live,
-            (Name::LatencyNice, Host::Sim) => latency_nice::simulated,
-            (Name::LatencyNice, Host::Live) => latency_nice::live,
-            (Name::HardLimits, Host::Sim) => hard_limits::simulated,
-            (Name::HardLimits, Host::Live) => hard_limits::live,
-            (Name::GreedyTimers, Host::Sim) => greedy_timers::simulated,
-            (Name::GreedyTimers, Host::Live) => greedy_timers::live,
+    /// The document that it repeats.
+    fn document(self) -> Document {
+        match self {
+            Name::RtMigrate => Document::RtMigrate,
+            Name::IdleBalance => Document::IdleBalance,
+            Name::LatencyNice => Document::LatencyNice,
+            Name::HardLimits => Document::HardLimits,
+            Name::GreedyTimers => Document::GreedyTimers,
         }
     }
 }
@@ -144,7 +134,10 @@ fn watched(name: Name, host: Host, length: Length) -> Result<Reproduced, Failure
     let progress = Progress::new(length);
     let title = format!("{} on {}", word(&name), word(&host));
     let _shown = progress::of_experiment(title, progress.clone());
-    name.on(host)(length, &progress)
+    match host {
+        Host::Sim => runyard_labs::simulated(name.document(), length, &progress),
+        Host::Live => runyard_labs::live(name.document(), length, &progress),
+    }
 }
 
 /// The word of an argument on the command line.

@@ -101,18 +101,6 @@ impl ClaimVerdict {
         if so { ClaimVerdict::Holds } else { ClaimVerdict::Fails }
     }
 
-    /// The outcome of a claim with a bound that this parameter was chosen for.
-    #[must_use]
-    pub fn fitted(so: bool, parameter: &'static str) -> ClaimVerdict {
-        if so { ClaimVerdict::Fitted(parameter) } else { ClaimVerdict::Fails }
-    }
-
-    /// The outcome of a claim whose mechanism has nothing to do, for this reason.
-    #[must_use]
-    pub fn same(so: bool, why: &'static str) -> ClaimVerdict {
-        if so { ClaimVerdict::SameByConstruction(why) } else { ClaimVerdict::Fails }
-    }
-
     /// Whether the claim was judged and does not hold.
     #[must_use]
     pub fn fails(self) -> bool {
@@ -309,15 +297,6 @@ pub(crate) mod tests {
         failed.map(|claim| claim.what).collect()
     }
 
-    /// The names of the claims that fail, without what stands before this.
-    pub(crate) fn failed_after(
-        separator: &str,
-        claims: impl IntoIterator<Item = Claim>,
-    ) -> Vec<String> {
-        let short = |what: String| what.split_once(separator).unwrap().1.to_owned();
-        failed(claims).into_iter().map(short).collect()
-    }
-
     fn claim(verdict: ClaimVerdict) -> Claim {
         let claim = Claim::of("latest start", "us", [None, Some(55.5)], verdict);
         claim.beside([Some(20_041.0), Some(61.0)])
@@ -343,57 +322,39 @@ pub(crate) mod tests {
 
     #[test]
     fn claims_are_read_by_scripts_and_people() {
-        let experiment = experiment(&[ClaimVerdict::Holds, ClaimVerdict::Fails]);
-        let table = experiment.table();
-        assert!(table.contains("latest start, us") && table.contains("20041"), "{table}");
-        assert!(table.contains("holds") && table.contains("FAILS"), "{table}");
-        let claims = Claims::new(vec![experiment]);
-        assert!(!claims.hold());
-        let json = serde_json::to_string(&claims).unwrap();
-        assert!(json.starts_with(r#"{"schema":"runyard.reproduce/1","experiments":[{"name":"a""#));
-        for fields in [r#""verdict":"holds","holds":true}"#, r#""verdict":"fails","holds":false}"#]
-        {
-            assert!(json.contains(&format!(r#""before":null,"after":55.5,{fields}"#)), "{json}");
-        }
-    }
-
-    #[test]
-    fn a_figure_without_a_bound_cannot_fail() {
-        let experiment = experiment(&[ClaimVerdict::Holds, ClaimVerdict::Shown]);
-        assert!(experiment.table().ends_with("  shown\n2 claims: 1 holds, 1 shown\n"));
-        let claims = Claims::new(vec![experiment]);
-        assert!(claims.hold() && claims.not_judged() == 0);
-        let json = serde_json::to_string(&claims).unwrap();
-        assert!(json.contains(r#""verdict":"shown","holds":null}"#), "{json}");
-    }
-
-    #[test]
-    fn a_bound_that_is_kept_by_choice_or_by_necessity_is_no_proof_and_can_be_broken() {
-        let (fitted, same) = (ClaimVerdict::fitted, ClaimVerdict::same);
-        for verdict in [fitted(false, "the period"), same(false, "nobody asks")] {
-            assert_eq!(verdict, ClaimVerdict::Fails);
-        }
-        let experiment = experiment(&[fitted(true, "the period"), same(true, "nobody asks")]);
-        let table = experiment.table();
-        assert!(table.contains("\nfitted: the period\nsame by construction: nobody asks\n"));
-        let claims = Claims::new(vec![experiment]);
-        assert!(claims.hold() && claims.not_judged() == 0);
-        let json = serde_json::to_string(&claims).unwrap();
-        assert!(json.contains(r#""verdict":"fitted","why":"the period","holds":null}"#), "{json}");
-    }
-
-    #[test]
-    fn what_was_not_judged_has_its_reason_once_in_text_and_in_each_claim_of_json() {
         let why = ClaimVerdict::NotJudged(Unjudged::Others(40));
-        let experiment = experiment(&[ClaimVerdict::Holds, why, why]);
-        let table = experiment.table();
-        let end = "  not judged\n3 claims: 1 holds, 2 not judged\nnot judged: others had 40 % of the CPUs\n";
-        assert!(table.ends_with(end), "{table}");
-        let claims = Claims::new(vec![experiment]);
-        assert!(claims.hold(), "it is no failure");
-        assert_eq!(claims.not_judged(), 2);
-        let json = serde_json::to_string(&claims).unwrap();
-        let fields = r#""verdict":"not judged","why":"others had 40 % of the CPUs","holds":null}"#;
-        assert_eq!(json.matches(fields).count(), 2, "{json}");
+        for (verdict, end, fields) in [
+            (ClaimVerdict::Holds, "2 holds\n", r#""verdict":"holds","holds":true}"#),
+            (ClaimVerdict::Fails, "2 FAILS\n", r#""verdict":"fails","holds":false}"#),
+            (ClaimVerdict::Shown, "2 shown\n", r#""verdict":"shown","holds":null}"#),
+            (
+                ClaimVerdict::Fitted("the period"),
+                "2 fitted\nfitted: the period\n",
+                r#""verdict":"fitted","why":"the period","holds":null}"#,
+            ),
+            (
+                ClaimVerdict::SameByConstruction("nobody asks"),
+                "2 same by construction\nsame by construction: nobody asks\n",
+                r#""verdict":"same by construction","why":"nobody asks","holds":null}"#,
+            ),
+            (
+                why,
+                "2 not judged\nnot judged: others had 40 % of the CPUs\n",
+                r#""verdict":"not judged","why":"others had 40 % of the CPUs","holds":null}"#,
+            ),
+        ] {
+            let experiment = experiment(&[verdict, verdict]);
+            let table = experiment.table();
+            assert!(table.contains("latest start, us") && table.contains("20041"), "{table}");
+            assert!(table.ends_with(&format!("\n2 claims: {end}")), "{table}");
+            let claims = Claims::new(vec![experiment]);
+            assert_eq!(claims.hold(), verdict != ClaimVerdict::Fails);
+            assert_eq!(claims.not_judged(), if verdict == why { 2 } else { 0 });
+            let json = serde_json::to_string(&claims).unwrap();
+            let start = r#"{"schema":"runyard.reproduce/1","experiments":[{"name":"a""#;
+            assert!(json.starts_with(start), "{json}");
+            let fields = format!(r#""before":null,"after":55.5,{fields}"#);
+            assert_eq!(json.matches(&fields).count(), 2, "{json}");
+        }
     }
 }

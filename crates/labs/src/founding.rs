@@ -1,35 +1,44 @@
 //! The page of the founding documents, sentence by sentence, and the claims of all experiments: neither names anything
 //! that the other lacks.
 
-use crate::claims::Claim;
+use crate::Length;
 use crate::{greedy_timers, hard_limits, idle_balance, latency_nice, rt_migrate};
+use runyard_engine::kernel::Experiment as Document;
 use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../docs/founding.md");
 
-/// The claims of every experiment, with their hosts.
-fn claims() -> Vec<(&'static str, Vec<Claim>)> {
-    vec![
-        ("sim", rt_migrate::named("sim")),
-        ("sim", idle_balance::named("sim")),
-        ("sim", latency_nice::named("sim")),
-        ("sim", hard_limits::named("sim")),
-        ("sim", greedy_timers::named("sim")),
-        ("live", rt_migrate::named("live")),
-        ("live", idle_balance::named("live")),
-        ("live", latency_nice::named("live")),
-        ("live", hard_limits::named("live")),
-        ("live", greedy_timers::named("live")),
-    ]
+/// The names of the claims of every experiment, with their hosts. Those of a soak are among them, and one has the number
+/// of runs of a short run.
+fn claims() -> Vec<(&'static str, Vec<String>)> {
+    let length = |document| match document {
+        Document::IdleBalance | Document::HardLimits => Length::Soak,
+        _ => Length::Short,
+    };
+    let simulated = |document| ("sim", crate::experiment(document, length(document)).names());
+    let live = [
+        rt_migrate::live_names(),
+        idle_balance::live_names(),
+        latency_nice::live_names(),
+        hard_limits::live_names(),
+        greedy_timers::live_names(),
+    ];
+    let documents = [
+        Document::RtMigrate,
+        Document::IdleBalance,
+        Document::LatencyNice,
+        Document::HardLimits,
+        Document::GreedyTimers,
+    ];
+    documents.into_iter().map(simulated).chain(live.map(|names| ("live", names))).collect()
 }
 
 /// The names as the page has them. The page has no number of CPUs of this machine, and no number of its runs.
-fn name(host: &str, claim: &Claim) -> String {
-    let what = match host {
-        "live" => claim.what.replacen("2 CPUs, ", "N CPUs, ", 1),
-        _ => claim.what.clone(),
-    };
-    format!("{host}: {what}")
+fn name(host: &str, what: &str) -> String {
+    match host {
+        "live" => format!("live: {}", what.replacen("2 CPUs, ", "N CPUs, ", 1)),
+        _ => format!("{host}: {what}"),
+    }
 }
 
 /// The names of claims on the page: words in backticks that begin with a host.
@@ -44,7 +53,7 @@ fn on_the_page() -> BTreeSet<String> {
 #[test]
 fn each_claim_is_on_the_page_and_each_name_there_is_a_claim() {
     let all = claims();
-    let of = |(host, claims): &(&str, Vec<Claim>)| {
+    let of = |(host, claims): &(&str, Vec<String>)| {
         claims.iter().map(|it| name(host, it)).collect::<Vec<_>>()
     };
     let claims: BTreeSet<_> = all.iter().flat_map(of).collect();
@@ -60,7 +69,7 @@ fn each_claim_is_on_the_page_and_each_name_there_is_a_claim() {
 #[test]
 fn each_claim_of_an_experiment_has_a_name_of_its_own() {
     for (host, claims) in claims() {
-        let names: BTreeSet<_> = claims.iter().map(|claim| &claim.what).collect();
+        let names: BTreeSet<_> = claims.iter().collect();
         assert_eq!(names.len(), claims.len(), "{host}: {names:#?}");
     }
 }

@@ -11,10 +11,11 @@
 //! instructions are measured elsewhere: of single operations (`cargo xtask instructions overhead`), and of whole programs
 //! of these shapes (`cargo xtask instructions programs`).
 
-use crate::claims::{Claim, ClaimVerdict};
+use crate::claims::Claim;
 use crate::figure::rounded;
-use crate::quiet::Course;
-use crate::virtual_time;
+use crate::quiet::{Course, Tried};
+use crate::rows::{self, Row, Sides};
+use crate::setting::Setting;
 use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::time::Nanos;
 use runyard_hosts::clock::process_cpu_time;
@@ -109,15 +110,8 @@ fn user(experiment: Experiment) -> &'static str {
     }
 }
 
-/// The results of the turns of a program.
-#[derive(Clone, Debug)]
-struct Sides {
-    what: String,
-    /// The CPU times without the mechanism and with it, turn by turn.
-    times: Vec<[Nanos; 2]>,
-    /// Whether the ratio of the medians has a bound.
-    has_bound: bool,
-}
+/// The CPU times of all programs on one side, without the mechanism or with it: for each program those of its turns.
+type Side = Vec<Vec<Nanos>>;
 
 /// Measures the price of an experiment's mechanism, as a part of its course that lasts [`TAKES`], and returns the claims
 /// about it.
@@ -129,41 +123,67 @@ pub(crate) fn measured(
     cpus: usize,
     course: &mut Course<'_>,
 ) -> Result<Vec<Claim>, Failure> {
-    Ok(claims(&course.once("the price", TAKES, || all_sides(experiment, cpus))?))
+    let sides = course.once("the price", TAKES, || both_sides(experiment, cpus))?;
+    Ok(rows::claims(&rows(), &sides.map(|side| vec![Tried::quiet(side)])))
 }
 
-fn all_sides(experiment: Experiment, cpus: usize) -> Result<Vec<Sides>, Failure> {
-    let sides = |(what, scenario): (String, Scenario)| {
-        let times = (0..TURNS).map(|turn| turn_of(&scenario, experiment, cpus, turn));
-        let times = times.collect::<Result<_, _>>()?;
-        Ok(Sides { has_bound: has_bound(&what), what, times })
-    };
-    all_programs(experiment, cpus)?.into_iter().map(sides).collect()
-}
-
-/// The programs of an experiment, with their names in claims. Only where the mechanism is used does anything of it exist.
-fn all_programs(experiment: Experiment, cpus: usize) -> Result<Vec<(String, Scenario)>, Failure> {
-    let mut all = Vec::new();
-    for program in Program::ALL {
-        all.push((format!("unused, {}", program.name), scenario(&program.tasks(1), "", cpus)?));
+fn both_sides(experiment: Experiment, cpus: usize) -> Result<[Side; 2], Failure> {
+    let mut sides = [Side::new(), Side::new()];
+    for scenario in all_programs(experiment, cpus)? {
+        let turns = (0..TURNS).map(|turn| turn_of(&scenario, experiment, cpus, turn));
+        let turns = turns.collect::<Result<Vec<_>, _>>()?;
+        for (nth, side) in sides.iter_mut().enumerate() {
+            side.push(turns.iter().map(|turn| turn[nth]).collect());
+        }
     }
-    let [first, ..] = Program::ALL;
-    let groups = if experiment == Experiment::HardLimits { LIMITED } else { "" };
-    let tasks = format!("{}, {}", first.tasks(1), user(experiment));
-    all.push((format!("used, {}", first.name), scenario(&tasks, groups, cpus)?));
-    Ok(all)
+    Ok(sides)
 }
 
-/// Whether the price of this name has a bound.
-fn has_bound(what: &str) -> bool {
-    what.strip_prefix("unused, ") == Some(BOUND)
+/// The rows about each of [`all_programs`]: the median CPU time, and the extremes of the ratio.
+fn rows() -> Vec<Row<Side>> {
+    let [hackbench, ring, build] = Program::ALL.map(|program| program.name);
+    let names = [("unused", hackbench), ("unused", ring), ("unused", build), ("used", hackbench)];
+    let of = |(at, (used, program)): (usize, (&str, &str))| {
+        let name = format!("price {used}, {program}");
+        let median = Row::new("CPU time", "ms", move |runs: &[&Side]| {
+            let mut times = runs[0][at].clone();
+            times.sort_unstable();
+            rounded(times[times.len() / 2].0 as f64 / 1e6, 2)
+        });
+        let median = match (used, program) {
+            ("unused", BOUND) => median.holds(|off, on| on <= off * MOST),
+            _ => median,
+        };
+        let ratio = Row::beside(
+            "on to off, least and largest",
+            "",
+            move |sides: &Sides<'_, Side>, largest| {
+                let [off, on] = [0, 1].map(|side: usize| sides[side][0][at].iter());
+                let mut ratios: Vec<_> =
+                    off.zip(on).map(|(off, on)| on.0 as f64 / off.0.max(1) as f64).collect();
+                ratios.sort_by(f64::total_cmp);
+                Some(rounded(if largest == 0 { ratios[0] } else { ratios[ratios.len() - 1] }, 3))
+            },
+        );
+        [median.below(&name), ratio.below(&name)]
+    };
+    names.into_iter().enumerate().flat_map(of).collect()
+}
+
+/// The programs of an experiment: all of [`Program::ALL`], and the first beside users of the mechanism. Only there does
+/// anything of the mechanism exist.
+fn all_programs(experiment: Experiment, cpus: usize) -> Result<Vec<Scenario>, Failure> {
+    let unused = Program::ALL.map(|program| scenario(&program.tasks(1), "", cpus));
+    let groups = if experiment == Experiment::HardLimits { LIMITED } else { "" };
+    let tasks = format!("{}, {}", Program::ALL[0].tasks(1), user(experiment));
+    unused.into_iter().chain([scenario(&tasks, groups, cpus)]).collect()
 }
 
 /// A scenario of these tasks and task groups.
 pub(crate) fn scenario(tasks: &str, groups: &str, cpus: usize) -> Result<Scenario, Failure> {
     let text =
         format!("{{'machine': {{'cpus': {cpus}}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}");
-    virtual_time::scenario("price.json", &text)
+    Setting::of("price.json", &text).scenario()
 }
 
 /// The CPU times of one turn, without the mechanism and with it.
@@ -186,91 +206,38 @@ fn turn_of(
     Ok(times)
 }
 
-impl Sides {
-    /// The median CPU time of a side, in milliseconds, to a hundredth.
-    fn median(&self, side: usize) -> f64 {
-        let mut times: Vec<_> = self.times.iter().map(|turn| turn[side]).collect();
-        times.sort_unstable();
-        rounded(times[times.len() / 2].0 as f64 / 1e6, 2)
-    }
-
-    fn claims(&self) -> [Claim; 2] {
-        let [off, on] = [0, 1].map(|side| self.median(side));
-        let verdict = match self.has_bound {
-            true => ClaimVerdict::of(on <= off * MOST),
-            false => ClaimVerdict::Shown,
-        };
-        let claim = |what: &str, unit, [before, after]: [f64; 2], verdict| {
-            let what = format!("price {}: {what}", self.what);
-            Claim::of(what, unit, [Some(before), Some(after)], verdict)
-        };
-        let ratio = |[off, on]: &[Nanos; 2]| on.0 as f64 / off.0.max(1) as f64;
-        let mut ratios: Vec<_> = self.times.iter().map(ratio).collect();
-        ratios.sort_by(f64::total_cmp);
-        let range = [ratios[0], ratios[ratios.len() - 1]].map(|ratio| rounded(ratio, 3));
-        [
-            claim("CPU time", "ms", [off, on], verdict),
-            claim("on to off, least and largest", "", range, ClaimVerdict::Shown),
-        ]
-    }
-}
-
-/// The claims about a price.
-fn claims(sides: &[Sides]) -> Vec<Claim> {
-    sides.iter().flat_map(Sides::claims).collect()
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use runyard_engine::kernel::Kernel;
 
-    const ALL: [Experiment; 5] = [
-        Experiment::RtMigrate,
-        Experiment::IdleBalance,
-        Experiment::LatencyNice,
-        Experiment::HardLimits,
-        Experiment::GreedyTimers,
-    ];
-
-    /// Sides of which the second takes so many per cent of the first.
-    fn sides(percent: u64) -> Vec<Sides> {
-        let of = |(what, _): (String, Scenario)| {
-            let times =
-                (1..=u64::from(TURNS)).map(|it| [Nanos(it * 100_000), Nanos(it * percent * 1_000)]);
-            Sides { has_bound: has_bound(&what), what, times: times.collect() }
-        };
-        all_programs(Experiment::HardLimits, 2).unwrap().into_iter().map(of).collect()
-    }
-
-    /// The claims, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        claims(&sides(100))
+    /// The names of some rows and of those about the price, for the page that has them.
+    pub(crate) fn with<S>(some: &[Row<S>]) -> Vec<String> {
+        let some = some.iter().map(|row| row.what().to_owned());
+        some.chain(rows().iter().map(|row| row.what().to_owned())).collect()
     }
 
     #[test]
     fn a_visible_price_fails_where_nobody_uses_the_mechanism() {
-        let failed = |percent| crate::claims::tests::failed(claims(&sides(percent)));
-        assert_eq!(failed(102), [""; 0]);
-        assert_eq!(failed(130), ["price unused, a build: CPU time"]);
+        let side = |us| vec![Tried::quiet(vec![vec![Nanos::from_micros(us); TURNS as usize]; 4])];
+        let failed =
+            |on| crate::claims::tests::failed(rows::claims(&rows(), &[side(1_000), side(on)]));
+        assert_eq!(failed(1_020), [""; 0]);
+        assert_eq!(failed(1_300), ["price unused, a build: CPU time"]);
     }
 
     #[test]
-    fn each_mechanism_has_programs_that_run_and_end() {
-        for experiment in ALL {
-            for (_, scenario) in all_programs(experiment, 2).unwrap() {
-                let [off, on] = turn_of(&scenario, experiment, 2, 0).unwrap();
+    fn each_mechanism_has_programs_that_run_and_end_and_limits_only_where_they_are_used() {
+        let documents = Kernel::ALL.into_iter().filter_map(|kernel| match kernel {
+            Kernel::Experiment(document) => Some(document),
+            _ => None,
+        });
+        for document in documents {
+            for (nth, scenario) in all_programs(document, 2).unwrap().into_iter().enumerate() {
+                let [off, on] = turn_of(&scenario, document, 2, 0).unwrap();
                 assert!(off > Nanos::ZERO && on > Nanos::ZERO);
-            }
-        }
-    }
-
-    #[test]
-    fn a_limit_is_only_where_limits_are_used() {
-        for experiment in ALL {
-            for (what, scenario) in all_programs(experiment, 2).unwrap() {
                 let limited = scenario.groups.iter().any(|group| group.spec.limit.is_some());
-                let used = experiment == Experiment::HardLimits && what.starts_with("used");
-                assert_eq!(limited, used, "{experiment:?}, {what}");
+                assert_eq!(limited, document == Experiment::HardLimits && nth == 3, "{document:?}");
             }
         }
     }

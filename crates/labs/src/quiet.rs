@@ -37,7 +37,6 @@ pub(crate) struct Tried<T> {
     pub(crate) disturbed: Option<Unjudged>,
 }
 
-#[cfg(test)]
 impl<T> Tried<T> {
     /// A result that nobody disturbed.
     pub(crate) fn quiet(result: T) -> Tried<T> {
@@ -92,6 +91,23 @@ impl Course<'_> {
         let result = run();
         self.rest = self.rest.saturating_sub(takes);
         result
+    }
+
+    /// Measures so many runs, each with its own seed, which another try has not.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub(crate) fn runs<T>(
+        &mut self,
+        what: &str,
+        takes: Duration,
+        runs: u64,
+        run: impl Fn(u64) -> Result<T, Failure>,
+    ) -> Result<Vec<Tried<T>>, Failure> {
+        let mut once = |seed: u64| {
+            self.quiet(what, takes, |attempt| run(seed + (u64::from(attempt) << u32::BITS)))
+        };
+        (1..=runs).map(&mut once).collect()
     }
 
     /// Measures until others leave the CPUs alone, as often as there is time. `run` gets the number of the try, from 0.

@@ -12,8 +12,7 @@ use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::live::EventSink;
-use runyard_sim::Observer;
-use std::fmt::Write as _;
+use runyard_report::table;
 
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -31,10 +30,6 @@ impl Window {
     /// So many seconds after `from`.
     pub(crate) const fn of_seconds(from: Nanos, seconds: u32) -> Window {
         Window { from: Time(from.0), end: Time(from.0 + SECOND.0 * seconds as u64) }
-    }
-
-    pub(crate) fn span(self) -> Nanos {
-        self.end.since(self.from)
     }
 
     fn contains(self, at: Time) -> bool {
@@ -61,7 +56,7 @@ pub(crate) struct Row {
 impl Row {
     fn part(&mut self, doing: Doing) -> &mut Nanos {
         match doing {
-            Doing::Idle => &mut self.idle,
+            Doing::Idle | Doing::Forced => &mut self.idle,
             Doing::Overhead => &mut self.overhead,
             Doing::Exec(_, policy) => match policy {
                 Policy::Fifo(_) | Policy::RoundRobin(_) => &mut self.rt,
@@ -105,6 +100,8 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Idle,
+    /// It is idle because of the cookie of its core.
+    Forced,
     Overhead,
     Exec(TaskId, Policy),
 }
@@ -112,8 +109,12 @@ enum Doing {
 /// The counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
+    /// The counted time of each CPU.
+    span: Nanos,
     /// The periods of the window.
     pub(crate) rows: Vec<Row>,
+    /// The time that cookies forced CPUs to be idle, over all CPUs.
+    pub(crate) forced: Nanos,
     /// The accounts of the tasks, by [`TaskId`]. A task that never executed may have none.
     pub(crate) tasks: Vec<Account>,
     /// The number of times that a task group was throttled on a CPU.
@@ -168,7 +169,8 @@ impl Usage {
             self.turn(CpuId::at(cpu), Doing::Idle, end);
         }
         let period = Nanos(self.period.0 * self.cpus.len() as u64);
-        let over = end.min(self.window.end).since(self.window.from).0 / self.period.0;
+        self.used.span = end.min(self.window.end).since(self.window.from);
+        let over = self.used.span.0 / self.period.0;
         let mut over = self.used.rows.iter().take(over as usize);
         assert!(over.all(|row| row.time() == period), "a row is a period of each CPU");
         self.used
@@ -183,12 +185,16 @@ impl Usage {
             let rest = Nanos(self.period.0 - from.since(self.window.from).0 % self.period.0);
             let span = rest.min(end.since(from));
             *self.row(from).part(done) += span;
+            if done == Doing::Forced {
+                self.used.forced += span;
+            }
             if let Doing::Exec(task, _) = done {
                 place(&mut self.used.tasks, task.index()).runtime += span;
             }
             from = from + span;
         }
-        if done == Doing::Idle && doing != Doing::Idle {
+        let is_idle = |doing| matches!(doing, Doing::Idle | Doing::Forced);
+        if is_idle(done) && !is_idle(doing) {
             self.count(at, |row| row.idle_exits += 1);
         }
         if let Doing::Exec(task, _) = doing {
@@ -243,6 +249,7 @@ impl EventSink for Usage {
             What::Exec { task, policy } => self.turn(cpu, Doing::Exec(task, policy), at),
             What::Overhead => self.turn(cpu, Doing::Overhead, at),
             What::Idle => self.turn(cpu, Doing::Idle, at),
+            What::ForcedIdle { .. } => self.turn(cpu, Doing::Forced, at),
             What::TimerExpired { greedy } => self.expired = Some(greedy),
             What::Wake { task, by: None, .. } => self.woken(task, counts),
             What::TimerInterrupt => self.count(at, |row| row.interrupts += 1),
@@ -257,13 +264,19 @@ impl EventSink for Usage {
     }
 }
 
-impl Observer for &mut Usage {
-    fn event(&mut self, event: &Event) {
-        EventSink::event(*self, event);
-    }
-}
-
 impl Used {
+    /// The counted time of each CPU.
+    pub(crate) fn span(&self) -> Nanos {
+        self.span
+    }
+
+    /// The counts of a stretch in which tasks executed for so long.
+    #[cfg(test)]
+    pub(crate) fn of_tasks<const N: usize>(span: Nanos, runtimes: [Nanos; N]) -> Used {
+        let account = |runtime| Account { runtime, ..Account::default() };
+        Used { span, tasks: runtimes.map(account).to_vec(), ..Used::default() }
+    }
+
     /// The time of all tasks.
     pub(crate) fn total(&self) -> Nanos {
         self.of(0..usize::MAX)
@@ -310,29 +323,21 @@ impl Used {
     /// The rows of a window that begins at `from` in the form of `mpstat`, where they are seconds: each with its end in
     /// the run's time, and the average.
     pub(crate) fn text(&self, from: Time) -> String {
-        let mut text = String::new();
-        let mut line = |time: &str, cells: [&str; 7]| {
-            let [cpu, normal, idle_policy, rt, overhead, idle, interrupts] = cells;
-            let _ = writeln!(
-                text,
-                "{time:<8}  {cpu}  {normal:>7}  {idle_policy:>8}  {rt:>5}  {overhead:>5}  {idle:>5}  \
-                 {interrupts:>9}"
-            );
-        };
-        line("time", ["CPU", "%normal", "%idlepol", "%rt", "%ovh", "%idle", "intr/s"]);
-        let mut row = |time: &str, row: &Row, seconds: usize| {
+        let header = ["time", "CPU", "%normal", "%idlepol", "%rt", "%ovh", "%idle", "intr/s"];
+        let mut text = table(&header, 2);
+        let mut add = |time: String, row: &Row, seconds: usize| {
             let all = row.time().0 as f64;
-            let share = |part: Nanos| format!("{:.2}", part.0 as f64 * 100.0 / all);
+            let spans = [row.normal, row.idle_policy, row.rt, row.overhead, row.idle];
+            let shares = spans.map(|span| format!("{:.2}", span.0 as f64 * 100.0 / all));
             let interrupts = format!("{:.2}", row.interrupts as f64 / seconds as f64);
-            let parts = [row.normal, row.idle_policy, row.rt, row.overhead, row.idle].map(share);
-            let [normal, idle_policy, rt, overhead, idle] = &parts;
-            line(time, ["all", normal, idle_policy, rt, overhead, idle, &interrupts]);
+            let begin = [time, "all".to_owned()];
+            text.add_row(begin.into_iter().chain(shares).chain([interrupts]));
         };
-        for (second, each) in (1..).zip(&self.rows) {
-            row(&format!("{} s", from.0 / SECOND.0 + second), each, 1);
+        for (second, row) in (1..).zip(&self.rows) {
+            add(format!("{} s", from.0 / SECOND.0 + second), row, 1);
         }
-        row("Average:", &self.sum(), self.rows.len());
-        text
+        add("Average:".to_owned(), &self.sum(), self.rows.len());
+        text.trim_fmt() + "\n"
     }
 }
 
@@ -428,10 +433,10 @@ mod tests {
     fn the_rows_are_read_like_mpstats() {
         let used = seen(&[(0, 0, exec(0)), (1_500, 1, What::Overhead), (1_750, 1, What::Idle)]);
         let expected = "\
-time      CPU  %normal  %idlepol    %rt   %ovh  %idle     intr/s
-2 s       all     0.00     50.00   0.00  12.50  37.50       0.00
-3 s       all     0.00     50.00   0.00   0.00  50.00       0.00
-Average:  all     0.00     50.00   0.00   6.25  43.75       0.00
+time      CPU  %normal  %idlepol   %rt   %ovh  %idle  intr/s
+2 s       all     0.00     50.00  0.00  12.50  37.50    0.00
+3 s       all     0.00     50.00  0.00   0.00  50.00    0.00
+Average:  all     0.00     50.00  0.00   6.25  43.75    0.00
 ";
         assert_eq!(used.text(Time::ZERO + SECOND), expected);
     }

@@ -6,9 +6,9 @@
 
 #![cfg(target_os = "linux")]
 
+use runyard_engine::kernel::Experiment as Document;
 use runyard_labs::{
-    Claim, ClaimVerdict, Length, Progress, greedy_timers, hard_limits, idle_balance, latency_nice,
-    rt_migrate,
+    Claim, ClaimVerdict, Length, Progress, build_without_limit, live_without, simulated_without,
 };
 use runyard_outcome::Failure;
 use std::sync::{Mutex, PoisonError};
@@ -19,15 +19,19 @@ static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
 
 static CPUS: Mutex<()> = Mutex::new(());
 
+fn live(document: Document) -> Result<Vec<Claim>, Failure> {
+    live_without(document, &Progress::new(Length::Short))
+}
+
 /// Checks the claims of this kind.
 #[track_caller]
 fn none_holds(
-    without: fn(&Progress) -> Result<Vec<Claim>, Failure>,
+    without: impl FnOnce() -> Result<Vec<Claim>, Failure>,
     is_meant: fn(&Claim) -> bool,
     number: usize,
 ) {
     let _alone = CPUS.lock().unwrap_or_else(PoisonError::into_inner);
-    let claims = without(&Progress::new(Length::Short)).unwrap();
+    let claims = without().unwrap();
     let claims: Vec<_> = claims.into_iter().filter(is_meant).collect();
     assert_eq!(claims.len(), number);
     for claim in claims {
@@ -42,31 +46,31 @@ fn without_push_and_pull_important_threads_wait_for_others() {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return; // There is nowhere to push to.
     }
-    none_holds(rt_migrate::live_without, |claim| claim.verdict != ClaimVerdict::Shown, 2);
+    none_holds(|| live(Document::RtMigrate), |claim| claim.verdict != ClaimVerdict::Shown, 2);
 }
 
 #[test]
 fn without_hard_limits_groups_take_what_they_want() {
-    none_holds(hard_limits::live_without, |_| true, 3);
+    none_holds(|| live(Document::HardLimits), |_| true, 3);
 }
 
 #[test]
 fn without_the_kernels_limit_a_build_takes_all_cpus() {
     let judged = |claim: &Claim| claim.verdict != ClaimVerdict::Shown;
-    none_holds(|_| hard_limits::build_without_limit(), judged, 2);
+    none_holds(build_without_limit, judged, 2);
 }
 
 #[test]
 fn without_slack_no_wakeups_are_saved() {
     let about_slack = |claim: &Claim| claim.what.starts_with("no slack, then 10 ms");
-    none_holds(greedy_timers::live_without, about_slack, 1);
+    none_holds(|| live(Document::GreedyTimers), about_slack, 1);
 }
 
 /// Checks that at least three of an experiment's claims fail in virtual time. The CPUs are used by one test at a time.
 #[track_caller]
-fn three_fail(without: fn() -> Result<Vec<Claim>, Failure>) {
+fn three_fail(document: Document) {
     let _alone = CPUS.lock().unwrap_or_else(PoisonError::into_inner);
-    let claims = without().unwrap();
+    let claims = simulated_without(document).unwrap();
     let failed: Vec<_> = claims.iter().filter(|claim| claim.verdict.fails()).collect();
     for claim in &failed {
         println!("{}: {:?} {}, {:?}", claim.what, claim.after, claim.unit, claim.verdict);
@@ -76,25 +80,25 @@ fn three_fail(without: fn() -> Result<Vec<Claim>, Failure>) {
 
 #[test]
 fn without_push_and_pull_simulated_threads_wait_for_less_important_ones() {
-    three_fail(rt_migrate::simulated_without);
+    three_fail(Document::RtMigrate);
 }
 
 #[test]
 fn without_the_balancer_cpus_stay_idle_beside_waiting_tasks() {
-    three_fail(idle_balance::simulated_without);
+    three_fail(Document::IdleBalance);
 }
 
 #[test]
 fn without_latency_nice_who_is_sensitive_waits_as_others_do() {
-    three_fail(latency_nice::simulated_without);
+    three_fail(Document::LatencyNice);
 }
 
 #[test]
 fn without_hard_limits_simulated_groups_take_what_they_want() {
-    three_fail(hard_limits::simulated_without);
+    three_fail(Document::HardLimits);
 }
 
 #[test]
 fn without_the_greedy_walk_timers_interrupt_busy_cpus() {
-    three_fail(greedy_timers::simulated_without);
+    three_fail(Document::GreedyTimers);
 }

@@ -14,10 +14,11 @@
 //! greedy walk leaves fewer windows to be hit and cannot need more interrupts. With different slacks this is measured,
 //! not proven.
 
-use crate::claims::{Claim, ClaimVerdict};
+use crate::rows::Row;
+use crate::setting::{Part, Seen};
 use rayon::prelude::*;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{TimerId, TimerQueue, Token, Window};
+use runyard_engine::timer::{TimerQueue, Token, Window};
 use runyard_report::table;
 use runyard_workload::draw::{Draw, Stream, below, stream};
 
@@ -35,7 +36,7 @@ const LITTLE: Nanos = Nanos::from_micros(50);
 
 /// The slacks of the timers: all the same, or every other timer with [`LITTLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slack {
+struct Slack {
     most: Nanos,
     mixed: bool,
 }
@@ -60,7 +61,7 @@ const HALF: u64 = 50;
 
 /// With the greedy walk and a slack of 10 ms there is at most one of so many interrupts: most timers are run on an idle
 /// CPU.
-const MOST_PARTS: u64 = 10;
+const MOST_PARTS: f64 = 10.0;
 
 /// The distance of the shares at which the search for the break-even point looks.
 const STEP: usize = 5;
@@ -72,18 +73,9 @@ enum When {
     Inside,
 }
 
-/// The properties of the timers of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Setting {
-    slack: Slack,
-    when: When,
-    /// The share of cancelled timers, in per cent.
-    share: u64,
-}
-
 /// The results for one kind of slack.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+struct Kind {
     slack: Slack,
     /// The results at each of [`SHARES`], for timers cancelled before they open, and inside their windows.
     before: Vec<Both>,
@@ -112,14 +104,20 @@ struct Tally {
     run: u64,
 }
 
-/// All rows, computed on all CPUs. Without `greedy` both walks are the regular one.
-pub(super) fn rows(greedy: bool) -> Vec<Row> {
-    SLACKS.into_par_iter().map(|slack| Row::of(slack, greedy)).collect()
+/// The model with the greedy walk; without it both walks are the regular one.
+pub(super) fn part(greedy: bool) -> Part {
+    let kinds = kinds(greedy);
+    Part::new("", Vec::new(), rows(&kinds)).text(move |_| text(&kinds))
 }
 
-/// The rows as two tables.
-pub(super) fn text(rows: &[Row]) -> String {
-    let line = |row: &Row, cells: Vec<String>| [vec![row.slack.name()], cells].concat();
+/// All kinds of slack, computed on all CPUs.
+fn kinds(greedy: bool) -> Vec<Kind> {
+    SLACKS.into_par_iter().map(|slack| Kind::of(slack, greedy)).collect()
+}
+
+/// The kinds as two tables.
+fn text(rows: &[Kind]) -> String {
+    let line = |row: &Kind, cells: Vec<String>| [vec![row.slack.name()], cells].concat();
     let shown = [0, 3, 5];
     let shares = shown.map(|at| format!("{} % cancelled", SHARES[at]));
     let mut before = table(&["", &shares[0], &shares[1], &shares[2]], 1);
@@ -139,7 +137,7 @@ pub(super) fn text(rows: &[Row]) -> String {
         line(row, row.inside.iter().map(cell).chain([dear]).collect())
     }));
     format!(
-        "a model of one CPU, 4 ms busy and 1 ms idle, with {TIMERS} timers of which some are cancelled\n\
+        "\na model of one CPU, 4 ms busy and 1 ms idle, with {TIMERS} timers of which some are cancelled\n\
          before they open: interrupts of the busy CPU + of the idle one, regular > greedy walk\n{}\n\n\
          inside their windows: interrupts that the greedy walk saves / timers that it alone runs needlessly\n{}\n",
         before.trim_fmt(),
@@ -147,59 +145,41 @@ pub(super) fn text(rows: &[Row]) -> String {
     )
 }
 
-/// The claims about the rows.
-pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
-    let [same, mixed] = [SAME, MIXED]
-        .map(|slack| rows.iter().find(|row| row.slack == slack).expect("it is among the slacks"));
+/// The rows about the document's large slack, for all timers and for half of them. They need no runs.
+fn rows(kinds: &[Kind]) -> Vec<Row<Seen>> {
+    let [same, mixed] = [SAME, MIXED].map(|slack| {
+        kinds.iter().find(|kind| kind.slack == slack).expect("it is among the slacks")
+    });
     let at = |share| SHARES.iter().position(|&it| it == share).expect("it is shown");
     let (none, half) = (at(0), at(HALF));
-    let claim = |what: &str, unit: &str, figures: [Option<u64>; 2], verdict| {
+    let row = |what: &str, unit: &'static str, figures: [Option<u64>; 2]| {
         let figures = figures.map(|figure| figure.map(|figure| figure as f64));
-        Claim::of(format!("one CPU, {what}"), unit, figures, verdict)
+        Row::beside(format!("one CPU, {what}"), unit, move |_, side| figures[side])
     };
-    let interrupts = |both: Both| [both.regular, both.greedy].map(|it| Some(it.interrupts()));
-    // With different slacks the claim holds in this model, but not by necessity.
-    let never_more: fn(&Row) -> bool =
-        |row| row.slack.mixed || row.before.iter().chain(&row.inside).all(|both| both.saved() >= 0);
-    let never_more = rows.iter().all(never_more);
-    let few = |both: Both| {
-        let [regular, greedy] = [both.regular, both.greedy].map(Tally::interrupts);
-        ClaimVerdict::of(never_more && greedy * MOST_PARTS <= regular)
+    let interrupts = |what: &str, both: Both| {
+        row(what, "interrupts", [both.regular, both.greedy].map(|it| Some(it.interrupts())))
     };
+    // With different slacks the walk has never more interrupts in this model, but not by necessity.
+    let never_more = kinds
+        .iter()
+        .filter(|kind| !kind.slack.mixed)
+        .all(|kind| kind.before.iter().chain(&kind.inside).all(|both| both.saved() >= 0));
+    let few = move |regular: f64, greedy: f64| never_more && greedy * MOST_PARTS <= regular;
     let unblocked = mixed.before[half].saved() > mixed.before[none].saved();
     let needless =
         [same.inside[half].regular, same.inside[half].greedy].map(|it| Some(it.needless));
+    let dear = "slack 10 ms: cancelled inside, from which more is needless than saved";
     vec![
-        claim(
-            "slack 10 ms, none cancelled, at most a tenth",
-            "interrupts",
-            interrupts(same.before[none]),
-            few(same.before[none]),
-        ),
-        claim(
+        interrupts("slack 10 ms, none cancelled, at most a tenth", same.before[none]).holds(few),
+        interrupts(
             "slack 10 ms or 50 us, half cancelled before, more saved than with none",
-            "interrupts",
-            interrupts(mixed.before[half]),
-            ClaimVerdict::of(unblocked),
-        ),
-        claim(
-            "slack 10 ms, half cancelled inside, at most a tenth",
-            "interrupts",
-            interrupts(same.inside[half]),
-            few(same.inside[half]),
-        ),
-        claim(
-            "slack 10 ms, half cancelled inside, run needlessly",
-            "timers",
-            needless,
-            ClaimVerdict::Shown,
-        ),
-        claim(
-            "slack 10 ms: cancelled inside, from which more is needless than saved",
-            "%",
-            [None, same.dear],
-            ClaimVerdict::Shown,
-        ),
+            mixed.before[half],
+        )
+        .holds(move |_, _| unblocked),
+        interrupts("slack 10 ms, half cancelled inside, at most a tenth", same.inside[half])
+            .holds(few),
+        row("slack 10 ms, half cancelled inside, run needlessly", "timers", needless),
+        row(dear, "%", [None, same.dear]),
     ]
 }
 
@@ -214,13 +194,13 @@ impl Slack {
     }
 }
 
-impl Row {
-    fn of(slack: Slack, greedy: bool) -> Row {
-        let run = |when, share| Setting { slack, when, share }.run(1, greedy);
+impl Kind {
+    fn of(slack: Slack, greedy: bool) -> Kind {
+        let run = |when, share| Trace::of(slack, when, share, 1).both(greedy);
         let all = |when| SHARES.iter().map(|&share| run(when, share)).collect();
         let pays = |both: Both| both.needless() <= both.saved();
         let dear = (0..=100).step_by(STEP).skip(1).find(|&share| !pays(run(When::Inside, share)));
-        Row { slack, before: all(When::Before), inside: all(When::Inside), dear }
+        Kind { slack, before: all(When::Before), inside: all(When::Inside), dear }
     }
 }
 
@@ -263,115 +243,107 @@ struct Trace {
     events: Vec<(Time, Happens)>,
 }
 
-impl Setting {
-    fn trace(self, seed: u64) -> Trace {
+impl Trace {
+    /// Timers of which this share, in per cent, is cancelled.
+    fn of(slack: Slack, when: When, share: u64, seed: u64) -> Trace {
         let mut draws = stream(seed, Stream::Order);
-        let (mut timers, mut events) = (Vec::new(), Vec::new());
+        let (mut timers, mut turns) = (Vec::new(), Vec::new());
         let mut now = Time::ZERO;
+        let mut armed = Vec::new();
         for nth in 0..TIMERS {
             now = now + APART.sample(&mut draws);
             let soft = now + AHEAD.sample(&mut draws);
-            let little = self.slack.mixed && nth % 2 == 1;
-            let slack = if little { LITTLE } else { self.slack.most };
+            let little = slack.mixed && nth % 2 == 1;
+            let slack = if little { LITTLE } else { slack.most };
             // Both are drawn in any case, so that a share changes no other draw.
             let (chance, part) = (below(&mut draws, 100), below(&mut draws, slack.0));
             let early = below(&mut draws, soft.since(now).0);
-            let at = match self.when {
+            let at = match when {
                 When::Before => now + Nanos(early),
                 When::Inside => soft + Nanos(part),
             };
-            let cancelled = (chance < self.share).then_some(at);
+            let cancelled = (chance < share).then_some(at);
             timers.push(Timer { window: Window { soft, hard: soft + slack }, cancelled });
-            events.push((now, Happens::Arm(nth)));
-            events.extend(cancelled.map(|at| (at, Happens::Cancel(nth))));
+            armed.push(now);
         }
         let mut turn = Time::ZERO;
         while turn < now {
             turn = turn + BUSY.sample(&mut draws);
-            events.push((turn, Happens::Idle));
+            turns.push((turn, Happens::Idle));
             turn = turn + IDLE.sample(&mut draws);
-            events.push((turn, Happens::Busy));
+            turns.push((turn, Happens::Busy));
         }
+        Trace::with(timers, &armed, turns)
+    }
+
+    /// Timers that are armed at these times, on a CPU that turns idle and busy.
+    fn with(timers: Vec<Timer>, armed: &[Time], turns: Vec<(Time, Happens)>) -> Trace {
+        let mut events = Vec::new();
+        for (nth, (timer, &at)) in timers.iter().zip(armed).enumerate() {
+            events.push((at, Happens::Arm(nth)));
+            events.extend(timer.cancelled.map(|at| (at, Happens::Cancel(nth))));
+        }
+        events.extend(turns);
         events.sort_by_key(|&(at, _)| at);
         Trace { timers, events }
     }
 
-    fn run(self, seed: u64, greedy: bool) -> Both {
-        let trace = self.trace(seed);
-        let [regular, greedy] = [false, greedy].map(|greedy| Cpu::new(&trace, greedy).run());
-        Both { regular, greedy }
+    /// The results of both walks; without `greedy` both are the regular one.
+    fn both(&self, greedy: bool) -> Both {
+        Both { regular: self.walked(false), greedy: self.walked(greedy) }
+    }
+
+    fn walked(&self, greedy: bool) -> Tally {
+        let mut cpu = Cpu { timers: &self.timers, greedy, ..Cpu::default() };
+        let mut ids = vec![None; self.timers.len()];
+        for &(at, what) in &self.events {
+            while cpu.queue.first() < at {
+                *(if cpu.is_idle { &mut cpu.tally.idle } else { &mut cpu.tally.busy }) += 1;
+                cpu.walk(cpu.queue.first(), true);
+            }
+            match what {
+                Happens::Arm(nth) => {
+                    let window = self.timers[nth].window;
+                    ids[nth] = Some(cpu.queue.arm(window, Token(nth as u64)));
+                }
+                Happens::Cancel(nth) => {
+                    cpu.queue.cancel(ids[nth].expect("it was armed before"));
+                }
+                Happens::Busy => cpu.is_idle = false,
+                Happens::Idle => {
+                    cpu.is_idle = true;
+                    cpu.walk(at, false);
+                }
+            }
+        }
+        cpu.tally
     }
 }
 
+#[derive(Default)]
 struct Cpu<'t> {
-    trace: &'t Trace,
+    timers: &'t [Timer],
     greedy: bool,
     queue: TimerQueue,
-    ids: Vec<Option<TimerId>>,
     is_idle: bool,
     tally: Tally,
 }
 
 impl Cpu<'_> {
-    fn new(trace: &Trace, greedy: bool) -> Cpu<'_> {
-        let ids = vec![None; trace.timers.len()];
-        Cpu {
-            trace,
-            greedy,
-            queue: TimerQueue::default(),
-            ids,
-            is_idle: false,
-            tally: Tally::default(),
-        }
-    }
-
-    fn run(mut self) -> Tally {
-        for &(at, what) in &self.trace.events {
-            while self.queue.first() < at {
-                self.interrupt(self.queue.first());
-            }
-            match what {
-                Happens::Arm(nth) => {
-                    let window = self.trace.timers[nth].window;
-                    self.ids[nth] = Some(self.queue.arm(window, Token(nth as u64)));
-                }
-                Happens::Cancel(nth) => {
-                    let id = self.ids[nth].expect("it was armed before");
-                    self.queue.cancel(id);
-                }
-                Happens::Busy => self.is_idle = false,
-                Happens::Idle => {
-                    self.is_idle = true;
-                    self.walk(at, false);
-                }
-            }
-        }
-        self.tally
-    }
-
-    fn interrupt(&mut self, now: Time) {
-        match self.is_idle {
-            true => self.tally.idle += 1,
-            false => self.tally.busy += 1,
-        }
-        self.walk(now, true);
-    }
-
     /// The walk of an interrupt, or of a CPU that goes idle. The regular walk has none of the second kind.
     fn walk(&mut self, now: Time, interrupted: bool) {
         while let Some(expiry) = interrupted.then(|| self.queue.take_expired(now)).flatten() {
             self.count(expiry.token);
         }
-        while let Some(expiry) =
-            (self.greedy && self.is_idle).then(|| self.queue.take_open(now)).flatten()
-        {
+        let greedy = self.greedy && self.is_idle;
+        while let Some(expiry) = greedy.then(|| self.queue.take_open(now)).flatten() {
             self.count(expiry.token);
         }
     }
 
     fn count(&mut self, token: Token) {
         self.tally.run += 1;
-        let timer = &self.trace.timers[token.0 as usize];
+        let timer = &self.timers[token.0 as usize];
         self.tally.needless += u64::from(timer.cancelled.is_some());
     }
 }
@@ -392,17 +364,10 @@ mod tests {
 
     /// The results of both walks for these timers, on a CPU that is idle during `idle` and busy before.
     fn walked(timers: &[Timer], idle: (u64, u64)) -> Both {
-        let armed = (0..timers.len()).map(|nth| (us(0), Happens::Arm(nth)));
-        let cancelled = timers.iter().enumerate();
-        let cancelled = cancelled
-            .filter_map(|(nth, timer)| timer.cancelled.map(|at| (at, Happens::Cancel(nth))));
         let turns = [(us(idle.0), Happens::Idle), (us(idle.1), Happens::Busy)];
         let end = [(us(1_000_000), Happens::Busy)];
-        let mut events: Vec<_> = armed.chain(cancelled).chain(turns).chain(end).collect();
-        events.sort_by_key(|&(at, _)| at);
-        let trace = Trace { timers: timers.to_vec(), events };
-        let [regular, greedy] = [false, true].map(|greedy| Cpu::new(&trace, greedy).run());
-        Both { regular, greedy }
+        let armed = vec![Time::ZERO; timers.len()];
+        Trace::with(timers.to_vec(), &armed, [&turns[..], &end].concat()).both(true)
     }
 
     #[test]
@@ -432,16 +397,9 @@ mod tests {
     fn with_one_slack_there_are_never_more_interrupts() {
         for slack in SLACKS.into_iter().filter(|slack| !slack.mixed) {
             for (seed, share) in (1..).zip(SHARES) {
-                let both = Setting { slack, when: When::Inside, share }.run(seed, true);
+                let both = Trace::of(slack, When::Inside, share, seed).both(true);
                 assert!(both.saved() >= 0, "{slack:?}, {share} %, seed {seed}: {both:?}");
             }
         }
-    }
-
-    #[test]
-    fn what_is_claimed_holds() {
-        let rows = rows(true);
-        let claims = claims(&rows);
-        assert!(claims.iter().all(|claim| !claim.verdict.fails()), "{}", text(&rows));
     }
 }

@@ -6,12 +6,13 @@
 //! judged while [others leave the CPUs alone](crate::quiet): slack saves wake-ups, and all tasks are served. No load
 //! excuses an early timer or a lost one. The lateness of tasks is shown.
 
-use crate::claims::{Claim, ClaimVerdict, Reproduced};
+use crate::claims::{Claim, Reproduced};
 use crate::figure::{percent, rounded};
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
-use crate::quiet::{Course, Tried, deciding, verdict};
+use crate::quiet::Course;
+use crate::rows::{self, Row, Runs, Sides};
 use runyard::experiments::{Experiments, Feature, Features};
 use runyard::{JoinHandle, Observer, Runtime, Task};
 use runyard_engine::event::{Event, Left, What};
@@ -40,7 +41,7 @@ const TAKES: Duration = Duration::from_millis(3_700);
 
 /// The least number of these rounds for each task. A runtime that serves all leaves out none; this allows for a machine
 /// that stops a worker at times.
-const FEWEST: u64 = 5;
+const FEWEST: f64 = 5.0;
 
 /// The largest part of the wake-ups that slack may leave. It saves nine in ten.
 const MOST_LEFT: f64 = 0.5;
@@ -62,22 +63,18 @@ const EXACT: usize = 0;
 const REGULAR: usize = 1;
 const GREEDY: usize = 2;
 
-/// The results of a run of each setting.
-type Runs = [SettingRun; 3];
-
 /// Runs the experiment once on this machine, or several times in a soak. Of each figure the worst counts.
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);
     let mut course =
         Course::new(length, runs as u32 * SETTINGS.len() as u32 * TAKES + price::TAKES, progress);
     let price = price::measured(kernel::Experiment::GreedyTimers, cpus, &mut course)?;
-    let run = |_| measured(SETTINGS, cpus, &mut course);
-    let measured = (0..runs).map(run).collect::<Result<Vec<_>, _>>()?;
-    let mut claims = claims(&measured);
+    let measured = measured(SETTINGS, cpus, runs, &mut course)?;
+    let mut claims = rows::claims(&rows(), &measured);
     claims.extend(price);
     let [period, busy, idle] = [PERIOD, BUSY, IDLE].map(|it| it.as_millis());
     Ok(Reproduced::of("greedy-timers", "live", claims, |table| {
@@ -92,36 +89,40 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
+pub(crate) fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let cpus = machine::cpus()?.len();
     let without = SETTINGS.map(|(_, greedy)| (Duration::ZERO, greedy));
-    Ok(claims(&[measured(without, cpus, &mut Course::of_one_try(progress))?]))
+    let measured = measured(without, cpus, 1, &mut Course::of_one_try(progress))?;
+    Ok(rows::claims(&rows(), &measured))
 }
 
-/// Measures these settings. If others disturbed one of them, they disturbed the run.
+/// Measures these settings so many times. If others disturbed one of them, they disturbed all three of that turn.
 fn measured(
     settings: [(Duration, bool); 3],
     cpus: usize,
+    runs: u64,
     course: &mut Course<'_>,
-) -> Result<Tried<Runs>, Failure> {
-    let (mut result, mut disturbed) = (Runs::default(), None);
-    for (run, (slack, greedy)) in result.iter_mut().zip(settings) {
-        let walk = if greedy { "greedy" } else { "regular" };
-        let what = format!("{TASKS} timers of {} ms slack, {walk} walk", slack.as_millis());
-        let mut earlier = SettingRun::default();
-        let tried = course.quiet(&what, TAKES, |_| {
-            earlier = SettingRun::of(slack, greedy, cpus).with_timers_of(&earlier);
-            Ok(earlier)
-        })?;
-        *run = tried.result;
-        disturbed = disturbed.max(tried.disturbed);
+) -> Result<[Runs<SettingRun>; 3], Failure> {
+    let mut all = [const { Vec::new() }; 3];
+    for turn in 0..runs as usize {
+        for (runs, (slack, greedy)) in all.iter_mut().zip(settings) {
+            let walk = if greedy { "greedy" } else { "regular" };
+            let what = format!("{TASKS} timers of {} ms slack, {walk} walk", slack.as_millis());
+            let mut earlier = SettingRun::default();
+            runs.push(course.quiet(&what, TAKES, |_| {
+                earlier = SettingRun::of(slack, greedy, cpus).with_timers_of(&earlier);
+                Ok(earlier)
+            })?);
+        }
+        let disturbed = all.iter().filter_map(|runs| runs[turn].disturbed).max();
+        all.iter_mut().for_each(|runs| runs[turn].disturbed = disturbed);
     }
-    Ok(Tried { result, disturbed })
+    Ok(all)
 }
 
 /// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SettingRun {
+pub(super) struct SettingRun {
     /// The number of times that a thread gave up its CPU by itself in [`SPAN`], if the kernel provides it.
     switches: Option<u64>,
     tasks: Rounds,
@@ -291,173 +292,115 @@ impl Observer for Heard {
     }
 }
 
-/// The claims about several runs of all settings.
-fn claims(tried: &[Tried<Runs>]) -> Vec<Claim> {
-    let all = || tried.iter().flat_map(|run| &run.result);
-    let runs = deciding(tried);
-    let most = |of: fn(&SettingRun) -> u64| [None, all().map(of).max().map(|most| most as f64)];
-    let none = |[_, most]: [Option<f64>; 2]| ClaimVerdict::of(most == Some(0.0));
-    let fewest = runs.iter().copied().flatten().map(|run| run.tasks.fewest).min();
-    let early = most(|run| run.tasks.early);
-    let lost = most(|run| run.lost as u64);
-    let unknown = most(|run| run.armed.abs_diff(run.expired + run.cancelled) as u64);
-    let switches = |at: usize| {
-        let sum: Option<u64> = runs.iter().map(|run| run[at].switches).sum();
-        sum.map(|sum| (sum as f64 / (SPAN.as_secs_f64() * runs.len() as f64)).round())
+/// The rows. Of each figure the worst of the runs counts. No load excuses an early timer or a lost one.
+pub(super) fn rows() -> Vec<Row<SettingRun>> {
+    let per_second = |what: &str, span: Duration, of: fn(&SettingRun) -> Option<u64>| {
+        Row::new(what, "1/s", move |runs: &[&SettingRun]| {
+            let sum: Option<u64> = runs.iter().map(|run| of(run)).sum();
+            sum.map(|sum| (sum as f64 / (span.as_secs_f64() * runs.len() as f64)).round())
+        })
     };
-    let (exact, slack) = ([EXACT, GREEDY].map(switches), [REGULAR, GREEDY].map(switches));
-    let fewer = |figures: [Option<f64>; 2]| match figures {
-        [Some(before), Some(after)] => verdict(tried, after <= before * MOST_LEFT),
-        _ => ClaimVerdict::Shown,
+    let walks = |what: &str, unit, of: fn(&[&SettingRun]) -> f64| Row::new(what, unit, of);
+    // Of all runs of all settings.
+    let none = |what: &str, unit, of: fn(&SettingRun) -> u64| {
+        let row = Row::beside(what, unit, move |sides: &Sides<'_, SettingRun>, _| {
+            sides.iter().flatten().map(|run| of(run)).max().map(|most| most as f64)
+        });
+        row.after(GREEDY).always().holds(|_, most| most == 0.0)
     };
-    let latest = |at: usize| {
-        let latest = runs.iter().map(|run| run[at].tasks.latest).max();
-        latest.map(|latest| rounded(latest.as_secs_f64() * 1e3, 1))
+    let fewest = |sides: &Sides<'_, SettingRun>, _| {
+        sides.iter().flatten().map(|run| run.tasks.fewest).min().map(|fewest| fewest as f64)
     };
-    let greedy = |at: usize| {
-        let of = |of: fn(&SettingRun) -> usize| runs.iter().map(|run| of(&run[at])).sum::<usize>();
-        Some(percent(of(|run| run.greedy) as f64 / of(|run| run.expired).max(1) as f64))
-    };
-    let rate = |of: fn(&SettingRun) -> u64| {
-        let runs = &runs;
-        move |at: usize| {
-            let sum: u64 = runs.iter().map(|run| of(&run[at])).sum();
-            Some((sum as f64 / ((SETTLE + SPAN).as_secs_f64() * runs.len() as f64)).round())
-        }
-    };
-    let (preemptions, migrations) =
-        (rate(|run| run.preemptions as u64), rate(|run| run.migrations));
-    let walks = [REGULAR, GREEDY];
     vec![
-        Claim::of("no slack, then 10 ms: wake-ups of the process", "1/s", exact, fewer(exact)),
-        Claim::of("10 ms, the walks: wake-ups of the process", "1/s", slack, ClaimVerdict::Shown),
-        Claim::of("10 ms, the walks: run greedily", "%", walks.map(greedy), ClaimVerdict::Shown),
-        Claim::of(
-            "10 ms, the walks: preemptions",
-            "1/s",
-            walks.map(preemptions),
-            ClaimVerdict::Shown,
-        ),
-        Claim::of(
-            "10 ms, the walks: migrations",
-            "1/s",
-            walks.map(migrations),
-            ClaimVerdict::Shown,
-        ),
-        Claim::of("10 ms, the walks: latest round", "ms", walks.map(latest), ClaimVerdict::Shown),
-        Claim::of("rounds that began before they were due", "rounds", early, none(early)),
-        Claim::of("tasks that no timer woke any more", "tasks", lost, none(lost)),
-        Claim::of(
-            "timers that neither expired nor were cancelled",
-            "timers",
-            unknown,
-            none(unknown),
-        ),
-        Claim::of(
-            "rounds of the task that had the fewest",
-            "rounds",
-            [None, fewest.map(|fewest| fewest as f64)],
-            verdict(tried, fewest >= Some(FEWEST)),
-        ),
+        per_second("no slack, then 10 ms: wake-ups of the process", SPAN, |run| run.switches)
+            .of(EXACT, GREEDY)
+            .holds(|exact, slack| slack <= exact * MOST_LEFT),
+        per_second("10 ms, the walks: wake-ups of the process", SPAN, |run| run.switches)
+            .of(REGULAR, GREEDY),
+        walks("10 ms, the walks: run greedily", "%", |runs| {
+            let [greedy, expired] = [|run: &SettingRun| run.greedy, |run: &SettingRun| run.expired]
+                .map(|of| runs.iter().map(|run| of(run)).sum::<usize>());
+            percent(greedy as f64 / expired.max(1) as f64)
+        })
+        .of(REGULAR, GREEDY),
+        per_second("10 ms, the walks: preemptions", SETTLE + SPAN, |run| {
+            Some(run.preemptions as u64)
+        })
+        .of(REGULAR, GREEDY),
+        per_second("10 ms, the walks: migrations", SETTLE + SPAN, |run| Some(run.migrations))
+            .of(REGULAR, GREEDY),
+        walks("10 ms, the walks: latest round", "ms", |runs| {
+            let latest = runs.iter().map(|run| run.tasks.latest).max().unwrap_or_default();
+            rounded(latest.as_secs_f64() * 1e3, 1)
+        })
+        .of(REGULAR, GREEDY),
+        none("rounds that began before they were due", "rounds", |run| run.tasks.early),
+        none("tasks that no timer woke any more", "tasks", |run| run.lost as u64),
+        none("timers that neither expired nor were cancelled", "timers", |run| {
+            run.armed.abs_diff(run.expired + run.cancelled) as u64
+        }),
+        Row::beside("rounds of the task that had the fewest", "rounds", fewest)
+            .after(GREEDY)
+            .holds(|_, fewest| fewest >= FEWEST),
     ]
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::claims::{self, Unjudged};
+    use crate::quiet::Tried;
 
     /// A good run with this number of wake-ups.
     fn run(switches: u64) -> SettingRun {
-        let tasks = Rounds { fewest: 35, early: 0, latest: Duration::from_micros(1_234) };
-        let (armed, expired, greedy, cancelled) = (70, 69, 23, 1);
-        let (preemptions, migrations) = (5, 7);
-        let (switches, lost) = (Some(switches), 0);
         SettingRun {
-            switches,
-            tasks,
-            lost,
-            armed,
-            expired,
-            greedy,
-            cancelled,
-            preemptions,
-            migrations,
+            switches: Some(switches),
+            tasks: Rounds { fewest: 35, early: 0, latest: Duration::from_micros(1_234) },
+            armed: 70,
+            expired: 69,
+            greedy: 23,
+            cancelled: 1,
+            ..SettingRun::default()
         }
     }
 
+    /// The claims that fail of a turn of the three settings.
+    fn failed(turn: [SettingRun; 3], disturbed: Option<Unjudged>) -> Vec<String> {
+        let runs = turn.map(|result| vec![Tried { result, disturbed }]);
+        claims::tests::failed(rows::claims(&rows(), &runs))
+    }
+
     const UNKNOWN: &str = "timers that neither expired nor were cancelled";
-
-    fn quiet(runs: &[Runs]) -> Vec<Tried<Runs>> {
-        runs.iter().map(|&run| Tried::quiet(run)).collect()
-    }
-
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = claims(&quiet(&[[run(9), run(5), run(1)]]));
-        claims.extend(price::tests::named());
-        claims
-    }
-
-    /// The claims that fail.
-    fn failed(runs: &[Runs]) -> Vec<String> {
-        claims::tests::failed(claims(&quiet(runs)))
-    }
+    const LOST: &str = "tasks that no timer woke any more";
 
     #[test]
     fn what_is_claimed_is_what_a_runtime_keeps() {
         let (exact, slack) = (run(90_000), run(3_000));
-        assert_eq!(failed(&[[exact, slack, slack]]), [""; 0]);
+        let failed = |turn| failed(turn, None);
+        assert_eq!(failed([exact, slack, slack]), [""; 0]);
         let wakeups = "no slack, then 10 ms: wake-ups of the process";
-        assert_eq!(failed(&[[exact, exact, exact]]), [wakeups]);
+        assert_eq!(failed([exact, exact, exact]), [wakeups]);
         let early = SettingRun { tasks: Rounds { early: 1, ..exact.tasks }, ..slack };
-        assert_eq!(failed(&[[exact, early, slack]]), ["rounds that began before they were due"]);
-        let unknown = SettingRun { expired: 68, ..slack };
-        assert_eq!(failed(&[[exact, slack, unknown]]), [UNKNOWN]);
-        let lost = SettingRun { lost: 1, ..slack };
-        assert_eq!(failed(&[[exact, slack, lost]]), ["tasks that no timer woke any more"]);
+        assert_eq!(failed([exact, early, slack]), ["rounds that began before they were due"]);
+        assert_eq!(failed([exact, slack, SettingRun { expired: 68, ..slack }]), [UNKNOWN]);
+        assert_eq!(failed([exact, SettingRun { lost: 1, ..slack }, slack]), [LOST]);
         let starved = SettingRun { tasks: Rounds { fewest: 4, ..exact.tasks }, ..slack };
-        assert_eq!(failed(&[[exact, slack, starved]]), ["rounds of the task that had the fewest"]);
+        assert_eq!(failed([exact, slack, starved]), ["rounds of the task that had the fewest"]);
+        let silent = SettingRun { switches: None, ..slack };
+        assert_eq!(failed([silent; 3]), [""; 0], "what the kernel does not tell is not claimed");
     }
 
     #[test]
     fn no_load_excuses_a_lost_timer() {
         let good = run(90_000);
-        let of = |bad: SettingRun| {
-            let result = [good, run(3_000), bad];
-            let claims = claims(&[Tried { result, disturbed: Some(Unjudged::Others(40)) }]);
-            claims::tests::failed(claims).len()
-        };
-        assert_eq!(of(SettingRun { tasks: Rounds { fewest: 0, ..good.tasks }, ..good }), 0);
-        assert_eq!(of(SettingRun { lost: 1, ..good }), 1);
+        let of = |bad| failed([good, run(3_000), bad], Some(Unjudged::Others(40)));
+        assert_eq!(of(SettingRun { tasks: Rounds { fewest: 0, ..good.tasks }, ..good }), [""; 0]);
+        assert_eq!(of(SettingRun { lost: 1, ..good }), [LOST]);
     }
 
     #[test]
     fn a_timer_that_was_lost_in_an_earlier_try_is_lost() {
         let lost = SettingRun { lost: 1, expired: 68, ..run(5) };
-        let tried = [run(9), run(5), run(1).with_timers_of(&lost)];
-        assert_eq!(failed(&[tried]), ["tasks that no timer woke any more", UNKNOWN]);
-    }
-
-    #[test]
-    fn one_bad_run_of_several_fails() {
-        let good = [run(9), run(5), run(1)];
-        let bad = [run(9), run(5), SettingRun { expired: 1, ..run(1) }];
-        assert_eq!(failed(&[good, bad, good]), [UNKNOWN]);
-    }
-
-    #[test]
-    fn what_the_kernel_does_not_tell_is_not_claimed() {
-        let silent = SettingRun { switches: None, ..run(0) };
-        assert_eq!(failed(&[[silent; 3]]), [""; 0]);
-        assert_eq!(claims(&quiet(&[[silent; 3]]))[0].after, None);
-    }
-
-    #[test]
-    fn the_share_of_the_greedy_walk_is_of_what_expired() {
-        let regular = SettingRun { greedy: 0, ..run(5) };
-        let claims = claims(&quiet(&[[run(9), regular, run(1)]]));
-        let share = claims.iter().find(|claim| claim.unit == "%").unwrap();
-        assert_eq!((share.before, share.after), (Some(0.0), Some(33.33)));
+        assert_eq!(failed([run(9), run(5), run(1).with_timers_of(&lost)], None), [LOST, UNKNOWN]);
     }
 }

@@ -7,21 +7,20 @@
 //! interrupted, the greedy walk runs all timers that may run.
 //!
 //! The document publishes migrations a minute, and the fraction of timers that only the greedy walk ran. Its unknown
-//! values are assumed in `case` and varied by `sweeps/timer-guesses.json`; the cases are repeated with timers that were
+//! values are assumed in `simulated` and varied by `sweeps/timer-guesses.json`; the cases are repeated with timers that were
 //! recorded. The document hopes that timers that are cancelled in time save
-//! wake-ups too; `cancelled` finds out when that is so. These parts are simulated. [`live()`] runs on this machine's
+//! wake-ups too; `cancelled` finds out when that is so. These parts are simulated. [`live`] runs on this machine's
 //! CPUs.
 
 mod cancelled;
-mod case;
 mod live;
 mod simulated;
 
-pub use live::{live, live_without};
-pub use simulated::{simulated, simulated_without};
+pub(crate) use live::{live, live_without};
+pub(crate) use simulated::{broken, experiment};
 
-/// The claims on this host, with any figures: for the page that names them.
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn live_names() -> Vec<String> {
+    crate::price::tests::with(&live::rows())
 }

@@ -1,27 +1,67 @@
-//! The experiment in virtual time: without the greedy walk and with it, and a model of cancelled timers.
+//! The experiment in virtual time: the document's four cases without the greedy walk and with it, and a model of
+//! cancelled timers.
+//!
+//! The document gives 16 logical CPUs, their load, the cycle of its 16 tasks, and the slack. The following is assumed:
+//! * The machine has two sockets of four cores with two threads each, and a tick of 1 ms.
+//! * The cycle is 4 ms of computing, give or take 2.5 %, and `usleep(1000)` with a slack of 50 us in every case. With
+//!   10 ms of slack the CPUs would be a third busy, not four fifths.
+//! * There are 80 daemons, eight for each of ten periods from 100 ms to 6.3 s. A daemon computes for 100 us at a time
+//!   on average; together they wake up 212 times a second. Their number is fitted to the migrations of case 1 before: a
+//!   timer that expires on a busy CPU moves its task whenever another CPU of the socket is idle.
+//! * They wait as daemons do, in `poll` or `epoll_wait`. There the kernel makes the slack at least a thousandth of the
+//!   timeout (`select_estimate_accuracy`, since 2.6.28).
+//!
+//! The same cases have, instead of these daemons, those whose timers were recorded (`docs/figures/timers/recorded.json`).
 
 use super::cancelled;
-use super::case::{self, Case, Counted, Daemons, Load, Pair, Runs, SEEDS};
-use crate::claims::{Claim, ClaimVerdict, Reproduced};
 use crate::figure::percent;
 use crate::length::Length;
-use crate::progress::Progress;
-use crate::usage::Account;
-use rayon::prelude::*;
-use runyard_outcome::Failure;
-use std::fmt::Write as _;
+use crate::rows::{Row, Sides, Word};
+use crate::setting::{Part, Seen, Setting, Simulated};
+use crate::spread::Spread;
+use crate::usage::{Account, Window};
+use runyard_engine::kernel::Experiment;
+use runyard_engine::time::{Nanos, Time};
+use runyard_report::table;
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::{Step, TaskSpec};
+
+/// The scenarios: cycles, a thread of hogs without an instance, and daemons. With assumed daemons it is case 2, with
+/// recorded ones case 1.
+const ASSUMED: &str = include_str!("../../scenarios/greedy-timers.json");
+const RECORDED: &str = include_str!("../../scenarios/recorded-timers.json");
+const DAEMONS: usize = 2;
 
 /// The remark that goes with every table of figures.
-const ASSUMED: &str = "\
+const REMARK: &str = "\
 assumed: 80 daemons, eight of each of ten periods from 100 ms to 6.3 s, that compute for 100 us at a time and
 wait in poll (slack at least a thousandth of the period); cycles of 4 ms +- 2.5 % and 1 ms, slack 50 us in
 every case; two sockets of four cores with two threads; a tick of 1 ms
 recorded timers: those of Postgres, redis and cron without clients, 17 wake-ups a second, instead of the 80 daemons
 ";
 
+/// The number of tasks that compute, one for each CPU.
+const BUSY: u32 = 16;
+
+/// The time before counting begins: the tasks begin together on one CPU, and spread.
+const SETTLE: Nanos = Nanos::from_secs(2);
+
 /// The counted part of each run, in seconds; with `--soak` it is as long as the document's.
 const SECONDS: u64 = 10;
 const SOAK_SECONDS: u64 = 60;
+
+/// The number of seeds, as in the document (`perf stat -r 5`).
+const SEEDS: u64 = 5;
+
+/// The unit of time of the document's migrations, in seconds.
+const MINUTE: f64 = 60.0;
+
+/// The kernel's default slack, and the document's larger slack.
+const LITTLE: Nanos = Nanos::from_micros(50);
+const MUCH: Nanos = Nanos::from_millis(10);
+
+/// `poll` makes the slack at least this fraction of the timeout.
+const POLL_ACCURACY: u64 = 1_000;
 
 /// The highest load of a machine with daemons alone, in per cent.
 const MOST_BUSY: f64 = 0.5;
@@ -32,240 +72,307 @@ const MOST_LEFT: f64 = 0.7;
 /// The largest fraction of the migrations for each expired timer that may be left.
 const MOST_LEFT_BY_TIMER: f64 = 0.5;
 
-/// The parameter that was chosen for the migrations of case 1 without the walk.
-const DAEMONS: &str = "the number of daemons, to the migrations of case 1 without the walk";
+/// The words of bounds that prove less.
+const FITTED_DAEMONS: Word =
+    Word::Fitted("the number of daemons, to the migrations of case 1 without the walk");
+const FITTED_WORK: Word = Word::Fitted("the daemons' computing time");
+const NEVER_IDLE: Word = Word::Same("no CPU is ever idle, so nothing is walked on idle");
 
-/// The reason why hogs migrate as before.
-const NEVER_IDLE: &str = "no CPU is ever idle, so nothing is walked on idle";
+/// The load of the CPUs besides the daemons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    Nothing,
+    Cycles,
+    Hogs,
+}
 
-/// The document's figures of a case.
+/// A case: its load, and the daemons beside it.
 #[derive(Clone, Copy, Debug)]
-struct Published {
-    /// The mean, and the deviation of the mean in per cent, before and after.
+struct Case {
+    name: &'static str,
+    load: Load,
+    /// The least slack of the daemons' timers.
+    slack: Nanos,
+    is_recorded: bool,
+    /// The document's migrations, before and after: the mean, and the deviation of the mean in per cent.
     migrations: [(f64, f64); 2],
-    /// The part of the timers that only the greedy walk ran, in per cent.
+    /// The part of the timers that only the greedy walk ran there, in per cent.
     greedy: Option<f64>,
 }
 
-/// The figures in the order of [`Case::DOCUMENTS`].
-const PUBLISHED: [Published; 4] = [
-    Published { migrations: [(2_118.0, 7.851), (2_140.0, 7.278)], greedy: None },
-    Published { migrations: [(20_568.0, 2.210), (17_954.0, 1.459)], greedy: Some(10.0) },
-    Published { migrations: [(24_510.0, 2.431), (13_042.0, 3.721)], greedy: Some(86.0) },
-    Published { migrations: [(938.0, 13.147), (973.0, 7.746)], greedy: None },
+/// The document's cases, by their numbers there.
+const CASES: [Case; 4] = [
+    Case {
+        name: "0: daemons alone",
+        load: Load::Nothing,
+        slack: LITTLE,
+        is_recorded: false,
+        migrations: [(2_118.0, 7.851), (2_140.0, 7.278)],
+        greedy: None,
+    },
+    Case {
+        name: "1: cycles, slack 50 us",
+        load: Load::Cycles,
+        slack: LITTLE,
+        is_recorded: false,
+        migrations: [(20_568.0, 2.210), (17_954.0, 1.459)],
+        greedy: Some(10.0),
+    },
+    Case {
+        name: "2: cycles, slack 10 ms",
+        load: Load::Cycles,
+        slack: MUCH,
+        is_recorded: false,
+        migrations: [(24_510.0, 2.431), (13_042.0, 3.721)],
+        greedy: Some(86.0),
+    },
+    Case {
+        name: "3: hogs",
+        load: Load::Hogs,
+        slack: LITTLE,
+        is_recorded: false,
+        migrations: [(938.0, 13.147), (973.0, 7.746)],
+        greedy: None,
+    },
 ];
 
-/// Runs the experiment in virtual time, without the greedy walk and with it: five seeds of each case. A soak is as long
-/// as the document's runs.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    let seconds = length.pick(SECONDS, SOAK_SECONDS);
-    let cases: Vec<_> = [Case::DOCUMENTS, Case::RECORDED].concat();
-    progress.parts("runs", 2 * SEEDS * cases.len() as u64);
-    let done = || progress.part_done();
-    let pair = |case: &Case| Ok((*case, case.pair(seconds, done)?));
-    let pairs: Result<Vec<_>, Failure> = cases.par_iter().with_max_len(1).map(pair).collect();
-    let pairs = pairs?;
-    let rows = cancelled::rows(true);
-
-    let mut claims: Vec<_> = pairs.iter().flat_map(|(case, pair)| claims(*case, pair)).collect();
-    claims.extend(cancelled::claims(&rows));
-    Ok(Reproduced::of("greedy-timers", "sim", claims, |table| {
-        format!(
-            "greedy-timers on sim: 16 CPUs, NO_GREEDY_TIMERS and then GREEDY_TIMERS; {SEEDS} seeds, {seconds} s \
-             of each\n\n{table}\n{}{ASSUMED}\n{}\n",
-            deviations(&pairs),
-            cancelled::text(&rows),
-        )
-    }))
+/// Short runs of the case with much slack, and cancelled timers without the walk: all parts fail without it.
+pub(crate) fn broken() -> (Simulated, Vec<&'static str>) {
+    let much_slack = [CASES[2], Case { is_recorded: true, ..CASES[2] }];
+    (of_cases(&much_slack, 1, false), vec![""])
 }
 
-/// The claims about a case. With recorded timers only its migrations are claimed, and the greedy walk's part is shown.
-fn claims(case: Case, pair: &Pair) -> Vec<Claim> {
-    let published = PUBLISHED[case.number()];
-    let is_recorded = case.daemons == Daemons::Recorded;
-    let claim = |what: &str, unit: &str, published: [Option<f64>; 2], figures, so| {
-        let (before, after): (Option<f64>, f64) = figures;
-        let what = format!("{}: {what}", case.name());
-        Claim::of(what, unit, [before, Some(after)], so).beside(published)
-    };
-    let of_both = |of: fn(&Runs) -> f64| (Some(of(&pair.before)), of(&pair.after));
-    let (what, verdict) = migrations(case, pair);
-    let mut claims = vec![claim(
-        what,
-        "in 60 s",
-        published.migrations.map(|(mean, _)| Some(mean)),
-        of_both(|runs| runs.migrations().mean.round()),
-        verdict,
-    )];
-    if case.load == Load::Cycles && !is_recorded {
-        let [before, after] = [&pair.before, &pair.after].map(|runs| runs.by_timer().mean);
-        let verdict = match case.slack == case::MUCH_SLACK {
-            true => ClaimVerdict::of(after <= MOST_LEFT_BY_TIMER * before),
-            false => ClaimVerdict::Shown,
-        };
-        let figures = (Some(percent(before)), percent(after));
-        claims.push(claim("migrations by timer wake-ups", "%", [None; 2], figures, verdict));
+/// The experiment: five seeds of each case. A soak is as long as the document's runs.
+pub(crate) fn experiment(length: Length) -> Simulated {
+    let recorded = CASES.map(|case| Case { is_recorded: true, ..case });
+    of_cases(&[CASES, recorded].concat(), length.pick(SECONDS, SOAK_SECONDS), true)
+}
+
+/// These cases for so many seconds each; and the cancelled timers, with the greedy walk or without it.
+fn of_cases(cases: &[Case], seconds: u64, greedy: bool) -> Simulated {
+    let settings =
+        cases.iter().flat_map(|case| case.setting(seconds).pair(Experiment::GreedyTimers));
+    let rows = cases.iter().enumerate().flat_map(|(nth, case)| case.rows(2 * nth, seconds));
+    let told = cases.to_vec();
+    let cases = Part::new("", settings.collect(), rows.collect())
+        .text(move |sides| deviations(&told, sides, seconds) + REMARK);
+    Simulated {
+        document: Experiment::GreedyTimers,
+        title: format!(
+            "16 CPUs, NO_GREEDY_TIMERS and then GREEDY_TIMERS; {SEEDS} seeds, {seconds} s of each"
+        ),
+        parts: vec![cases, cancelled::part(greedy)],
+        soak: None,
     }
-    if !is_recorded {
-        let busy = of_both(|runs| percent(runs.spread(|run| run.busy).mean));
-        let verdict = match case.load {
-            Load::Nothing => {
-                ClaimVerdict::fitted(busy.1 < MOST_BUSY, "the daemons' computing time")
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{}{}", if self.is_recorded { "recorded timers, " } else { "" }, self.name)
+    }
+
+    fn setting(self, seconds: u64) -> Setting {
+        let setting = match self.is_recorded {
+            false => Setting::of("greedy-timers.json", ASSUMED),
+            true => Setting::of("recorded-timers.json", RECORDED),
+        };
+        let instances = |of| if self.load == of { BUSY } else { 0 };
+        let length = Nanos::from_secs(seconds);
+        let window = Window { from: Time::ZERO + SETTLE, end: Time::MAX };
+        let setting = setting
+            .set("tasks.cycle.instance", instances(Load::Cycles))
+            .set("tasks.hog.instance", instances(Load::Hogs))
+            .lasts(SETTLE + length)
+            .window(window, length)
+            .seeds(1..=SEEDS);
+        setting.edit(move |scenario| {
+            for TaskSpec { properties, phases, .. } in &mut scenario.tasks[DAEMONS..] {
+                // The kernel's own slack of each: assumed daemons wait in `poll`.
+                let kernels = match phases[0].steps.get(1) {
+                    Some(Step::Sleep(Draw::Fixed(period))) if !self.is_recorded => {
+                        Some(Nanos(period.0 / POLL_ACCURACY))
+                    }
+                    _ => properties.slack,
+                };
+                properties.slack = kernels.max(Some(self.slack));
             }
-            Load::Cycles | Load::Hogs => ClaimVerdict::Shown,
-        };
-        claims.push(claim("busy", "%", [None; 2], busy, verdict));
+        })
     }
-    if let Some(greedy) = published.greedy {
-        let mut share = |what, published, kind: fn(&Counted) -> Account| {
-            let figures = (None, percent(pair.after.greedy(kind)));
-            claims.push(claim(what, "%", [None, published], figures, ClaimVerdict::Shown));
+
+    /// The rows about the setting `before` and the next one. With recorded timers only the migrations are claimed, and the
+    /// greedy walk's part is shown.
+    fn rows(self, before: usize, seconds: u64) -> Vec<Row<Seen>> {
+        let share = |what: &str, of: fn(&Seen) -> f64| {
+            let mean = move |runs: &[&Seen]| percent(spread(runs, of).mean);
+            Row::new(what, "%", mean).of(before, before + 1)
         };
-        // The document counts all timers but the tick's.
-        share("of all timers greedily", Some(greedy), |run| run.all);
-        share("of the daemons' timers greedily", None, |run| run.daemons);
+        let mut rows = vec![self.migrations(before, seconds)];
+        if self.load == Load::Cycles && !self.is_recorded {
+            let by_timer: fn(&Seen) -> f64 =
+                |run| all(run).migrations as f64 / all(run).timers.max(1) as f64;
+            let row = share("migrations by timer wake-ups", by_timer);
+            rows.push(match self.slack == MUCH {
+                true => row.judged_by(Word::Holds, move |sides, _| {
+                    let mean = |side: usize| spread(&sides[side], by_timer).mean;
+                    mean(before + 1) <= MOST_LEFT_BY_TIMER * mean(before)
+                }),
+                false => row,
+            });
+        }
+        if !self.is_recorded {
+            let busy = share("busy", |run| run.used.sum().busy());
+            rows.push(match self.load {
+                Load::Nothing => busy.judged(FITTED_WORK, |_, after| after < MOST_BUSY),
+                Load::Cycles | Load::Hogs => busy,
+            });
+        }
+        if let Some(greedy) = self.greedy {
+            // The document counts all timers but the tick's.
+            let of_all = share("of all timers greedily", |run| greedily(all(run)));
+            rows.push(of_all.after(before + 1).published(None, greedy));
+            let own = share("of the daemons' timers greedily", |run| greedily(daemons(run, BUSY)));
+            rows.push(own.after(before + 1));
+        }
+        rows.into_iter().map(|row| row.below(&self.name())).collect()
     }
-    claims
+
+    /// The row about the case's migrations, with its bound.
+    fn migrations(self, before: usize, seconds: u64) -> Row<Seen> {
+        let [was, is] = self.migrations.map(|(mean, _)| mean);
+        let row = |what: &str| {
+            let mean = move |runs: &[&Seen]| migrations(runs, seconds).mean.round();
+            Row::new(what, "in 60 s", mean).of(before, before + 1).published(was, is)
+        };
+        let judged = |what: &str, word, kept: fn(Spread, Spread) -> bool| {
+            row(what).judged_by(word, move |sides, _| {
+                let of = |side: usize| migrations(&sides[side], seconds);
+                kept(of(before), of(before + 1))
+            })
+        };
+        match (self.load, self.slack == MUCH, self.is_recorded) {
+            (Load::Nothing, _, false) => {
+                judged("migrations, no change beyond the noise", Word::Holds, |was, is| {
+                    (is.mean - was.mean).abs() <= was.noise(is)
+                })
+            }
+            // Few daemons move so seldom that there is nothing to judge.
+            (Load::Nothing, _, true) => row("migrations"),
+            (Load::Cycles, false, is_recorded) => {
+                let word = if is_recorded { Word::Holds } else { FITTED_DAEMONS };
+                judged("migrations, no more beyond the noise", word, |was, is| {
+                    is.mean - was.mean <= was.noise(is)
+                })
+            }
+            (Load::Cycles, true, _) => {
+                judged("migrations, at most 0.7 of before", Word::Holds, |was, is| {
+                    is.mean <= MOST_LEFT * was.mean
+                })
+            }
+            (Load::Hogs, ..) => row("migrations, the same")
+                .judged_by(NEVER_IDLE, move |sides, _| nothing_differs(sides, before)),
+        }
+    }
 }
 
-/// The name of the claim about a case's migrations, which has its bound, and whether it is kept.
-fn migrations(case: Case, Pair { before, after }: &Pair) -> (&'static str, ClaimVerdict) {
-    let (was, is) = (before.migrations(), after.migrations());
-    let of = ClaimVerdict::of;
-    match (case.number(), case.daemons) {
-        (0, Daemons::Assumed) => {
-            let same = (is.mean - was.mean).abs() <= was.noise(is);
-            ("migrations, no change beyond the noise", of(same))
-        }
-        // Few daemons move so seldom that there is nothing to judge.
-        (0, Daemons::Recorded) => ("migrations", ClaimVerdict::Shown),
-        (1, daemons) => {
-            let holds = is.mean - was.mean <= was.noise(is);
-            let verdict = match daemons {
-                Daemons::Assumed => ClaimVerdict::fitted(holds, DAEMONS),
-                Daemons::Recorded => of(holds),
-            };
-            ("migrations, no more beyond the noise", verdict)
-        }
-        (2, _) => ("migrations, at most 0.7 of before", of(is.mean <= MOST_LEFT * was.mean)),
-        _ => ("migrations, the same", ClaimVerdict::same(before.0 == after.0, NEVER_IDLE)),
-    }
+/// Whether the runs of a setting and of the next one are the same.
+fn nothing_differs(sides: &Sides<'_, Seen>, before: usize) -> bool {
+    let figures = |run: &&Seen| (all(run), daemons(run, BUSY), run.used.sum().busy());
+    let of = |side: usize| sides[side].iter().map(figures).collect::<Vec<_>>();
+    of(before) == of(before + 1)
 }
 
-/// The claims of the case with much slack and of the cancelled timers without the greedy walk, in short runs: for tests
-/// that see them fail.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
-    let mut claims = Vec::new();
-    for case in [Case::DOCUMENTS[2], Case::RECORDED[2]] {
-        let before = case.pair(1, || ())?.before;
-        claims.extend(self::claims(case, &Pair { after: before.clone(), before }));
-    }
-    claims.extend(cancelled::claims(&cancelled::rows(false)));
-    Ok(claims)
+/// The accounts of all tasks in one, and those of the daemons, which come after so many busy tasks.
+fn all(run: &Seen) -> Account {
+    run.used.account(0..usize::MAX)
+}
+
+fn daemons(run: &Seen, busy: u32) -> Account {
+    run.used.account(busy as usize..usize::MAX)
+}
+
+/// The fraction of the timers that only the greedy walk ran.
+fn greedily(account: Account) -> f64 {
+    account.greedy as f64 / account.timers.max(1) as f64
+}
+
+/// The spread of a figure over the runs.
+fn spread(runs: &[&Seen], of: impl Fn(&Seen) -> f64) -> Spread {
+    Spread::of(&runs.iter().map(|run| of(run)).collect::<Vec<_>>())
+}
+
+/// The migrations a minute.
+fn migrations(runs: &[&Seen], seconds: u64) -> Spread {
+    spread(runs, |run| all(run).migrations as f64 * MINUTE / seconds as f64)
 }
 
 /// The means of the migrations, in the form of `perf stat -r`.
-fn deviations(pairs: &[(Case, Pair)]) -> String {
-    let mut text = String::from(
-        "migrations in 60 s, +- the standard deviation of the mean in per cent (as perf stat -r)\n\
-         case                                     published: before          after            here: before          \
-         after    of the daemons\n",
-    );
+fn deviations(cases: &[Case], sides: &[Vec<Seen>], seconds: u64) -> String {
+    let header = ["case", "published: before", "after", "here: before", "after", "of the daemons"];
+    let mut text = table(&header, 1);
     let figure = |(mean, percent): (f64, f64)| format!("{mean:.0} +-{percent:.1}%");
-    for (case, pair) in pairs {
-        let [was, is] = PUBLISHED[case.number()].migrations.map(figure);
-        let [before, after] = [&pair.before, &pair.after].map(|runs| {
-            let migrations = runs.migrations();
+    for (case, pair) in cases.iter().zip(sides.chunks(2)) {
+        let busy = if case.load == Load::Nothing { 0 } else { BUSY };
+        let here = pair.iter().map(|runs| {
+            let migrations = migrations(&runs.iter().collect::<Vec<_>>(), seconds);
             figure((migrations.mean, migrations.percent()))
         });
-        let [own, own_after] = [&pair.before, &pair.after]
-            .map(|runs| runs.spread(|run| run.a_minute(run.daemons.migrations)).mean);
-        let name = case.name();
-        let _ = writeln!(
-            text,
-            "{name:39}  {was:>17}  {is:>13}  {before:>22}  {after:>13}    {own:.0}, {own_after:.0}"
-        );
+        let own = pair.iter().map(|runs| {
+            let own = runs.iter().map(|run| daemons(run, busy).migrations as f64);
+            format!("{:.0}", own.sum::<f64>() * MINUTE / (seconds * SEEDS) as f64)
+        });
+        let own = own.collect::<Vec<_>>().join(", ");
+        let published = case.migrations.map(figure);
+        text.add_row([case.name()].into_iter().chain(published).chain(here).chain([own]));
     }
-    text
+    format!(
+        "\nmigrations in 60 s, +- the standard deviation of the mean in per cent (as perf stat -r)\n{}\n",
+        text.trim_fmt()
+    )
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::claims::tests::failed;
 
-    /// Five runs of a minute with these migrations.
-    fn runs(migrations: [u64; 5]) -> Runs {
-        let run = |migrations| {
-            let all = Account { migrations, timers: 100_000, ..Account::default() };
-            Counted { seconds: 60, all, ..Counted::default() }
-        };
-        Runs(migrations.map(run).to_vec())
+    fn recorded(at: usize) -> Case {
+        Case { is_recorded: true, ..CASES[at] }
     }
 
-    /// Runs with this mean, and a deviation of one per cent.
-    fn about(mean: u64) -> Runs {
-        let by = (mean as f64 * 0.01 * 5.0_f64.sqrt()).round() as u64;
-        runs([mean - by, mean + by, mean, mean - by, mean + by])
-    }
-
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        let pair = Pair { before: about(1_000), after: about(1_000) };
-        let cases = [Case::DOCUMENTS, Case::RECORDED].concat();
-        let claims = cases.into_iter().flat_map(|case| claims(case, &pair));
-        claims.chain(cancelled::claims(&cancelled::rows(true))).collect()
-    }
-
-    /// The claims of a case that fail.
-    fn failed_of(at: usize, before: Runs, after: Runs) -> Vec<String> {
-        let failed = failed(claims(Case::DOCUMENTS[at], &Pair { before, after }));
-        failed.iter().map(|what| what.rsplit(": ").next().unwrap().to_owned()).collect()
+    /// The slacks of the daemons of a case, in us.
+    fn slacks(case: Case) -> Vec<u64> {
+        let daemons = case.setting(1).scenario().unwrap().tasks.split_off(DAEMONS);
+        daemons.iter().map(|it| it.properties.slack.unwrap().0 / 1_000).collect()
     }
 
     #[test]
-    fn the_daemons_alone_migrate_as_before() {
-        for after in [1_980, 2_000, 2_020] {
-            assert_eq!(failed_of(0, about(2_000), about(after)), [""; 0]);
-        }
-        for after in [1_900, 2_100] {
-            assert_eq!(
-                failed_of(0, about(2_000), about(after)),
-                ["migrations, no change beyond the noise"]
-            );
+    fn the_shipped_scenarios_are_cases() {
+        for (case, name, file) in [
+            (CASES[2], "greedy-timers.json", ASSUMED),
+            (recorded(1), "recorded-timers.json", RECORDED),
+        ] {
+            let shipped = Setting::of(name, file).scenario().unwrap();
+            let mut made = case.setting(1).scenario().unwrap();
+            made.duration = shipped.duration;
+            assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
         }
     }
 
     #[test]
-    fn little_slack_makes_nothing_worse() {
-        for (after, holds) in [(10_000, true), (20_200, true), (21_000, false)] {
-            assert_eq!(failed_of(1, about(20_000), about(after)).is_empty(), holds, "{after}");
+    fn recorded_timers_have_at_least_the_slack_of_the_case() {
+        assert_eq!(slacks(recorded(1)), [100, 200, 200, 60_000, 60_000, 50]);
+        assert_eq!(slacks(recorded(2)), [10_000, 10_000, 10_000, 60_000, 60_000, 10_000]);
+    }
+
+    #[test]
+    fn the_cases_have_the_same_daemons() {
+        for case in CASES {
+            let scenario = case.setting(1).scenario().unwrap();
+            let number = |tasks: &[TaskSpec]| tasks.iter().map(|task| task.instances).sum::<u32>();
+            assert_eq!(number(&scenario.tasks[DAEMONS..]), 80);
+            let busy = if case.load == Load::Nothing { 0 } else { BUSY };
+            assert_eq!(number(&scenario.tasks[..DAEMONS]), busy, "{case:?}");
+            let (all, least) = (slacks(case), case.slack.0 / 1_000);
+            assert_eq!((all[0], all[9]), (least.max(100), least.max(6_300)));
         }
-    }
-
-    #[test]
-    fn much_slack_helps_much() {
-        assert_eq!(failed_of(2, about(24_000), about(11_000)), [""; 0]);
-        let by_timer = "migrations by timer wake-ups";
-        assert_eq!(failed_of(2, about(24_000), about(13_000)), [by_timer]);
-        assert_eq!(
-            failed_of(2, about(24_000), about(17_000)),
-            ["migrations, at most 0.7 of before", by_timer]
-        );
-    }
-
-    #[test]
-    fn where_no_cpu_is_ever_idle_nothing_differs() {
-        assert_eq!(failed_of(3, runs([1, 0, 0, 0, 2]), runs([1, 0, 0, 0, 2])), [""; 0]);
-        assert_eq!(
-            failed_of(3, runs([1, 0, 0, 0, 2]), runs([1, 0, 0, 1, 2])),
-            ["migrations, the same"]
-        );
     }
 }

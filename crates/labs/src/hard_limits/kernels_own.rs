@@ -6,8 +6,8 @@
 //! program takes is the machine's affair, so times are shown. A program that would use more CPU time than the limit
 //! allows must be throttled, and must not use more. Whether it would is seen in the group without a limit.
 
+use super::founding::{PERIOD, RUNTIME, documents};
 use super::originals::{Bench, Job, Missing, Original, switch_us};
-use super::setting::{PERIOD, RUNTIME, documents};
 use crate::claims::{Claim, ClaimVerdict, Unjudged};
 use crate::figure::{percent, rounded};
 use crate::length::Length;
@@ -206,7 +206,10 @@ impl Measured {
         let time = |ran: &Ran| Some(ran.seconds);
         let most = self.sorted(FREE, throttled).last().copied();
         let so = match &self.rounds {
-            Ok(_) => ClaimVerdict::same(most == Some(0.0), "the group has no limit"),
+            Ok(_) if most == Some(0.0) => {
+                ClaimVerdict::SameByConstruction("the group has no limit")
+            }
+            Ok(_) => ClaimVerdict::Fails,
             Err(why) => ClaimVerdict::NotJudged(*why),
         };
         [

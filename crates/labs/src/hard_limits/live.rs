@@ -12,24 +12,22 @@
 //!
 //! Before, the runtime has no `HARD_LIMITS`. Those figures are measured once, for a shorter time and whatever others do.
 
-use super::exact::{HELD, Held, WINDOW, scenario_of};
+use super::exact::{HELD, Held, PERIOD, WINDOW, scenario_of};
 use super::kernels_own::{self, Extent};
 use crate::claims::{Claim, Reproduced};
 use crate::figure::percent;
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
-use crate::quiet::{Course, Tried, deciding, verdict};
-use crate::usage::{SECOND, Usage, Used, Window};
-use runyard_engine::kernel;
-use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::live;
+use crate::quiet::{Course, Tried};
+use crate::rows::{self, Row, Word};
+use crate::setting::{Seen, Setting};
+use crate::usage::{SECOND, Window};
+use runyard_engine::kernel::Experiment;
+use runyard_engine::time::Time;
 use runyard_hosts::machine;
-use runyard_hosts::play::Plan;
-use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
-use runyard_workload::Scenario;
-use std::time::Duration;
+use std::ops::Range;
 
 /// The largest use of a limit, in per cent. The run ends within a period of the group, so eleven seconds may have the
 /// budget of one more period. A debt at the end is not repaid within the run.
@@ -53,24 +51,19 @@ const SOAK_RUNS: u64 = 5;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
+    let (before, after) = (without(cpus), setting(cpus, WINDOW));
+    let (short, takes, own) = (before.takes(), after.takes(), Extent::of(length));
     let runs = length.pick(1, SOAK_RUNS);
-    let takes = Duration::from_nanos(WINDOW.end.0);
-    let own = Extent::of(length);
-    let all = takes * runs as u32 + SHORT + price::TAKES + own.takes();
+    let all = takes * runs as u32 + short + price::TAKES + own.takes();
     let mut course = Course::new(length, all, progress);
-    let before = course.once("hogs without limits", SHORT, without)?;
-    let price = price::measured(kernel::Experiment::HardLimits, cpus, &mut course)?;
+    let before = course.once("hogs without limits", short, || before.play(1))?;
+    let price = price::measured(Experiment::HardLimits, cpus, &mut course)?;
     let own = kernels_own::measured(cpus, own, &mut course)?;
-    let run = |seed: u64| {
-        course.quiet("limited hogs beside others", takes, |attempt| {
-            let seed = seed + (u64::from(attempt) << u32::BITS);
-            Run::of(scenario_of(cpus as u32)?, WINDOW, seed)
-        })
-    };
-    let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
-    let mut claims = claims(&before, &runs);
+    let what = "limited hogs beside others";
+    let after = course.runs(what, takes, runs, |seed| after.play(seed))?;
+    let mut claims = rows::claims(&rows(cpus), &[vec![Tried::quiet(before)], after]);
     claims.extend(kernels_own::claims(&own));
     claims.extend(price);
     Ok(Reproduced::of("hard-limits", "live", claims, |table| {
@@ -86,173 +79,97 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
-    let tried = Course::of_one_try(progress).quiet("hogs without limits", SHORT, |_| without())?;
-    Ok(claims(&tried.result, std::slice::from_ref(&tried)))
+pub(crate) fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
+    let cpus = machine::cpus()?.len();
+    let without = without(cpus);
+    let mut course = Course::of_one_try(progress);
+    let tried = course.quiet("hogs without limits", without.takes(), |_| without.play(1))?;
+    Ok(rows::claims(&rows(cpus), &[vec![tried.clone()], vec![tried]]))
 }
 
 /// The claims about a build under the kernel's own limit, of a build without it: for tests that see them fail.
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn build_without_limit() -> Result<Vec<Claim>, Failure> {
+pub(crate) fn build_without_limit() -> Result<Vec<Claim>, Failure> {
     kernels_own::build_without_limit(machine::cpus()?.len())
 }
 
-/// The length of the run without limits.
-const SHORT: Duration = Duration::from_secs(3);
-
-/// The run without limits.
-fn without() -> Result<Run, Failure> {
-    let mut scenario = scenario_of(machine::cpus()?.len() as u32)?;
-    scenario.use_model(kernel::Experiment::HardLimits.before());
-    Run::of(scenario, Window::of_seconds(SECOND, SHORT.as_secs() as u32 - 1), 1)
+fn setting(cpus: usize, window: Window) -> Setting {
+    scenario_of(cpus as u32).lasts(window.end.since(Time::ZERO)).window(window, PERIOD)
 }
 
-/// A run on so many CPUs.
-#[derive(Clone, Debug)]
-struct Run {
-    cpus: usize,
-    window: Window,
-    /// The tasks' time on the runtime's CPUs in the window.
-    had: Used,
-    /// The tasks' CPU time over the whole run.
-    used: Vec<Nanos>,
+/// The same without limits, for a shorter time.
+fn without(cpus: usize) -> Setting {
+    setting(cpus, Window::of_seconds(SECOND, 2)).before(Experiment::HardLimits)
 }
 
-impl Run {
-    fn of(mut scenario: Scenario, window: Window, seed: u64) -> Result<Run, Failure> {
-        scenario.duration = Some(window.end.since(Time::ZERO));
-        let cpus = scenario.machine.topology.cpus();
-        let usage = Usage::new(window, Nanos::from_millis(100), cpus);
-        let sink = Arc::new(Mutex::new(usage));
-        let over = live::run(Plan::new(scenario, seed), cpus, sink.clone())?;
-        let usage = lock(&sink).clone();
-        let used = over.worked().collect();
-        Ok(Run { cpus, window, had: usage.finish(window.end), used })
-    }
+/// The time of some tasks on the runtime's CPUs in the window, in CPUs.
+fn had(run: &Seen, tasks: Range<usize>) -> f64 {
+    run.used.of(tasks).0 as f64 / run.used.span().0 as f64
+}
 
-    /// Each group's use of its limit, and the use of the rest.
-    fn figures(&self) -> Vec<Measured> {
-        let whole = self.window.end.since(Time::ZERO).0 as f64;
-        let seconds = self.window.span().0 as f64;
-        let of_limit = |Held { what, tasks, due }: Held| {
-            let got = percent(self.had.of(tasks.clone()).0 as f64 / seconds / due);
-            let used = self.used[tasks].iter().map(|used| used.0 as f64).sum::<f64>();
-            let used = percent(used / whole / due);
-            let what = format!("{what}: of its limit");
-            Measured { what, percent: used, holds: used <= MOST_OF_LIMIT && got >= LEAST_OF_LIMIT }
-        };
-        let mut figures: Vec<_> = HELD.into_iter().map(of_limit).collect();
-        let rest = self.cpus as f64 - HELD.iter().map(|held| held.due).sum::<f64>();
-        let limited = HELD.into_iter().map(|held| held.tasks.end).max().unwrap_or_default();
-        let others = self.had.of(limited..limited + self.cpus).0 as f64 / seconds;
-        let least = LEAST_REST.max(percent(1.0 - MOST_LACKED / rest));
-        figures.push(Measured {
-            what: "those without a limit: of the rest".to_owned(),
-            percent: percent(others / rest),
-            // They have more where the limited groups get less, which is a claim of its own.
-            holds: percent(others / rest) >= least,
+/// The CPU time of some tasks over the whole run, in CPUs.
+fn worked(run: &Seen, tasks: Range<usize>) -> f64 {
+    run.worked[tasks].iter().map(|worked| worked.0 as f64).sum::<f64>() / run.time.0 as f64
+}
+
+/// The rows of so many CPUs: each group's use of its limit, and the use of the rest. They are judged by the worst run.
+pub(super) fn rows(cpus: usize) -> Vec<Row<Seen>> {
+    let of_limit = |Held { what, tasks, due }: Held| {
+        let had = tasks.clone();
+        let used = Row::new(format!("{what}: of its limit"), "%", move |runs: &[&Seen]| {
+            percent(runs.iter().map(|run| worked(run, tasks.clone())).fold(0.0, f64::max) / due)
         });
-        figures
-    }
-}
-
-/// A figure of a run in per cent, and whether it is as claimed.
-#[derive(Clone, Debug)]
-struct Measured {
-    what: String,
-    percent: f64,
-    holds: bool,
-}
-
-/// The claims about these runs, with the figures of a run before. A figure after is that of the first run in which it is
-/// out of bounds, or of the last run.
-fn claims(before: &Run, runs: &[Tried<Run>]) -> Vec<Claim> {
-    let mut claims: Vec<Claim> = Vec::new();
-    let before = before.figures();
-    let mut figures: Vec<_> = deciding(runs).into_iter().map(Run::figures).collect();
-    let Some(mut kept) = figures.pop() else { return claims };
-    for (at, kept) in kept.iter_mut().enumerate() {
-        if let Some(broken) = figures.iter().map(|run| &run[at]).find(|figure| !figure.holds) {
-            *kept = broken.clone();
-        }
-        let figures = [Some(before[at].percent), Some(kept.percent)];
-        claims.push(Claim::of(&kept.what, "%", figures, verdict(runs, kept.holds)));
-    }
-    claims
+        used.judged_by(Word::Holds, move |sides, [_, used]| {
+            let got = |run: &&Seen| percent(self::had(run, had.clone()) / due) >= LEAST_OF_LIMIT;
+            used <= MOST_OF_LIMIT && sides[1].iter().all(got)
+        })
+    };
+    let mut rows: Vec<_> = HELD.into_iter().map(of_limit).collect();
+    let rest = cpus as f64 - HELD.iter().map(|held| held.due).sum::<f64>();
+    let limited = HELD.into_iter().map(|held| held.tasks.end).max().unwrap_or_default();
+    let others = limited..limited + cpus;
+    let others = Row::new("those without a limit: of the rest", "%", move |runs: &[&Seen]| {
+        percent(
+            runs.iter().map(|run| had(run, others.clone())).fold(f64::INFINITY, f64::min) / rest,
+        )
+    });
+    // They have more where the limited groups get less, which is a row of its own.
+    let least = LEAST_REST.max(percent(1.0 - MOST_LACKED / rest));
+    rows.push(others.holds(move |_, after| after >= least));
+    rows
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::claims::ClaimVerdict;
-    use runyard_engine::attr::Policy;
-    use runyard_engine::cpu::CpuId;
-    use runyard_engine::event::{Event, What};
-    use runyard_engine::task::TaskId;
-    use runyard_hosts::live::EventSink;
+    use crate::usage::Used;
+    use runyard_engine::time::Nanos;
 
-    /// A run on two CPUs in which each task has this fraction of the window.
-    fn run(parts: [f64; 6]) -> Run {
-        let mut usage = Usage::new(WINDOW, Nanos::from_millis(100), 6);
-        let span = WINDOW.span().0 as f64;
-        for (at, part) in parts.into_iter().enumerate() {
-            let mut told = |at_time: Time, what| {
-                let event = Event { at: at_time, cpu: CpuId(at as u16), what };
-                EventSink::event(&mut usage, &event);
-            };
-            let task = TaskId(at as u64);
-            told(WINDOW.from, What::Exec { task, policy: Policy::Idle });
-            told(WINDOW.from + Nanos((span * part) as u64), What::Idle);
-        }
-        let whole = WINDOW.end.since(Time::ZERO).0 as f64;
-        let used = parts.map(|part| Nanos((whole * part) as u64)).to_vec();
-        Run { cpus: 2, window: WINDOW, had: usage.finish(WINDOW.end), used }
+    /// A run in which each task has this fraction of the window, of which the machine takes a part.
+    fn run(parts: [f64; 6], left: f64) -> Tried<Seen> {
+        let time = |part: f64| Nanos((part * 1e9) as u64);
+        let used = Used::of_tasks(SECOND, parts.map(time));
+        let worked = parts.map(|part| time(part * left)).to_vec();
+        Tried::quiet(Seen { time: SECOND, used, worked, ..Seen::default() })
     }
 
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = claims(&run(GOOD), &[Tried::quiet(run(GOOD))]);
-        claims.extend(kernels_own::claims(&kernels_own::tests::nothing()));
-        claims.extend(price::tests::named());
-        claims
-    }
-
-    fn failed(runs: &[[f64; 6]]) -> Vec<String> {
-        let quiet = |&parts: &[f64; 6]| Tried::quiet(run(parts));
-        let runs: Vec<_> = runs.iter().map(quiet).collect();
-        crate::claims::tests::failed(claims(&runs[0].result, &runs))
+    fn failed(runs: Vec<Tried<Seen>>) -> Vec<String> {
+        crate::claims::tests::failed(rows::claims(&rows(2), &[vec![], runs]))
     }
 
     const GOOD: [f64; 6] = [0.15, 0.15, 0.1, 0.1, 0.75, 0.75];
 
     #[test]
     fn what_is_claimed_is_who_has_the_cpus() {
-        assert_eq!(failed(&[GOOD]), [""; 0]);
-        assert_eq!(failed(&[[0.2, 0.15, 0.1, 0.1, 0.72, 0.72]]), ["30 of 100 ms: of its limit"]);
-        assert_eq!(
-            failed(&[[0.15, 0.15, 0.05, 0.1, 0.77, 0.77]]),
-            ["40 of 100 ms below 20: of its limit"]
-        );
-        assert_eq!(
-            failed(&[[0.15, 0.15, 0.1, 0.1, 0.7, 0.7]]),
-            ["those without a limit: of the rest"]
-        );
-    }
-
-    #[test]
-    fn a_group_has_what_the_runtime_gives_it_whatever_the_machine_takes() {
-        let mut lent = run(GOOD);
-        lent.used.iter_mut().for_each(|used| *used = Nanos(used.0 / 10 * 8));
-        let claims = claims(&run(GOOD), &[Tried::quiet(lent)]);
-        assert_eq!((claims[0].after, claims[0].verdict), (Some(80.0), ClaimVerdict::Holds));
-    }
-
-    #[test]
-    fn one_bad_run_of_several_fails() {
-        let bad = [0.3, 0.15, 0.1, 0.1, 0.72, 0.72];
-        assert_eq!(failed(&[GOOD, bad, GOOD]), ["30 of 100 ms: of its limit"]);
-        assert_eq!(failed(&[GOOD, GOOD, bad]), ["30 of 100 ms: of its limit"]);
+        for (bad, what) in [
+            ([0.2, 0.15, 0.1, 0.1, 0.72, 0.72], "30 of 100 ms: of its limit"),
+            ([0.15, 0.15, 0.05, 0.1, 0.77, 0.77], "40 of 100 ms below 20: of its limit"),
+            ([0.15, 0.15, 0.1, 0.1, 0.7, 0.7], "those without a limit: of the rest"),
+        ] {
+            assert_eq!(failed(vec![run(GOOD, 1.0), run(bad, 1.0), run(GOOD, 1.0)]), [what]);
+        }
+        assert_eq!(failed(vec![run(GOOD, 0.8)]), [""; 0], "the machine may take what it wants");
     }
 }

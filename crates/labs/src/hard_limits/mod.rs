@@ -3,27 +3,31 @@
 //!
 //! The document's tables are the first half (`founding`). The document has no figures for the purpose of a limit. So
 //! the second half asks the users' questions: a limit is kept (`exact`), and it protects (`tenants`). All experiments
-//! are simulated. Those that fit any machine also run on the runtime ([`live()`]), beside the kernel's own limit
+//! are simulated. Those that fit any machine also run on the runtime ([`live`]), beside the kernel's own limit
 //! (`kernels_own`). `docs/figures/fidelity.md` has the kernel's
 //! own limits on real CPUs beside the simulated ones.
 
-mod borrowing;
 mod exact;
 mod founding;
-mod inheritance;
 mod kernels_own;
+mod later;
 mod live;
-mod offline;
 mod originals;
-mod setting;
 mod simulated;
 mod tenants;
 
-pub use live::{build_without_limit, live, live_without};
-pub use simulated::{simulated, simulated_without};
+pub(crate) use live::{build_without_limit, live, live_without};
+pub(crate) use simulated::{broken, experiment};
 
-/// The claims on this host, with any figures: for the page that names them.
+/// The number of CPUs of the document's machine.
+const CPUS: u32 = 24;
+
+/// The number of simulated runs of `--soak`, for each experiment.
+const SOAK_RUNS: u64 = 10;
+
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn live_names() -> Vec<String> {
+    let own = kernels_own::claims(&kernels_own::tests::nothing()).into_iter().map(|it| it.what);
+    own.chain(crate::price::tests::with(&live::rows(2))).collect()
 }

@@ -12,26 +12,23 @@
 //!
 //! Before, the runtime has no `IDLE_LOAD_BALANCE`. Those figures are measured once, whatever others do, and are shown.
 
-use super::case::Case;
-use crate::claims::{Claim, ClaimVerdict, Reproduced};
-use crate::figure::{micros, percent};
+use super::part;
+use crate::claims::Reproduced;
+use crate::figure::percent;
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
-use crate::quiet::{Course, Tried, deciding, verdict};
-use crate::usage::{SECOND, Usage, Used, Window};
-use runyard_engine::event::{Event, What};
-use runyard_engine::kernel::{self, Model};
+use crate::quiet::{Course, Tried};
+use crate::rows::{self, Row};
+use crate::setting::{Seen, Setting, Watch};
+use crate::took::Took;
+use crate::usage::{SECOND, Window};
+use runyard_engine::event::What;
+use runyard_engine::kernel::Experiment;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::clock::process_cpu_time;
-use runyard_hosts::live::{self, EventSink};
 use runyard_hosts::machine;
-use runyard_hosts::play::Plan;
-use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
-use runyard_workload::Scenario;
-use std::time::{Duration, Instant};
 
 /// A second in which the normal task comes, a second to settle, and the counted seconds.
 const SECONDS: u32 = 4;
@@ -56,254 +53,111 @@ const SOAK_RUNS: u64 = 20;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
-    let cores = u32::try_from(cpus).map_err(Failure::input)?;
-    let case = Case { nodes: 1, cores, seconds: SECONDS, ..Case::DOCUMENTS };
-    let runs = length.pick(1, SOAK_RUNS);
-    let takes = Duration::from_nanos(WINDOW.end.0);
-    let takes_all = takes * (runs as u32 + 1) + price::TAKES;
-    let mut course = Course::new(length, takes_all, progress);
+    let setting = setting(cpus, WINDOW);
+    let (takes, runs) = (setting.takes(), length.pick(1, SOAK_RUNS));
+    let mut course = Course::new(length, takes * (runs as u32 + 1) + price::TAKES, progress);
     let what = "a soaker on each CPU and a normal task";
     let before = course.once(&format!("{what}, without the balancer"), takes, || {
-        let without = kernel::Experiment::IdleBalance.before();
-        RunShares::of(case.scenario(without)?, WINDOW, 1)
+        setting.clone().before(Experiment::IdleBalance).play(1)
     })?;
-    let price = price::measured(kernel::Experiment::IdleBalance, cpus, &mut course)?;
-    let run = |seed: u64| {
-        course.quiet(what, takes, |attempt| {
-            let scenario = case.scenario(Model::default())?;
-            RunShares::of(scenario, WINDOW, seed + (u64::from(attempt) << u32::BITS))
-        })
-    };
-    let runs = (1..=runs).map(run).collect::<Result<Vec<_>, _>>()?;
-    let mut claims = claims(&case, &before, &runs);
+    let price = price::measured(Experiment::IdleBalance, cpus, &mut course)?;
+    let after = course.runs(what, takes, runs, |seed| setting.play(seed))?;
+    let text = after[0].result.used.text(WINDOW.from);
+    let mut claims = rows::claims(&rows(cpus), &[vec![Tried::quiet(before)], after]);
     claims.extend(price);
     Ok(Reproduced::of("idle-balance", "live", claims, |table| {
         format!(
             "idle-balance on live: a SCHED_IDLE task for each CPU, and a normal task that comes; none \
-             ever blocks\n\n{table}\n{}\n{}\n",
-            case.name(),
-            runs[0].result.used.text(WINDOW.from),
+             ever blocks\n\n{table}\n{cpus} CPUs, 1 normal task\n{text}\n",
         )
     }))
 }
 
-/// The results of a run.
-#[derive(Clone, Debug)]
-struct RunShares {
-    window: Window,
-    used: Used,
-    /// The time that the normal task executed, and that of each soaker.
-    normal: Nanos,
-    soakers: Vec<Nanos>,
-    /// The time from the normal task's wake-up to its first instruction.
-    start: Option<Nanos>,
-    /// The fraction of its CPUs that the machine gave this process, over the whole run.
-    given: f64,
+/// A soaker for each CPU, and then a normal task.
+fn setting(cpus: usize, window: Window) -> Setting {
+    let setting = super::machine(1, cpus as u32, 1).lasts(window.end.since(Time::ZERO));
+    setting.window(window, SECOND).watch(move |_| starts(TaskId(cpus as u64)))
 }
 
-impl RunShares {
-    /// Plays a scenario with a soaker for each CPU and then a normal task.
-    fn of(mut scenario: Scenario, window: Window, seed: u64) -> Result<RunShares, Failure> {
-        let cpus = scenario.machine.topology.cpus();
-        scenario.duration = Some(window.end.since(Time::ZERO));
-        let sink = CpuSink {
-            usage: Usage::new(window, SECOND, cpus),
-            normal: TaskId(cpus as u64),
-            woken: None,
-            start: None,
-        };
-        let sink = Arc::new(Mutex::new(sink));
-        let (begun, used) = (Instant::now(), process_cpu_time());
-        let plan = Plan::new(scenario, seed);
-        let over = live::run(plan, cpus, sink.clone())?;
-        let (wall, given) = (begun.elapsed(), process_cpu_time() - used);
-        let told = (0..=cpus as u64).map(TaskId);
-        assert!(over.tasks().eq(told), "both count tasks in the order of the file");
-        let CpuSink { usage, start, .. } = lock(&sink).clone();
-        let used = usage.finish(window.end);
-        let of = |task| used.of(task..task + 1);
-        let (soakers, normal) = ((0..cpus).map(of).collect(), of(cpus));
-        let given = given.0 as f64 / (wall.as_nanos() as f64 * cpus as f64);
-        Ok(RunShares { window, used, normal, soakers, start, given })
-    }
-
-    /// The fraction of a CPU that the normal task got.
-    fn share(&self) -> f64 {
-        self.part(self.normal)
-    }
-
-    /// The fraction of the other CPUs that the soakers got; `None` if there are no others.
-    fn soaked(&self) -> Option<f64> {
-        let others = self.soakers.len() - 1;
-        let sum = self.soakers.iter().map(|&soaker| self.part(soaker)).sum::<f64>();
-        (others > 0).then(|| sum / others as f64)
-    }
-
-    /// The least fraction of a CPU that a soaker got.
-    fn least_soaker(&self) -> f64 {
-        self.soakers.iter().map(|&soaker| self.part(soaker)).fold(f64::INFINITY, f64::min)
-    }
-
-    /// A time as a fraction of the window.
-    fn part(&self, time: Nanos) -> f64 {
-        time.0 as f64 / self.window.span().0 as f64
-    }
-}
-
-/// Observes the work of the CPUs, and the start of the normal task.
-#[derive(Clone, Debug)]
-struct CpuSink {
-    usage: Usage,
-    normal: TaskId,
-    /// The instant from which the normal task can run, until it runs.
-    woken: Option<Time>,
-    start: Option<Nanos>,
-}
-
-impl EventSink for CpuSink {
-    fn event(&mut self, event: &Event) {
-        match event.what {
-            // The task is created, waits until it is due, and is woken again.
-            What::Wake { task, since, .. } if task == self.normal => self.woken = Some(since),
-            What::Exec { task, .. } if task == self.normal => {
-                let woken = self.woken.take();
-                self.start = woken.map(|since| event.at.since(since)).or(self.start);
+/// The time from the normal task's wake-up to its first instruction. The task is created, waits for half a second at
+/// least, and is woken again.
+fn starts(normal: TaskId) -> Watch {
+    const COMES: Time = Time(500_000_000);
+    let mut woken = None;
+    Box::new(move |event, seen| match event.what {
+        What::Wake { task, since, .. } if task == normal => woken = Some(since),
+        What::Exec { task, .. } if task == normal => {
+            if let Some(since) = woken.take().filter(|&since| since >= COMES) {
+                seen.took.times.record(event.at.since(since));
             }
-            _ => {}
         }
-        self.usage.event(event);
-    }
+        _ => {}
+    })
 }
 
-/// The claims, with the figures of a run before. Of each figure after, the worst run counts.
-fn claims(case: &Case, before: &RunShares, tried: &[Tried<RunShares>]) -> Vec<Claim> {
-    let runs = deciding(tried);
-    let claim = |what: &str, unit: &str, figures: [Option<f64>; 2], verdict| {
-        Claim::of(format!("{}: {what}", case.name()), unit, figures, verdict)
+/// The rows of a machine with so many CPUs. Of each figure the worst of the runs counts.
+pub(super) fn rows(cpus: usize) -> Vec<Row<Seen>> {
+    let least = |what: &str, of: fn(&Seen, usize) -> f64| {
+        Row::new(what, "%", move |runs: &[&Seen]| {
+            percent(runs.iter().map(|run| of(run, cpus)).fold(f64::INFINITY, f64::min))
+        })
     };
-    let least = |of: fn(&RunShares) -> Option<f64>| {
-        let least = runs.iter().copied().filter_map(of).min_by(f64::total_cmp);
-        least.map(percent)
-    };
-    let at_least = |what: &str, bound: f64, of: fn(&RunShares) -> Option<f64>| {
-        let (least, before) = (least(of)?, of(before).map(percent));
-        Some(claim(what, "%", [before, Some(least)], verdict(tried, least >= bound)))
-    };
-    let shown = |what: &str, of: fn(&RunShares) -> Option<f64>| {
-        Some(claim(what, "%", [of(before).map(percent), least(of)], ClaimVerdict::Shown))
-    };
-    let start = runs.iter().filter_map(|run| run.start).max();
-    let start = [before.start, start].map(|start| start.map(micros));
-    let claims = [
-        at_least("busy", LEAST_BUSY, |run| Some(run.used.sum().busy())),
-        at_least("its share of a CPU", LEAST_SHARE, |run| Some(run.share())),
-        at_least("the soakers' share of the other CPUs", LEAST_SOAKED, RunShares::soaked),
-        shown("least share of a soaker", |run| Some(run.least_soaker())),
-        Some(claim("its start after its wake-up", "us", start, ClaimVerdict::Shown)),
-        shown("CPU time that the machine gave", |run| Some(run.given)),
+    // Tasks are numbered in the order of the file: the soakers, then the normal task.
+    let start = Row::new("its start after its wake-up", "us", |runs: &[&Seen]| {
+        Took::sum(runs.iter().map(|run| &run.took)).max()
+    });
+    let mut rows = vec![
+        least("busy", |run, _| run.used.sum().busy()).holds(|_, after| after >= LEAST_BUSY),
+        least("its share of a CPU", part).holds(|_, after| after >= LEAST_SHARE),
+        least("least share of a soaker", |run, cpus| {
+            (0..cpus).map(|task| part(run, task)).fold(f64::INFINITY, f64::min)
+        }),
+        start,
+        least("CPU time that the machine gave", |run, _| run.given),
     ];
-    claims.into_iter().flatten().collect()
+    // Where there is one CPU, the normal task has it, and there are no others.
+    if cpus > 1 {
+        let soaked = least("the soakers' share of the other CPUs", |run, cpus| {
+            (0..cpus).map(|task| part(run, task)).sum::<f64>() / (cpus - 1) as f64
+        });
+        rows.insert(2, soaked.holds(|_, after| after >= LEAST_SOAKED));
+    }
+    let name = format!("{cpus} CPUs, 1 normal task");
+    rows.into_iter().map(|row| row.below(&name)).collect()
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::claims::tests::failed_after;
-    use crate::usage::Row;
-    use runyard_engine::attr::{Nice, Policy};
-    use runyard_engine::cpu::CpuId;
-
-    const CASE: Case = Case { nodes: 1, cores: 2, seconds: 4, ..Case::DOCUMENTS };
-
-    /// A run on two CPUs, in per cent of one: idle, the normal task, the soakers.
-    fn run(idle: u64, normal: u64, soakers: [u64; 2]) -> RunShares {
-        let percent = |percent: u64| Nanos(WINDOW.span().0 / 100 * percent);
-        let second = Row {
-            idle: Nanos::from_millis(10 * idle),
-            normal: Nanos::from_millis(2_000 - 10 * idle),
-            ..Row::default()
-        };
-        RunShares {
-            window: WINDOW,
-            used: Used { rows: vec![second; SECONDS as usize], ..Used::default() },
-            normal: percent(normal),
-            soakers: soakers.map(percent).to_vec(),
-            start: Some(Nanos(12_345)),
-            given: 0.5,
-        }
-    }
-
-    fn quiet(runs: &[RunShares]) -> Vec<Tried<RunShares>> {
-        runs.iter().map(|run| Tried::quiet(run.clone())).collect()
-    }
-
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = claims(&CASE, &run(0, 99, [50, 50]), &quiet(&[run(0, 99, [50, 50])]));
-        claims.extend(price::tests::named());
-        claims
-    }
-
-    /// The claims that fail.
-    fn failed(runs: &[RunShares]) -> Vec<String> {
-        failed_after(": ", claims(&CASE, &runs[0], &quiet(runs)))
-    }
-
-    #[test]
-    fn what_is_claimed_is_who_has_the_cpus() {
-        assert_eq!(failed(&[run(0, 99, [50, 50])]), [""; 0]);
-        assert_eq!(failed(&[run(3, 99, [48, 48])]), ["busy"]);
-        assert_eq!(failed(&[run(0, 94, [50, 50])]), ["its share of a CPU"]);
-        let wasted = failed(&[run(0, 99, [1, 93])]);
-        assert_eq!(wasted, ["the soakers' share of the other CPUs"]);
-    }
-
-    #[test]
-    fn one_bad_run_of_many_fails() {
-        let (good, bad) = (run(0, 99, [50, 50]), run(0, 60, [50, 90]));
-        assert_eq!(failed(&[good.clone(), bad, good]), ["its share of a CPU"]);
-    }
-
-    #[test]
-    fn where_the_normal_task_has_the_only_cpu_nothing_is_claimed_of_others() {
-        let alone = RunShares { soakers: vec![Nanos::ZERO], ..run(0, 99, [0, 0]) };
-        assert_eq!(failed(&[alone]), [""; 0]);
-    }
+    use crate::claims::tests::failed;
 
     /// The claims that do not hold of a second of two CPUs with a fault put in. The machine may disturb the measurement.
-    fn broken(fault: impl FnOnce(&mut Scenario)) -> Vec<String> {
+    fn broken(fault: impl FnOnce(Setting) -> Setting) -> Vec<String> {
         let window = Window::of_seconds(Nanos::from_millis(1_500), 1);
-        let mut scenario = CASE.scenario(Model::default()).unwrap();
-        fault(&mut scenario);
-        let run = RunShares::of(scenario, window, 1).unwrap();
-        failed(&[run])
+        let run = Tried::quiet(fault(setting(2, window)).play(1).unwrap());
+        failed(rows::claims(&rows(2), &[vec![], vec![run]]))
     }
 
     #[test]
     fn soakers_that_are_no_soakers_are_noticed() {
-        let normal = Policy::Normal(Nice::default());
-        let broken = broken(|scenario| scenario.tasks[0].properties.policy = Some(normal));
-        assert!(broken.contains(&"its share of a CPU".to_owned()), "{broken:?}");
+        let broken = broken(|setting| setting.set("tasks.soaker.policy", "SCHED_OTHER"));
+        assert!(
+            broken.contains(&"2 CPUs, 1 normal task: its share of a CPU".to_owned()),
+            "{broken:?}"
+        );
     }
 
     #[test]
     fn an_idle_cpu_is_noticed() {
-        let broken = broken(|scenario| {
-            for task in &mut scenario.tasks {
-                task.properties.cpus = Some([CpuId::at(0)].into_iter().collect());
-            }
+        let broken = broken(|setting| {
+            let setting = setting.set("tasks.soaker.cpus", "[0]");
+            setting.set("tasks.normal.cpus", "[0]")
         });
         for claim in ["busy", "the soakers' share of the other CPUs"] {
-            assert!(broken.contains(&claim.to_owned()), "{claim}: {broken:?}");
+            let claim = format!("2 CPUs, 1 normal task: {claim}");
+            assert!(broken.contains(&claim), "{claim}: {broken:?}");
         }
-    }
-
-    #[test]
-    fn times_are_shown() {
-        let claims = claims(&CASE, &run(1, 98, [50, 50]), &quiet(&[run(0, 99, [50, 50])]));
-        let start = claims.iter().find(|claim| claim.unit == "us").unwrap();
-        assert_eq!((start.after, start.verdict), (Some(12.3), ClaimVerdict::Shown));
     }
 }

@@ -6,18 +6,34 @@
 //!
 //! The document has one machine. The other machines are here because a balancer may be right for one normal task on
 //! four nodes, and wrong for several tasks, for many nodes, or where the weights come from task groups instead of
-//! policies. These cases are simulated. [`live()`] runs on this machine's CPUs, on the runtime.
+//! policies. These cases are simulated. [`live`] runs on this machine's CPUs, on the runtime.
 
-mod case;
 mod live;
-mod power;
 mod simulated;
 
-pub use live::live;
-pub use simulated::{simulated, simulated_without};
+use crate::setting::{Seen, Setting};
 
-/// The claims on this host, with any figures: for the page that names them.
+pub(crate) use live::live;
+pub(crate) use simulated::{broken, experiment};
+
+/// The scenario, the document's own case: the soakers, one for each CPU, and the normal task.
+const SCENARIO: &str = include_str!("../../scenarios/idle-balance.json");
+
+/// The scenario on a machine of so many nodes with so many cores, with so many normal tasks.
+fn machine(nodes: u32, cores: u32, normal: u32) -> Setting {
+    Setting::of("idle-balance.json", SCENARIO)
+        .set("machine.topology", format!("{nodes}x{cores}"))
+        .set("tasks.soaker.instance", nodes * cores)
+        .set("tasks.normal.instance", normal)
+}
+
+/// The part of a CPU that a task had.
+fn part(run: &Seen, task: usize) -> f64 {
+    run.used.of(task..task + 1).0 as f64 / run.used.span().0 as f64
+}
+
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn live_names() -> Vec<String> {
+    crate::price::tests::with(&live::rows(2))
 }

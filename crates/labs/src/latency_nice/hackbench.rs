@@ -1,7 +1,8 @@
 //! hackbench as a scenario: groups of senders and receivers. Each sender writes to each receiver of its group in turn,
 //! over one socket for each receiver.
 
-use super::shipped::shipped;
+use super::shipped;
+use crate::setting::Setting;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{ObjectId, Step, TaskSpec};
 
@@ -26,9 +27,19 @@ impl Hackbench {
         self.loops.map(|loops| u64::from(self.groups * loops) * u64::from(FAN * FAN))
     }
 
+    /// A scenario with only hackbench.
+    pub(super) fn alone(self) -> Setting {
+        shipped().edit(move |scenario| {
+            (scenario.tasks, scenario.objects.pipes) = (Vec::new(), Vec::new());
+            scenario.duration = None;
+            self.add_to(scenario);
+        })
+    }
+
     /// Adds it to the tasks of a scenario.
     pub(crate) fn add_to(self, scenario: &mut Scenario) {
-        let templates = shipped();
+        let templates =
+            shipped().scenario().expect("the scenario that comes with the program is right");
         let (_, capacity) = templates.objects.pipes[0];
         for group in 0..self.groups {
             let first = scenario.objects.pipes.len() as u32;
@@ -55,6 +66,12 @@ impl Hackbench {
     }
 }
 
+/// Its name in rows.
+pub(super) fn name(groups: u32) -> String {
+    let plural = if groups == 1 { "" } else { "s" };
+    format!("hackbench of {groups} group{plural}")
+}
+
 /// Sets the number of loops. A thread without phases has a single phase, which repeats its steps. With a number the
 /// thread itself runs once, otherwise without an end.
 fn set_loops(task: &mut TaskSpec, loops: Option<u32>) {
@@ -74,18 +91,10 @@ fn through(step: Step, socket: ObjectId) -> Step {
 mod tests {
     use super::*;
 
-    /// A scenario with only hackbench.
-    fn only(hackbench: Hackbench) -> Scenario {
-        let mut scenario = shipped();
-        (scenario.tasks, scenario.objects.pipes) = (Vec::new(), Vec::new());
-        hackbench.add_to(&mut scenario);
-        scenario
-    }
-
     #[test]
     fn each_sender_writes_to_each_receiver_of_its_group() {
         let hackbench = Hackbench { groups: 2, loops: Some(3) };
-        let scenario = only(hackbench);
+        let scenario = hackbench.alone().scenario().unwrap();
         let [mut sent, mut received] = [(); 2].map(|()| vec![0; scenario.objects.pipes.len()]);
         for task in &scenario.tasks {
             let times = task.instances * task.phases[0].loops.unwrap() * task.loops.unwrap();
@@ -107,8 +116,8 @@ mod tests {
     fn it_goes_on_for_ever_if_nothing_else_is_said() {
         let hackbench = Hackbench { groups: 1, loops: None };
         assert_eq!(hackbench.messages(), None);
-        let scenario = only(hackbench);
-        let template = &shipped().tasks[SENDER];
+        let scenario = hackbench.alone().scenario().unwrap();
+        let template = &shipped().scenario().unwrap().tasks[SENDER];
         let loops = |task: &TaskSpec| (task.loops, task.phases[0].loops);
         for task in &scenario.tasks {
             assert_eq!(loops(task), loops(template));

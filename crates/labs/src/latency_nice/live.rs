@@ -10,28 +10,24 @@
 //!
 //! The kernel's threads have the kernel's own means to the same end, a slice of 0.1 ms (since 6.12).
 
-use super::cyclictest::{self, PERIOD, Stretch};
-use super::hackbench::{FAN, Hackbench};
-use super::rounds::Rounds;
-use super::shipped::{CYCLICTEST, latency_nice};
-use super::throughput;
-use crate::claims::{Claim, ClaimVerdict, Reproduced};
-use crate::figure::percent;
+use super::cyclictest::{self, CYCLICTEST, FIGURES, LENGTH, ROUNDS};
+use super::hackbench::{FAN, Hackbench, name};
+use super::simulated::GROUPS;
+use crate::claims::Reproduced;
+use crate::figure::{percent, rounded};
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
-use crate::quiet::{Course, Tried, deciding, verdict};
-use runyard_engine::attr::{LatencyNice, Slice};
+use crate::quiet::{Course, Tried};
+use crate::rows::{self, Row, Runs, Word};
+use crate::steps::{self, Host, Note};
+use crate::took::{Requests, Took};
+use runyard_engine::attr::Slice;
 use runyard_engine::kernel;
-use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::clock::process_cpu_time;
-use runyard_hosts::linux::Ground;
-use runyard_hosts::play::{Plan, Watch};
-use runyard_hosts::sync::{Arc, Mutex, lock};
-use runyard_hosts::{linux, live, machine};
+use runyard_hosts::machine;
 use runyard_outcome::Failure;
-use runyard_report::Histogram;
 use runyard_workload::Scenario;
 use std::time::{Duration, Instant};
 
@@ -54,14 +50,15 @@ const SOAK_RUNS: u64 = 20;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?;
     let runs = length.pick(1, SOAK_RUNS);
-    let each = 4 * BESIDE + 2 * throughput::GROUPS.len() as u32 * ALONE;
+    let each = 4 * BESIDE + 2 * GROUPS.len() as u32 * ALONE;
     let mut course = Course::new(length, each * runs as u32 + price::TAKES, progress);
     let price = price::measured(kernel::Experiment::LatencyNice, cpus.len(), &mut course)?;
-    let measured = LiveFigures::of(&cpus, runs, &mut course)?;
-    let mut claims = measured.claims();
+    let (alone, beside) = measured(&cpus, runs, &mut course)?;
+    let mut claims = rows::claims(&beside_rows(), &beside);
+    claims.extend(rows::claims(&alone_rows(), &alone));
     claims.extend(price);
     Ok(Reproduced::of("latency-nice", "live", claims, |table| {
         format!(
@@ -72,26 +69,22 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
     }))
 }
 
-/// The host of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Host {
-    Live,
-    Linux,
-}
-
-/// The results of the runs.
-#[derive(Clone, Debug)]
-struct LiveFigures {
-    /// The results on the runtime at 0 and at -20, and on Linux without a slice and, where it takes one, with a slice.
-    beside: [Vec<Tried<Beside>>; 4],
-    /// The results of hackbench alone, for each of [`throughput::GROUPS`].
-    alone: Vec<Alone>,
-}
+/// The settings of cyclictest beside hackbench: the host, the latency nice and the slice.
+const BESIDES: [(&str, Host, i64, Option<Slice>); 4] = [
+    ("cyclictest at 0, live", Host::Live, 0, None),
+    ("cyclictest at -20, live", Host::Live, -20, None),
+    ("cyclictest at nice 0, linux", Host::Linux, 0, None),
+    ("cyclictest with a slice of 0.1 ms, linux", Host::Linux, 0, Some(Slice::MIN)),
+];
+const LIVE: usize = 0;
+const SENSITIVE: usize = 1;
+const LINUX: usize = 2;
+const SLICE: usize = 3;
 
 /// The results of cyclictest beside hackbench.
 #[derive(Clone, Debug)]
 struct Beside {
-    latency: Histogram,
+    took: Took,
     /// The number of hackbench's tasks, and of those that reached their second step.
     tasks: u64,
     ran: u64,
@@ -100,102 +93,101 @@ struct Beside {
     used: f64,
 }
 
-/// The results of hackbench alone: the messages sent and received on the runtime, and the times there and on Linux.
+/// The results of hackbench alone: the messages sent and received, and the time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alone {
     sent: u64,
     arrived: u64,
-    live: Nanos,
-    linux: Nanos,
+    time: Nanos,
 }
 
-impl LiveFigures {
-    fn of(cpus: &[usize], runs: u64, course: &mut Course<'_>) -> Result<LiveFigures, Failure> {
-        let mut measured = LiveFigures {
-            beside: [const { Vec::new() }; 4],
-            alone: vec![Alone::default(); throughput::GROUPS.len()],
+/// The runs of hackbench alone with each of [`GROUPS`], on the runtime and on Linux, and those of [`BESIDES`]. There are
+/// none where the kernel takes no slice.
+type Measured = (Vec<Runs<Alone>>, [Runs<Beside>; 4]);
+
+fn measured(cpus: &[usize], runs: u64, course: &mut Course<'_>) -> Result<Measured, Failure> {
+    let mut alones = vec![Vec::new(); 2 * GROUPS.len()];
+    let mut besides = [const { Vec::new() }; 4];
+    for seed in 1..=runs {
+        // Hackbench alone takes as long as the machine makes it, and is not repeated. So it comes first.
+        for (at, runs) in alones.iter_mut().enumerate() {
+            let (groups, host) = (GROUPS[at / 2], [Host::Live, Host::Linux][at % 2]);
+            let hackbench = Hackbench { groups, loops: Some(LOOPS / groups) };
+            let what = format!("{}, {}", name(groups), ["live", "linux"][at % 2]);
+            let run = course.once(&what, ALONE, || alone(hackbench, host, cpus, seed))?;
+            runs.push(Tried::quiet(run));
+        }
+        for (runs, (what, host, nice, slice)) in besides.iter_mut().zip(BESIDES) {
+            if slice.is_none() || kernel_takes(slice) {
+                runs.push(course.quiet(what, BESIDE, |attempt| {
+                    let seed = seed + (u64::from(attempt) << u32::BITS);
+                    Beside::of((host, nice, slice), cpus, seed)
+                })?);
+            }
+        }
+    }
+    Ok((alones, besides))
+}
+
+fn beside_rows() -> Vec<Row<Beside>> {
+    let mut rows = Vec::new();
+    for (host, [before, after]) in [("live", [LIVE, SENSITIVE]), ("linux", [LINUX, SLICE])] {
+        for (which, of) in FIGURES {
+            let figure = move |runs: &[&Beside]| of(&Took::sum(runs.iter().map(|run| &run.took)));
+            rows.push(Row::new(format!("{which}, {host}"), "us", figure).of(before, after));
+        }
+        let used =
+            Row::new(format!("CPU time that was used, {host}"), "%", |runs: &[&Beside]| {
+                percent(least(runs, |run| run.used))
+            });
+        rows.push(used.of(before, after));
+    }
+    let mut rows: Vec<_> =
+        rows.into_iter().map(|row| row.below("cyclictest beside hackbench")).collect();
+    let what = "tasks of hackbench that ran beside cyclictest at -20, live";
+    let ran = Row::new(what, "%", |runs: &[&Beside]| {
+        percent(least(runs, |run| run.ran as f64 / run.tasks as f64))
+    });
+    let all = |run: &&Beside| run.ran == run.tasks;
+    rows.push(
+        ran.after(SENSITIVE)
+            .judged_by(Word::Holds, move |sides, _| sides[SENSITIVE].iter().all(all)),
+    );
+    rows
+}
+
+fn least(runs: &[&Beside], of: fn(&Beside) -> f64) -> f64 {
+    runs.iter().map(|run| of(run)).fold(f64::INFINITY, f64::min)
+}
+
+fn alone_rows() -> Vec<Row<Alone>> {
+    let of_groups = |(at, groups): (usize, u32)| {
+        let name = name(groups);
+        let sum =
+            |runs: &[&Alone], of: fn(&Alone) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
+        let arrived = Row::new("messages that arrived, live", "%", move |runs: &[&Alone]| {
+            percent(sum(runs, |run| run.arrived) as f64 / sum(runs, |run| run.sent) as f64)
+        });
+        let live: usize = 2 * at;
+        let all = arrived.after(live).always().judged_by(Word::Holds, move |sides, _| {
+            sides[live].iter().all(|run| run.arrived == run.sent)
+        });
+        let time = |host: usize| {
+            let what = format!("time, {}", ["live", "linux"][host]);
+            let millis =
+                move |runs: &[&Alone]| rounded(sum(runs, |run| run.time.0) as f64 / 1e6, 2);
+            Row::new(what, "ms", millis).after(live + host)
         };
-        let zero = latency_nice(0);
-        let cases = [
-            ("cyclictest at 0, live", Host::Live, zero, None),
-            ("cyclictest at -20, live", Host::Live, latency_nice(-20), None),
-            ("cyclictest at nice 0, linux", Host::Linux, zero, None),
-            ("cyclictest with a slice of 0.1 ms, linux", Host::Linux, zero, Some(Slice::MIN)),
-        ];
-        for seed in 1..=runs {
-            // Hackbench alone takes as long as the machine makes it, and is not repeated. So it comes first.
-            for (sum, groups) in measured.alone.iter_mut().zip(throughput::GROUPS) {
-                let hackbench = throughput::size(groups, LOOPS);
-                let name = throughput::name(groups);
-                let run = |host| move || alone(hackbench, host, cpus, seed);
-                let (time, arrived) =
-                    course.once(&format!("{name}, live"), ALONE, run(Host::Live))?;
-                sum.live += time;
-                sum.arrived += arrived;
-                sum.sent += hackbench.messages().expect("it ends");
-                sum.linux += course.once(&format!("{name}, linux"), ALONE, run(Host::Linux))?.0;
-            }
-            for (runs, (what, host, nice, slice)) in measured.beside.iter_mut().zip(cases) {
-                if slice.is_none() || kernel_takes(slice) {
-                    runs.push(course.quiet(what, BESIDE, |attempt| {
-                        let seed = seed + (u64::from(attempt) << u32::BITS);
-                        Beside::of((host, nice, slice), cpus, seed)
-                    })?);
-                }
-            }
-        }
-        Ok(measured)
-    }
+        [all, time(0), time(1)].map(|row| row.below(&name))
+    };
+    GROUPS.into_iter().enumerate().flat_map(of_groups).collect()
+}
 
-    /// The latencies of a case in all runs, if there is one.
-    fn latency(&self, at: usize) -> Option<Histogram> {
-        let latencies = self.beside[at].iter().map(|run| run.result.latency.clone());
-        latencies.reduce(|mut sum, one| {
-            sum.merge(&one);
-            sum
-        })
-    }
-
-    /// The least CPU time that was used in a run of a case.
-    fn used(&self, at: usize) -> Option<f64> {
-        self.beside[at].iter().map(|run| run.result.used).min_by(f64::total_cmp)
-    }
-
-    fn claims(&self) -> Vec<Claim> {
-        let claim = |what: &str, unit, before, after, verdict| {
-            Claim::of(what, unit, [before, after], verdict)
-        };
-        let mut claims = Vec::new();
-        for (host, at) in [("live", 0), ("linux", 2)] {
-            for (which, of) in cyclictest::FIGURES {
-                let what = format!("cyclictest beside hackbench: {which}, {host}");
-                let [before, after] = [at, at + 1].map(|at| self.latency(at).as_ref().map(of));
-                claims.push(claim(&what, "us", before, after, ClaimVerdict::Shown));
-            }
-            let what = format!("cyclictest beside hackbench: CPU time that was used, {host}");
-            let [before, after] = [at, at + 1].map(|at| self.used(at).map(percent));
-            claims.push(claim(&what, "%", before, after, ClaimVerdict::Shown));
-        }
-        let sensitive = &self.beside[1];
-        let part = |run: &Beside| run.ran as f64 / run.tasks as f64;
-        let ran = deciding(sensitive).into_iter().map(part).min_by(f64::total_cmp);
-        let what = "tasks of hackbench that ran beside cyclictest at -20, live";
-        let all = verdict(sensitive, ran == Some(1.0));
-        claims.push(claim(what, "%", None, ran.map(percent), all));
-        for (groups, alone) in throughput::GROUPS.into_iter().zip(&self.alone) {
-            let name = throughput::name(groups);
-            let arrived = alone.arrived as f64 / alone.sent as f64;
-            let all = ClaimVerdict::of(alone.arrived == alone.sent);
-            let what = format!("{name}: messages that arrived, live");
-            claims.push(claim(&what, "%", None, Some(percent(arrived)), all));
-            for (host, time) in [("live", alone.live), ("linux", alone.linux)] {
-                let what = format!("{name}: time, {host}");
-                let time = Some(throughput::millis(time));
-                claims.push(claim(&what, "ms", None, time, ClaimVerdict::Shown));
-            }
-        }
-        claims
-    }
+/// The names of all rows, for the page that has them.
+#[cfg(test)]
+pub(super) fn names() -> Vec<String> {
+    let beside = beside_rows().into_iter().map(|row| row.what().to_owned());
+    beside.chain(price::tests::with(&alone_rows())).collect()
 }
 
 /// Whether the kernel gives a thread this slice.
@@ -207,143 +199,90 @@ fn kernel_takes(slice: Option<Slice>) -> bool {
 
 impl Beside {
     fn of(
-        (host, nice, slice): (Host, LatencyNice, Option<Slice>),
+        (host, nice, slice): (Host, i64, Option<Slice>),
         cpus: &[usize],
         seed: u64,
     ) -> Result<Beside, Failure> {
         let threads = cpus.len() as u32;
         let groups = (GROUPS_PER_CPU * threads).min(MOST_GROUPS);
-        let mut scenario = cyclictest::scenario(nice, groups);
+        let mut scenario = cyclictest::scenario(nice, groups).scenario()?;
         let it = &mut scenario.tasks[CYCLICTEST.index()];
         (it.instances, it.properties.slice) = (threads, slice);
-        scenario.duration = Some(Stretch::SHORT.end());
+        scenario.duration = Some(LENGTH);
         let (begun, used) = (Instant::now(), process_cpu_time());
-        let watched = run(scenario, (host, cpus), threads as usize, seed)?;
+        let tasks = run(scenario, (host, cpus), threads as usize, seed)?;
         let (wall, used) = (begun.elapsed().as_nanos() as f64, process_cpu_time() - used);
         let used = used.0 as f64 / (wall * cpus.len() as f64);
-        let rounds = watched.cyclictest.iter().map(|rounds| lock(rounds).clone());
-        let latency = Rounds::sum(rounds).expect("there is a CPU").latency;
-        let tasks = watched.hackbench.len() as u64;
-        let ran = watched.hackbench.iter().filter(|task| lock(task).steps > 0).count() as u64;
-        Ok(Beside { latency, tasks, ran, used })
+        let (cyclictest, hackbench) = tasks.split_at(threads as usize);
+        let ran = hackbench.iter().filter(|task| task.steps > 0).count() as u64;
+        let took = Took::sum(cyclictest.iter().map(|task| &task.took));
+        Ok(Beside { took, tasks: hackbench.len() as u64, ran, used })
     }
 }
 
 /// The time of hackbench alone, and the number of messages that arrive.
-fn alone(
-    hackbench: Hackbench,
-    host: Host,
-    cpus: &[usize],
-    seed: u64,
-) -> Result<(Nanos, u64), Failure> {
-    let watched = run(throughput::scenario(hackbench), (host, cpus), 0, seed)?;
-    let tasks: Vec<_> = watched.hackbench.iter().map(|task| *lock(task)).collect();
+fn alone(hackbench: Hackbench, host: Host, cpus: &[usize], seed: u64) -> Result<Alone, Failure> {
+    let tasks = run(hackbench.alone().scenario()?, (host, cpus), 0, seed)?;
     let last = tasks.iter().map(|task| task.last).max().unwrap_or_default();
     // Each group has its senders first, then its receivers.
     let receivers = tasks.chunks(FAN as usize).skip(1).step_by(2).flatten();
-    Ok((last.since(Time::ZERO), receivers.map(|task| task.steps).sum()))
+    let arrived = receivers.map(|task| task.steps).sum();
+    let sent = hackbench.messages().expect("it ends");
+    Ok(Alone { sent, arrived, time: last.since(Time::ZERO) })
+}
+
+/// The notes of a task: the rounds of one of cyclictest; the number of times that it reached the second step of a round
+/// (once a message, for a receiver); and its last step.
+#[derive(Clone, Debug)]
+struct Notes {
+    rounds: Option<Requests>,
+    took: Took,
+    steps: u64,
+    last: Time,
 }
 
 /// Runs `scenario`. Its first `threads` are cyclictest, all others are hackbench.
 fn run(
     scenario: Scenario,
-    (host, cpus): (Host, &[usize]),
+    on: (Host, &[usize]),
     threads: usize,
     seed: u64,
-) -> Result<Arc<Watched>, Failure> {
-    let rounds = || Mutex::new(Rounds::new(PERIOD, PERIOD, Stretch::SHORT.from()));
-    let others = scenario.instances().count() - threads;
-    let watched = Arc::new(Watched {
-        cyclictest: (0..threads).map(|_| rounds()).collect(),
-        hackbench: (0..others).map(|_| Mutex::default()).collect(),
-    });
-    let plan = Plan { watch: Some(watched.clone()), ..Plan::new(scenario, seed) };
-    match host {
-        Host::Live => drop(live::run(plan, cpus.len(), Arc::new(Mutex::new(())))?),
-        Host::Linux => drop(linux::run(plan, Ground::new(cpus.to_vec()))?),
-    }
-    Ok(watched)
-}
-
-/// Notes the steps of tasks, each under a lock of its own.
-#[derive(Debug)]
-struct Watched {
-    cyclictest: Vec<Mutex<Rounds>>,
-    hackbench: Vec<Mutex<Noted>>,
-}
-
-/// The notes about a task of hackbench: the number of times that it reached the second step of a round (once a message,
-/// for a receiver), and its last step.
-#[derive(Clone, Copy, Debug, Default)]
-struct Noted {
-    steps: u64,
-    last: Time,
-}
-
-impl Watch for Watched {
-    fn step(&self, task: TaskId, step: usize, now: Time) {
-        if let Some(rounds) = self.cyclictest.get(task.index()) {
-            return lock(rounds).step(step, now);
+) -> Result<Vec<Notes>, Failure> {
+    let notes = |nth| {
+        let rounds = (nth < threads).then_some(ROUNDS);
+        Notes { rounds, took: Took::default(), steps: 0, last: Time::ZERO }
+    };
+    let notes = (0..scenario.instances().count()).map(notes).collect();
+    let note: Note<Notes> = |it, _, step, now| {
+        if let Some(rounds) = &mut it.rounds {
+            rounds.step(step, now, &mut it.took);
         }
-        let mut noted = lock(&self.hackbench[task.index() - self.cyclictest.len()]);
-        noted.steps += u64::from(step == 1);
-        noted.last = now;
-    }
+        it.steps += u64::from(step == 1);
+        it.last = now;
+    };
+    steps::noted(scenario, on, seed, (notes, note))
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    fn quiet(beside: &Beside) -> Tried<Beside> {
-        Tried::quiet(beside.clone())
-    }
-
-    fn measured() -> LiveFigures {
-        let mut latency = Histogram::default();
-        latency.record(Nanos::from_micros(7));
-        let beside = Beside { latency, tasks: 80, ran: 80, used: 0.5 };
-        let time = Nanos::from_millis(5);
-        let alone = Alone { sent: 400, arrived: 400, live: time, linux: time };
-        LiveFigures {
-            beside: [vec![quiet(&beside)], vec![quiet(&beside)], vec![quiet(&beside)], vec![]],
-            alone: vec![alone; throughput::GROUPS.len()],
-        }
-    }
-
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        let mut claims = measured().claims();
-        claims.extend(price::tests::named());
-        claims
-    }
-
-    fn failed(measured: &LiveFigures) -> Vec<String> {
-        crate::claims::tests::failed(measured.claims())
-    }
+    use crate::claims::tests::failed;
 
     #[test]
     fn what_can_fail_is_that_somebody_does_not_run_or_a_message_is_lost() {
-        assert_eq!(failed(&measured()), [""; 0]);
-        let mut starved = measured();
-        starved.beside[1][0].result.ran = 79;
-        assert_eq!(
-            failed(&starved),
-            ["tasks of hackbench that ran beside cyclictest at -20, live"]
-        );
-        let mut lost = measured();
-        lost.alone[1].arrived = 399;
-        assert_eq!(failed(&lost), ["hackbench of 4 groups: messages that arrived, live"]);
-    }
-
-    #[test]
-    fn a_kernel_without_slices_leaves_their_figures_open() {
-        let claims = measured().claims();
-        let of = |host: &str| claims.iter().find(|claim| claim.what.ends_with(host)).unwrap();
-        assert_eq!(
-            (of("mean latency, live").after, of("mean latency, linux").after),
-            (Some(7.0), None)
-        );
+        let beside =
+            |ran| Tried::quiet(Beside { took: Took::default(), tasks: 80, ran, used: 0.5 });
+        let besides = |ran| {
+            let runs = [vec![beside(80)], vec![beside(ran)], vec![beside(80)], vec![]];
+            failed(rows::claims(&beside_rows(), &runs))
+        };
+        assert_eq!(besides(80), [""; 0]);
+        assert_eq!(besides(79), ["tasks of hackbench that ran beside cyclictest at -20, live"]);
+        let alone = |arrived| vec![Tried::quiet(Alone { sent: 400, arrived, time: Nanos(5) })];
+        let mut alones = vec![alone(400); 2 * GROUPS.len()];
+        alones[2] = alone(399);
+        let lost = failed(rows::claims(&alone_rows(), &alones));
+        assert_eq!(lost, ["hackbench of 4 groups: messages that arrived, live"]);
     }
 
     #[test]
@@ -351,9 +290,8 @@ pub(crate) mod tests {
         let cpus = machine::cpus().unwrap();
         let hackbench = Hackbench { groups: 2, loops: Some(2) };
         for host in [Host::Live, Host::Linux] {
-            let (time, arrived) = alone(hackbench, host, &cpus, 1).unwrap();
-            assert_eq!(Some(arrived), hackbench.messages(), "{host:?}");
-            assert!(time > Nanos::ZERO);
+            let alone = alone(hackbench, host, &cpus, 1).unwrap();
+            assert!(alone.arrived == alone.sent && alone.time > Nanos::ZERO, "{alone:?}");
         }
     }
 }

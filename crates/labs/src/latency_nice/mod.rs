@@ -3,27 +3,28 @@
 //!
 //! The document names four experiments: cyclictest beside hackbench; an app's frames beside tasks that use all CPUs now
 //! and then; the ALSA latency test beside hackbench; and hackbench alone. Each runs a scenario of its own; hackbench is
-//! one function. Patches 1 and 8 have small scenarios of their own. All are simulated. [`live()`] runs cyclictest and
+//! one function. Patches 1 and 8 have small scenarios of their own. All are simulated. [`live`] runs cyclictest and
 //! hackbench on this machine's CPUs.
 
-mod audio;
-mod core_latency;
+mod cores;
 mod cyclictest;
-mod frames;
 pub(crate) mod hackbench;
 mod live;
 mod patches;
-mod rounds;
-mod shipped;
 mod simulated;
-mod tenants;
-mod throughput;
 
-pub use live::live;
-pub use simulated::{simulated, simulated_without};
+use crate::setting::Setting;
 
-/// The claims on this host, with any figures: for the page that names them.
+pub(crate) use live::live;
+pub(crate) use simulated::{broken, experiment};
+
+/// The scenario of most parts: cyclictest, and the parts of hackbench.
+fn shipped() -> Setting {
+    Setting::of("latency-nice.json", include_str!("../../scenarios/latency-nice.json"))
+}
+
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn live_names() -> Vec<String> {
+    live::names()
 }

@@ -1,303 +1,172 @@
 //! The experiments in virtual time: with latency nice and without.
 
-use super::rounds::Rounds;
-use super::shipped::latency_nice;
-use super::{audio, core_latency, cyclictest, frames, patches, tenants, throughput};
-use crate::claims::{Claim, Reproduced};
+use super::cyclictest::{self, CYCLICTEST, took};
+use super::hackbench::{self, Hackbench};
+use super::{cores, patches};
+use crate::figure::rounded;
 use crate::length::Length;
-use crate::progress::Progress;
-use rayon::prelude::*;
-use runyard_engine::attr::LatencyNice;
-use runyard_engine::kernel::{self, Model};
-use runyard_engine::time::Nanos;
-use runyard_outcome::Failure;
-use runyard_report::Histogram;
+use crate::rows::{Row, Word};
+use crate::setting::{Part, Seen, Setting, Simulated};
+use crate::took::{Requests, Took};
+use runyard_engine::kernel::Experiment;
+use runyard_engine::time::{Nanos, Time};
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::{Step, TimerMode, TimerRef};
 
-/// The number of runs of each experiment that are counted together.
+/// The number of runs of each part that are counted together, and the same with `--soak`.
 const SEEDS: u64 = 2;
-
-/// The same with `--soak`.
 const SOAK_SEEDS: u64 = 40;
 
-/// The run of an experiment on a model, at a latency nice, with a seed.
-type Run = fn(Model, LatencyNice, u64) -> Result<Rounds, Failure>;
-
-/// The results.
-#[derive(Clone, Debug)]
-struct SimulatedFigures {
-    /// The results at each of [`cyclictest::VALUES`].
-    cyclictest: [Histogram; 3],
-    /// The results at 0, and at -20.
-    frames: [Rounds; 2],
-    /// The results at each of [`audio::POINTS`], at 0, and at -20.
-    audio: [[Rounds; 2]; 2],
-    /// The figures of the patches by themselves, without the feature and with it.
-    patches: Vec<[f64; 2]>,
-    /// The results with each of [`throughput::GROUPS`], without the feature and with it.
-    hackbench: Vec<[Nanos; 2]>,
-    core_latency: core_latency::Measured,
-    tenants: tenants::Table,
+/// The experiment with one seed, and the names of parts that fail without latency nice: the document's own measurements.
+pub(crate) fn broken() -> (Simulated, Vec<&'static str>) {
+    (of_seeds(1), vec!["cyclictest beside", "frames", "audio periods of 0.667 ms beside", "patch"])
 }
 
-/// Runs the experiments in virtual time, with latency nice and without; in a soak with more seeds.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
-    let seeds = length.pick(SEEDS, SOAK_SEEDS);
-    let measured = SimulatedFigures::of(seeds, progress)?;
-    let latencies = cyclictest::VALUES.map(|value| format!("at latency nice {value}"));
-    let latencies: Vec<_> = latencies.into_iter().zip(measured.cyclictest.clone()).collect();
-    Ok(Reproduced::of("latency-nice", "sim", measured.claims(), |table| {
-        format!(
-            "latency-nice on sim: 8 CPUs, latency nice 0 and then -20; hackbench alone: \
-             NO_LATENCY_NICE and then LATENCY_NICE; {seeds} runs of each, \
-             {} of cyclictest with a cookie\n\n{table}\n{}\n{}\n",
-            core_latency::runs(seeds),
-            cyclictest::text(&latencies),
-            measured.tenants.text()
-        )
-    }))
+/// The experiment; in a soak with more seeds.
+pub(crate) fn experiment(length: Length) -> Simulated {
+    of_seeds(length.pick(SEEDS, SOAK_SEEDS))
 }
 
-/// The claims of the document's own measurements without latency nice, of one seed: for tests that see them fail.
-///
-/// # Errors
-/// If the simulator refuses a scenario, which would be a mistake in the experiment.
-pub fn simulated_without() -> Result<Vec<Claim>, Failure> {
-    let model = kernel::Experiment::LatencyNice.before();
-    let audio: Run = |model, value, seed| audio::run(model, (audio::POINTS[0], value), seed);
-    let runs: [Run; 3] = [cyclictest::run, frames::run, audio];
-    let at = |run: Run, value| run(model, latency_nice(value), 1);
-    let runs: Result<Vec<[Rounds; 2]>, Failure> =
-        runs.into_par_iter().map(|run| Ok([at(run, 0)?, at(run, -20)?])).collect();
-    let [latencies, frames, audio]: [_; 3] = runs?.try_into().expect("as many as there are runs");
-    let [zero, sensitive] = latencies.map(|rounds| rounds.latency);
-    let mut claims = cyclictest::claims(&[zero.clone(), sensitive, zero]);
-    claims.push(frames::claim(&frames[0], &frames[1]));
-    claims.extend(audio::claims(&[audio.clone(), audio]));
-    claims.extend(patches::claims(&patches::pairs(model, model)?));
-    Ok(claims)
-}
-
-impl SimulatedFigures {
-    /// Runs so many seeds, on all CPUs.
-    fn of(seeds: u64, progress: &Progress) -> Result<SimulatedFigures, Failure> {
-        let (before, after) = (kernel::Experiment::LatencyNice.before(), Model::default());
-        let sizes = throughput::GROUPS.map(|groups| [(groups, before), (groups, after)]);
-        let both = [0, -20];
-        let points = audio::POINTS.map(|point| both.map(|value| (point, latency_nice(value))));
-        let more = core_latency::runs(seeds);
-        let runs = cyclictest::VALUES.len() + both.len() + sizes.as_flattened().len();
-        let runs = runs + points.as_flattened().len() + tenants::cases().len();
-        let all = seeds * runs as u64 + more * core_latency::CASES.len() as u64;
-        progress.parts("runs", all);
-        let counted = |value: i64, seed, run: Run| {
-            run(after, latency_nice(value), seed).inspect(|_| progress.part_done())
-        };
-
-        let latencies =
-            each(&cyclictest::VALUES, seeds, |value, seed| counted(value, seed, cyclictest::run))?;
-        let frames = each(&both, seeds, |value, seed| counted(value, seed, frames::run))?;
-        let audio = each(points.as_flattened(), seeds, |at, seed| {
-            audio::run(after, at, seed).inspect(|_| progress.part_done())
-        })?;
-        let times = each(sizes.as_flattened(), seeds, |(groups, model), seed| {
-            throughput::run(groups, model, seed).inspect(|_| progress.part_done())
-        })?;
-        let between = each(&core_latency::CASES, more, |(value, counts), seed| {
-            core_latency::run(value, counts, seed).inspect(|_| progress.part_done())
-        })?;
-        let tenants = each(&tenants::cases(), seeds, |(load, apart), seed| {
-            load.run(apart, seed).inspect(|_| progress.part_done())
-        })?;
-
-        let times: Vec<Nanos> = times.into_iter().map(total).collect();
-        Ok(SimulatedFigures {
-            cyclictest: sums(latencies).map(|rounds| rounds.latency),
-            frames: sums(frames),
-            audio: pairs(sums(audio)),
-            patches: patches::pairs(before, after)?,
-            hackbench: times.chunks(2).map(|pair| [pair[0], pair[1]]).collect(),
-            core_latency: core_latency::Measured::of(between),
-            tenants: tenants::Table::of(tenants),
-        })
-    }
-
-    fn claims(&self) -> Vec<Claim> {
-        let mut claims = cyclictest::claims(&self.cyclictest);
-        let [before, after] = &self.frames;
-        claims.push(frames::claim(before, after));
-        claims.extend(audio::claims(&self.audio));
-        claims.extend(patches::claims(&self.patches));
-        let sizes = throughput::GROUPS.into_iter().zip(&self.hackbench);
-        claims.extend(sizes.map(|(groups, &times)| throughput::claim(groups, times)));
-        claims.extend(self.core_latency.claims());
-        claims.extend(self.tenants.claims());
-        claims
+/// The experiment with so many seeds of each setting.
+fn of_seeds(seeds: u64) -> Simulated {
+    let mut parts = vec![cyclictest::part(seeds), frames(seeds)];
+    parts.extend(audio(seeds));
+    parts.extend(patches::parts());
+    parts.extend(GROUPS.map(|groups| throughput(groups, seeds)));
+    parts.extend(cores::parts(seeds));
+    Simulated {
+        document: Experiment::LatencyNice,
+        title: format!(
+            "8 CPUs, latency nice 0 and then -20; hackbench alone: NO_LATENCY_NICE and then LATENCY_NICE; \
+             {seeds} runs of each, {} of cyclictest with a cookie",
+            cores::runs(seeds)
+        ),
+        parts,
+        soak: None,
     }
 }
 
-/// The result of each of `cases` with each seed.
-fn each<C: Copy + Sync, M: Send>(
-    cases: &[C],
-    seeds: u64,
-    run: impl Fn(C, u64) -> Result<M, Failure> + Sync,
-) -> Result<Vec<Vec<M>>, Failure> {
-    let with_seeds = |&case: &C| -> Result<Vec<M>, Failure> {
-        (1..=seeds).into_par_iter().map(|seed| run(case, seed)).collect()
+/// The least part of missed frames at 0, and the largest part at -20, in per cent. The second is the document's.
+const LEAST_MISSED: f64 = 1.0;
+const MOST_MISSED: f64 = 0.1;
+
+/// TouchLatency: frames that go through the tasks of an app, on a machine with other load.
+///
+/// The document's other load is eight tasks that use the eight CPUs for 4 ms every 37,777 us. A task of the app that
+/// wakes up then waits, unless its group is sensitive. The app is that of the shipped scenario. Its values are chosen
+/// as follows:
+/// * A frame passes through eight tasks of 0.45 ms. So on any CPU the app uses less between two stresses than the 8 ms
+///   by which a sensitive group may be ahead and still preempt. An app that wants more of a CPU is owed nothing by
+///   tasks that slept meanwhile: latency nice moves no share.
+/// * The group weighs as much as two tasks. A frame that is handed on is on two CPUs for a moment, and the group's
+///   weight is divided among them.
+/// * A frame is missed if it is not out 5 ms after it was due. Alone it needs 3.7 ms, so it may wait for a third of a
+///   stress.
+fn frames(seeds: u64) -> Part {
+    const COMPOSER: usize = 7;
+    let file = include_str!("../../scenarios/touch-latency.json");
+    let rounds = Requests::new(Nanos::from_micros(16_667), Nanos::from_millis(5), Time::ZERO);
+    let at = |value: i64| {
+        let setting = Setting::of("touch-latency.json", file).seeds(1..=seeds);
+        let path = r#"groups./frames."cpu.latency.nice""#;
+        setting.set(path, value).requests(COMPOSER, 1, rounds.clone())
     };
-    cases.par_iter().with_max_len(1).map(with_seeds).collect()
+    let why = "the frame's deadline of 5 ms, and the weight of the app's group";
+    let missed = took("missed", "%", Took::late_percent).published(5.0, 0.1);
+    let missed = missed
+        .judged(Word::Fitted(why), |before, after| before >= LEAST_MISSED && after < MOST_MISSED);
+    Part::new("frames of an app beside eight tasks of 4 ms", vec![at(0), at(-20)], vec![missed])
 }
 
-fn total(times: Vec<Nanos>) -> Nanos {
-    times.into_iter().fold(Nanos::ZERO, |sum, time| sum + time)
+/// The length of an audio period: 64 frames at 96 kHz.
+const PERIOD: Nanos = Nanos(666_667);
+
+/// The least part of the periods in which the player has an underrun at 0, in per cent.
+const LEAST_UNDERRUNS: f64 = 0.1;
+
+/// The ALSA latency test beside hackbench: a player that refills a buffer, period by period, before it runs dry.
+///
+/// The buffer has two periods. When one of them was played, the other is left. Within that time the player has to wake
+/// up and compute the next period; otherwise it has an underrun. The player wants 3 % of a CPU, and each of the 160
+/// tasks of four groups of hackbench could have 5 %. So the player is owed everything that it asks for. Only the length
+/// of the period had to be chosen: the longest wait at 0 is 1 ms beside so many tasks, and with a longer period than 64
+/// frames at 96 kHz there is no underrun. Of the tasks of sixteen groups each could have 1.25 %, and the weight of a
+/// player of nice -10 makes 11 % of that.
+fn audio(seeds: u64) -> [Part; 2] {
+    let why = "the audio period, the longest with an underrun at 0";
+    [
+        ("audio periods of 0.667 ms beside 4 groups of hackbench", 0, 4, Word::Fitted(why)),
+        (
+            "audio periods of 0.667 ms at nice -10 beside 16 groups of hackbench",
+            -10,
+            16,
+            Word::Holds,
+        ),
+    ]
+    .map(|(name, nice, groups, word)| {
+        let settings = [0, -20].map(|value| player(nice, groups, value).seeds(1..=seeds));
+        let underruns = took("underruns", "%", Took::late_percent).published(None, 0.0);
+        let underruns = underruns.judged_by(word, |sides, [before, _]| {
+            let after = cyclictest::sum(&sides[1]);
+            before >= LEAST_UNDERRUNS && after.late == 0 && after.done > 0
+        });
+        Part::new(name, settings.into(), vec![underruns])
+    })
 }
 
-/// Adds up the runs of each case.
-fn sums<const N: usize>(cases: Vec<Vec<Rounds>>) -> [Rounds; N] {
-    let sum = |runs| Rounds::sum(runs).expect("there is a seed");
-    let sums: Vec<_> = cases.into_iter().map(sum).collect();
-    sums.try_into().expect("as many as there are values")
+/// The player in the place of cyclictest, in a longer run, since underruns are rare.
+fn player(nice: i64, groups: u32, latency_nice: i64) -> Setting {
+    let setting = cyclictest::scenario(latency_nice, groups)
+        .set("tasks.cyclictest.instance", 1)
+        .set("tasks.cyclictest.policy", "SCHED_OTHER")
+        .set("tasks.cyclictest.priority", nice);
+    // A period is no whole number of microseconds.
+    let setting = setting.edit(|scenario| {
+        let player = &mut scenario.tasks[CYCLICTEST.index()];
+        let (timer, period) = (TimerRef::Unique(0), Draw::Fixed(PERIOD));
+        let wait = Step::Timer { timer, period, mode: TimerMode::Absolute };
+        let work = Draw::Uniform(Nanos::from_micros(15), Nanos::from_micros(25));
+        player.name = "player".to_owned();
+        player.phases[0].steps = [wait, Step::Run(work)].into();
+    });
+    let rounds = Requests::new(PERIOD, PERIOD, Time(500_000_000));
+    setting.lasts(Nanos::from_secs(4)).requests(CYCLICTEST.index(), 1, rounds)
 }
 
-/// The runs at 0 and at -20 of each of two points.
-fn pairs([a, b, c, d]: [Rounds; 4]) -> [[Rounds; 2]; 2] {
-    [[a, b], [c, d]]
+/// The document's numbers of groups.
+pub(super) const GROUPS: [u32; 4] = [1, 4, 8, 16];
+
+/// The number of messages that a sender writes to a receiver in one group. With more groups it is divided by their
+/// number, as the document's `-l (2560 / #grp)`.
+const LOOPS: u32 = 160;
+
+/// The largest difference of the times, as a fraction. The document's own differences stay below it.
+const MAX_DIFFERENCE: f64 = 0.01;
+
+/// hackbench alone: its time with the feature latency nice, which no task uses, and without.
+fn throughput(groups: u32, seeds: u64) -> Part {
+    let setting = Hackbench { groups, loops: Some(LOOPS / groups) }.alone().seeds(1..=seeds);
+    let time = Row::new("time", "ms", |runs: &[&Seen]| {
+        rounded(runs.iter().map(|run| run.time.0 as f64).sum::<f64>() / 1e6, 2)
+    });
+    let same = Word::Same("no task has a latency nice, so no decision differs");
+    let time =
+        time.judged(same, |without, with| (with - without).abs() <= without * MAX_DIFFERENCE);
+    let name = format!("{}, nobody sensitive", hackbench::name(groups));
+    Part::new(name, setting.pair(Experiment::LatencyNice), vec![time])
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::claims::tests::failed_after;
-    use crate::latency_nice::shipped::{CYCLICTEST, shipped, simulate};
-    use runyard_engine::time::Time;
-    use runyard_workload::Scenario;
-
-    /// Possible results of the four threads of cyclictest: a mean and a 95th percentile, in us.
-    fn latencies(mean: u64, p95: u64) -> Histogram {
-        let mut histogram = Histogram::default();
-        let low = (mean * 100 - p95 * 6) / 94;
-        for nth in 0..100 {
-            histogram.record(Nanos::from_micros(if nth < 94 { low } else { p95 }));
-        }
-        histogram
-    }
-
-    /// This number of rounds, with this number of late ones.
-    fn rounds(done: u64, late: u64) -> Rounds {
-        let mut rounds = Rounds::new(Nanos::from_millis(1), Nanos::from_millis(1), Time::ZERO);
-        (rounds.done, rounds.late) = (done, late);
-        rounds
-    }
-
-    fn good() -> SimulatedFigures {
-        let time = Nanos::from_millis(1_000);
-        SimulatedFigures {
-            cyclictest: [latencies(1_397, 5_610), latencies(100, 138), latencies(1_400, 5_600)],
-            frames: [rounds(10_000, 500), rounds(10_000, 9)],
-            audio: good_audio(),
-            patches: patches::tests::good(),
-            hackbench: vec![[time; 2]; throughput::GROUPS.len()],
-            core_latency: core_latency::tests::good(),
-            tenants: tenants::tests::good(),
-        }
-    }
-
-    fn good_audio() -> [[Rounds; 2]; 2] {
-        let kept = || [rounds(1_000, 50), rounds(1_000, 0)];
-        [kept(), kept()]
-    }
-
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        good().claims()
-    }
-
-    /// The claims that fail.
-    fn failed(measured: &SimulatedFigures) -> Vec<String> {
-        failed_after(": ", measured.claims())
-    }
 
     #[test]
-    fn what_the_document_measured_holds() {
-        assert_eq!(failed(&good()), [""; 0]);
-    }
-
-    #[test]
-    fn who_is_sensitive_waits_clearly_less() {
-        let [zero, _, patient] = good().cyclictest;
-        let with = |sensitive| SimulatedFigures {
-            cyclictest: [zero.clone(), sensitive, patient.clone()],
-            ..good()
-        };
-        assert_eq!(failed(&with(latencies(230, 400))), ["the mean falls at least 6.4 times"]);
-        assert_eq!(failed(&with(latencies(210, 900))), ["the p95 falls at least 7 times"]);
-        assert_eq!(failed(&with(zero.clone())).len(), 2);
-    }
-
-    #[test]
-    fn who_can_wait_waits_no_less() {
-        let [zero, sensitive, _] = good().cyclictest;
-        let patient = latencies(1_000, 4_400);
-        let measured = SimulatedFigures { cyclictest: [zero, sensitive, patient], ..good() };
-        assert_eq!(failed(&measured), ["p95 at 0 and at 19"]);
-    }
-
-    #[test]
-    fn frames_are_missed_before_and_not_after() {
-        for frames in [
-            [rounds(10_000, 99), rounds(10_000, 0)],
-            [rounds(10_000, 500), rounds(10_000, 10)],
-            [rounds(10_000, 500), rounds(0, 0)],
-        ] {
-            assert_eq!(failed(&SimulatedFigures { frames, ..good() }), ["missed"]);
-        }
-    }
-
-    #[test]
-    fn one_underrun_after_is_one_too_many() {
-        for pair in [
-            [rounds(1_000, 0), rounds(1_000, 0)],
-            [rounds(1_000, 50), rounds(1_000, 1)],
-            [rounds(1_000, 50), rounds(0, 0)],
-        ] {
-            for at in [0, 1] {
-                let mut audio = good_audio();
-                audio[at] = pair.clone();
-                assert_eq!(failed(&SimulatedFigures { audio, ..good() }), ["underruns"]);
-            }
-        }
-    }
-
-    #[test]
-    fn hackbench_takes_as_long_to_one_per_cent() {
-        let with = |us| {
-            let mut hackbench = good().hackbench;
-            hackbench[2][1] = Nanos::from_micros(us);
-            failed(&SimulatedFigures { hackbench, ..good() })
-        };
-        assert_eq!([with(990_000), with(1_010_000)], [[""; 0], [""; 0]]);
-        assert_eq!([with(989_000), with(1_011_000)], [["time"], ["time"]]);
-    }
-
-    #[test]
-    fn the_shipped_scenario_has_the_parts_of_the_experiment() {
-        let shipped = shipped();
-        let made = cyclictest::scenario(latency_nice(-20), 1);
-        assert_eq!(format!("{:?}", made.tasks[0]), format!("{:?}", shipped.tasks[0]));
-        let tasks = |scenario: &Scenario| scenario.instances().count();
-        assert_eq!(tasks(&shipped), tasks(&cyclictest::scenario(latency_nice(0), 16)));
-    }
-
-    #[test]
-    fn who_is_watched_is_seen() {
-        let mut scenario = cyclictest::scenario(latency_nice(-20), 1);
-        scenario.duration = Some(Nanos::from_millis(20));
-        let threads = scenario.tasks[0].instances as usize;
-        let rounds = vec![Rounds::new(cyclictest::PERIOD, cyclictest::PERIOD, Time::ZERO); threads];
-        for rounds in simulate(&scenario, 1, CYCLICTEST, rounds, |_| ()).ok().unwrap() {
-            assert!(rounds.done > 15 && rounds.latency.count() > 15, "{rounds:?}");
-        }
+    fn the_player_is_a_task_of_its_nice_value_that_refills_a_buffer() {
+        let scenario = player(-10, 1, -20).scenario().unwrap();
+        let tasks = super::super::shipped().scenario().unwrap().tasks;
+        let (player, cyclictest) = (&scenario.tasks[0], &tasks[0]);
+        assert_eq!(player.properties.policy.unwrap().priority(), -10);
+        assert_eq!(player.properties.latency_nice, cyclictest.properties.latency_nice);
+        assert_eq!((player.instances, player.phases[0].steps.iter().count()), (1, 2));
     }
 }

@@ -15,29 +15,40 @@
 
 use super::original;
 use super::rounds::{
-    self, MOST_CPUS, PUBLISHED_CPUS, ROUNDS, Round, example, important_starts, least_starts,
-    passes, percentile, scenario,
+    END, MOST_CPUS, PARENT, PREPARE, PUBLISHED_CPUS, RELEASE, ROUNDS, START, example, failed,
+    failed_percent, good_runs, important_starts, latest_important, latest_least, percentile,
+    rounds, scenario, title,
 };
-use super::watched::Watched;
 use crate::claims::{Claim, ClaimVerdict, Reproduced, Unjudged};
-use crate::figure::{micros, percent, rounded};
+use crate::figure::{micros, rounded};
+use crate::lap::{Lap, Round};
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
-use crate::quiet::{Course, Tried, deciding, verdict};
+use crate::quiet::{Course, Tried, deciding};
+use crate::rows::{self, Row, Runs, Word};
+use crate::steps::{self, Host};
 use runyard_engine::features::Feature;
 use runyard_engine::kernel;
-use runyard_engine::time::Nanos;
-use runyard_hosts::linux::Ground;
-use runyard_hosts::play::Plan;
-use runyard_hosts::sync::{Arc, Mutex};
-use runyard_hosts::{linux, live, machine};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::clock::cpu_time;
+use runyard_hosts::machine;
 use runyard_outcome::Failure;
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::Step;
 use std::fmt::Write as _;
 use std::time::Duration;
+
+/// The rounds of a run.
+type Run = Vec<Round>;
+
+/// The hosts of the runs: the runtime without push and pull, and with them; kernel threads; and the original program.
+const BEFORE: usize = 0;
+const LIVE: usize = 1;
+const LINUX: usize = 2;
+const ORIGINAL: usize = 3;
 
 /// The number of runs of `--soak`.
 const SOAK_RUNS: u64 = 20;
@@ -66,7 +77,7 @@ const GOAL: f64 = 1.5;
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
+pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let mut cpus = machine::cpus()?;
     cpus.truncate(MOST_CPUS);
     let runs = length.pick(1, SOAK_RUNS);
@@ -78,15 +89,12 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
         1 => None,
         _ => Some(course.once(WITHOUT, before, || without(&cpus, ROUNDS_BEFORE, true))?),
     };
-    let mut hosts = Hosts::run(&cpus, 1..=runs, ROUNDS, &mut course)?;
-    hosts.before = before;
-    hosts
-        .missing
-        .iter()
-        .for_each(|why| progress.say(format!("no figures of the kernel's own: {why}")));
-    let mut claims = hosts.claims();
+    let mut hosts = on_hosts(&cpus, runs, ROUNDS, (&mut course, progress))?;
+    hosts[BEFORE].extend(before.map(Tried::quiet));
+    let mut claims = rows::claims(&rows(cpus.len() + 1, deciding(&hosts[LIVE]).len()), &hosts);
     claims.extend(price);
-    Ok(rounds::reproduced("live", cpus.len() + 1, claims, || hosts.text() + "\n"))
+    let title = format!("rt-migrate on live: {}\n\n", title(cpus.len() + 1));
+    Ok(Reproduced::of("rt-migrate", "live", claims, |table| title + table + &text(&hosts) + "\n"))
 }
 
 /// The claims about the runtime without push and pull, in one try: for tests that see them fail. On one CPU there is
@@ -94,13 +102,15 @@ pub fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> 
 ///
 /// # Errors
 /// If the machine refuses something.
-pub fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
+pub(crate) fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     let mut cpus = machine::cpus()?;
     cpus.truncate(MOST_CPUS);
     let takes = takes_without(ROUNDS_WITHOUT);
     let mut course = Course::of_one_try(progress);
     let tried = course.quiet(WITHOUT, takes, |_| without(&cpus, ROUNDS_WITHOUT, false))?;
-    Ok(published(None, &[tried]))
+    let mut rows = rows(cpus.len() + 1, 1);
+    rows.truncate(PUBLISHED);
+    Ok(rows::claims(&rows, &[vec![], vec![tried]]))
 }
 
 /// The time of so many rounds without the mechanism.
@@ -120,240 +130,180 @@ fn without(cpus: &[usize], rounds: u32, balance: bool) -> Result<Run, Failure> {
     if !balance {
         scenario.features = scenario.features.without(Feature::RtBalance);
     }
-    on_runtime(scenario, cpus.len(), 1)
+    run(scenario, (Host::Live, cpus), 1)
 }
 
-/// The results on each host; `None` where a host is missing or refuses.
-#[derive(Debug)]
-struct Hosts {
-    /// The run without push and pull, where there is a CPU to push to.
-    before: Option<Run>,
-    live: Vec<Tried<Run>>,
-    kernel: Option<Vec<Run>>,
-    original: Option<Vec<Run>>,
-    /// The reason why the kernel's own results are missing.
-    missing: Option<String>,
+/// Runs so many seeds, on all hosts one after the other. A host has no runs where it is missing or refuses.
+fn on_hosts(
+    cpus: &[usize],
+    seeds: u64,
+    rounds: u32,
+    (course, progress): (&mut Course<'_>, &Progress),
+) -> Result<[Runs<Run>; 4], Failure> {
+    let threads = cpus.len() + 1;
+    let mut hosts = [const { Vec::new() }; 4];
+    let takes = ROUND * rounds;
+    let of_original = rounds.min(ROUNDS_OF_ORIGINAL);
+    let takes_of_original = ROUND_OF_ORIGINAL * of_original;
+    // The original goes on without priorities where they are refused. That would compare nothing.
+    let mut is_refused = false;
+    for seed in 1..=seeds {
+        hosts[LIVE].push(course.quiet("rounds on the runtime", takes, |attempt| {
+            let seed = seed + (u64::from(attempt) << u32::BITS);
+            run(scenario(threads, rounds), (Host::Live, cpus), seed)
+        })?);
+        if is_refused {
+            continue;
+        }
+        let on_kernel = || run(scenario(threads, rounds), (Host::Linux, cpus), seed);
+        match course.once("rounds as kernel threads", takes, on_kernel) {
+            Ok(mut rounds) => {
+                rounds.iter_mut().flatten().for_each(|lap| lap.kept = Nanos::ZERO);
+                hosts[LINUX].push(Tried::quiet(rounds));
+            }
+            Err(Failure::Refused(why) | Failure::Input(why)) => {
+                progress.say(format!("no figures of the kernel's own: {why}"));
+                is_refused = true;
+                continue;
+            }
+        }
+        let original = || original::rounds(threads, of_original);
+        let done = course.once("rounds of rt-migrate-test", takes_of_original, original);
+        hosts[ORIGINAL].extend(done.map(Tried::quiet));
+    }
+    Ok(hosts)
 }
 
-impl Hosts {
-    /// Runs these seeds, on all hosts one after the other.
-    fn run(
-        cpus: &[usize],
-        seeds: std::ops::RangeInclusive<u64>,
-        rounds: u32,
-        course: &mut Course<'_>,
-    ) -> Result<Hosts, Failure> {
-        let threads = cpus.len() + 1;
-        let mut hosts = Hosts {
-            before: None,
-            live: vec![],
-            kernel: Some(vec![]),
-            original: Some(vec![]),
-            missing: None,
+/// The number of rows with a figure in the founding document. They come first.
+const PUBLISHED: usize = 4;
+
+/// The rows of so many threads and runs on the runtime.
+pub(super) fn rows(threads: usize, runs: usize) -> Vec<Row<Run>> {
+    let good = good_runs(runs as u64);
+    // The document's runs are those of its four CPUs.
+    let good = match threads > usize::from(PUBLISHED_CPUS) {
+        true => good.judged_by(Word::Holds, |sides, _| failed(&sides[LIVE]) == 0),
+        false => good.open(ClaimVerdict::NotJudged(Unjudged::FewerCpus(PUBLISHED_CPUS))),
+    };
+    let mut rows = vec![
+        latest_important(),
+        latest_least(),
+        failed_percent().judged_by(Word::Holds, |sides, _| failed(&sides[LIVE]) == 0),
+        good,
+    ];
+    for (host, name) in [(LIVE, "live"), (LINUX, "linux"), (ORIGINAL, "rt-migrate-test")] {
+        for (percent, which) in [(50, "p50"), (99, "p99"), (100, "max")] {
+            let what =
+                format!("start of a thread that is not the least important, {which}, {name}");
+            rows.push(
+                Row::new(what, "us", move |runs: &[&Run]| start(runs, percent).map(micros))
+                    .after(host),
+            );
+        }
+    }
+    let what = "start of a thread that is not the least important, p50, to that on linux";
+    rows.push(
+        Row::beside(what, "times", |sides, _| ratio(&sides[LIVE], &sides[LINUX])).after(LIVE),
+    );
+    let what = "the longest that the machine kept threads waiting before such a start, live";
+    let kept = Row::new(what, "us", |runs: &[&Run]| {
+        rounds(runs).flat_map(|round| &round[1..]).map(|lap| lap.kept).max().map(micros)
+    });
+    rows.push(kept.after(LIVE));
+    rows
+}
+
+/// A percentile of the delays between the release and the start of all threads but the least important one: their
+/// wake-up latencies.
+fn start(runs: &[&Run], percent: usize) -> Option<Nanos> {
+    let mut starts: Vec<_> = important_starts(runs).collect();
+    starts.sort_unstable();
+    percentile(&starts, percent)
+}
+
+/// The median start, relative to the kernel's own.
+fn ratio(live: &[&Run], kernel: &[&Run]) -> Option<f64> {
+    Some(rounded(start(live, 50)?.0 as f64 / start(kernel, 50)?.0.max(1) as f64, 2))
+}
+
+/// The rounds that failed on each host, the ratio of the starts, and examples.
+fn text(hosts: &[Runs<Run>; 4]) -> String {
+    let [_, live, linux, original] = hosts.each_ref().map(|runs| deciding(runs));
+    let mut text = "\nrounds that failed:".to_owned();
+    for (name, runs) in [("live", &live), ("linux", &linux), ("rt-migrate-test", &original)] {
+        if !runs.is_empty() {
+            let _ = write!(text, " {name} {} of {};", failed(runs), rounds(runs).count());
+        }
+    }
+    text.push('\n');
+    if let Some(ratio) = ratio(&live, &linux) {
+        let beside = match hosts[LIVE].iter().filter_map(|run| run.disturbed).max() {
+            Some(why) => format!("says little: {why}"),
+            None => format!("goal: at most {GOAL}"),
         };
-        let takes = ROUND * rounds;
-        // The original goes on without priorities where they are refused. That would compare nothing.
-        let of_original = rounds.min(ROUNDS_OF_ORIGINAL);
-        for seed in seeds {
-            hosts.live.push(course.quiet("rounds on the runtime", takes, |attempt| {
-                let seed = seed + (u64::from(attempt) << u32::BITS);
-                on_runtime(scenario(threads, rounds), cpus.len(), seed)
-            })?);
-            let on_kernel = || {
-                let run = |plan| linux::run(plan, Ground::new(cpus.to_vec())).map(drop);
-                watch(run, scenario(threads, rounds), seed)
-            };
-            if let Some(runs) = &mut hosts.kernel {
-                match course.once("rounds as kernel threads", takes, on_kernel) {
-                    Ok(mut rounds) => {
-                        rounds.iter_mut().flatten().for_each(|lap| lap.kept = Nanos::ZERO);
-                        runs.push(Run::of(rounds));
-                    }
-                    Err(Failure::Refused(why) | Failure::Input(why)) => {
-                        (hosts.kernel, hosts.original) = (None, None);
-                        hosts.missing = Some(why);
-                    }
+        let _ = writeln!(text, "\np50: {ratio} times that on linux ({beside})");
+    }
+    text + &example("live", &live) + &example("linux", &linux)
+}
+
+/// The notes of a task in all rounds. The parent notes its releases as starts.
+#[derive(Clone, Debug, Default)]
+struct Notes {
+    start: Vec<Time>,
+    end: Vec<Time>,
+    /// The CPU time of a lap; until its end, the CPU time at its start.
+    work: Vec<Nanos>,
+    /// The time that the machine had taken when the parent prepared a round, and when a thread started. The kernel counts
+    /// a wait when it ends; that of the thread's worker has ended by then.
+    taken: Vec<Nanos>,
+}
+
+impl Notes {
+    fn step(&mut self, task: TaskId, step: usize, now: Time) {
+        match (task == PARENT, step) {
+            (true, PREPARE) => self.taken.push(machine::taken()),
+            (true, RELEASE) => self.start.push(now),
+            (false, START) => {
+                self.start.push(now);
+                self.work.push(cpu_time());
+                self.taken.push(machine::taken());
+            }
+            (false, END) => {
+                self.end.push(now);
+                if let Some(work) = self.work.last_mut() {
+                    *work = cpu_time().saturating_sub(*work);
                 }
             }
-            let takes = ROUND_OF_ORIGINAL * of_original;
-            let done = hosts.original.as_ref().and_then(|_| {
-                course.once("rounds of rt-migrate-test", takes, || {
-                    original::rounds(threads, of_original)
-                })
-            });
-            hosts.original = hosts.original.zip(done).map(|(mut runs, done)| {
-                runs.push(Run::of(done));
-                runs
-            });
+            _ => {}
         }
-        Ok(hosts)
     }
 
-    /// All runs on the runtime, also disturbed ones.
-    fn on_runtime(&self) -> impl Iterator<Item = &Run> + Clone {
-        self.live.iter().map(|run| &run.result)
-    }
-
-    fn claims(&self) -> Vec<Claim> {
-        let mut claims = published(self.before.as_ref(), &self.live);
-        claims.extend(Starts::of(self.on_runtime()).claims("live"));
-        claims.extend(Starts::of(self.kernel.iter().flatten()).claims("linux"));
-        claims.extend(Starts::of(self.original.iter().flatten()).claims("rt-migrate-test"));
-        let what = "start of a thread that is not the least important, p50, to that on linux";
-        claims.push(shown(what, "times", self.ratio()));
-        let what = "the longest that the machine kept threads waiting before such a start, live";
-        let rounds = self.on_runtime().flat_map(|run| &run.rounds);
-        let kept = rounds.flat_map(|round| &round[1..]).map(|lap| lap.kept).max();
-        claims.push(shown(what, "us", kept.map(micros)));
-        claims
-    }
-
-    /// The median start, relative to the kernel's own.
-    fn ratio(&self) -> Option<f64> {
-        let live = Starts::of(self.on_runtime());
-        let kernel = Starts::of(self.kernel.iter().flatten());
-        let ratio = live.p50?.0 as f64 / kernel.p50?.0.max(1) as f64;
-        Some(rounded(ratio, 2))
-    }
-
-    /// The rounds that failed on each host, the ratio of the starts, and examples.
-    fn text(&self) -> String {
-        let kernel: Vec<_> = self.kernel.iter().flatten().collect();
-        let hosts = [
-            ("live", self.on_runtime().collect()),
-            ("linux", kernel.clone()),
-            ("rt-migrate-test", self.original.iter().flatten().collect::<Vec<_>>()),
-        ];
-        let mut text = "\nrounds that failed:".to_owned();
-        for (name, runs) in hosts.into_iter().filter(|(_, runs)| !runs.is_empty()) {
-            let [failed, rounds] = [|run: &Run| run.failed.len(), |run: &Run| run.rounds.len()]
-                .map(|of| runs.iter().map(|run| of(run)).sum::<usize>());
-            let _ = write!(text, " {name} {failed} of {rounds};");
+    /// The lap of this thread in a round.
+    fn lap(&self, parent: &Notes, nth: usize) -> Lap {
+        let released = parent.start[nth];
+        Lap {
+            start: self.start[nth].since(released),
+            end: self.end[nth].since(released),
+            work: self.work[nth],
+            kept: self.taken[nth].saturating_sub(parent.taken[nth]),
         }
-        text.push('\n');
-        if let Some(ratio) = self.ratio() {
-            let beside = match self.live.iter().filter_map(|run| run.disturbed).max() {
-                Some(why) => format!("says little: {why}"),
-                None => format!("goal: at most {GOAL}"),
-            };
-            let _ = writeln!(text, "\np50: {ratio} times that on linux ({beside})");
-        }
-        text + &example_of("live", &deciding(&self.live)) + &example_of("linux", &kernel)
     }
-}
-
-/// The rounds of a run on one host.
-#[derive(Clone, Debug)]
-struct Run {
-    rounds: Vec<Round>,
-    /// The rounds that broke the rule, by their numbers.
-    failed: Vec<usize>,
-}
-
-impl Run {
-    fn of(rounds: Vec<Round>) -> Run {
-        let failed = rounds.iter().enumerate().filter(|(_, round)| !passes(round));
-        Run { failed: failed.map(|(at, _)| at).collect(), rounds }
-    }
-}
-
-/// The claims that have figures in the founding document, with those of a run without push and pull.
-fn published(before: Option<&Run>, runs: &[Tried<Run>]) -> Vec<Claim> {
-    let all = || runs.iter().map(|run| &run.result);
-    let latest = |start: Option<Nanos>| Some(micros(start.unwrap_or_default()));
-    let important = latest(all().flat_map(|run| important_starts(&run.rounds)).max());
-    let least = latest(all().flat_map(|run| least_starts(&run.rounds)).max());
-    let judged = deciding(runs);
-    let sum = |of: fn(&Run) -> usize| judged.iter().map(|run| of(run)).sum::<usize>();
-    let (failed, rounds) = (sum(|run| run.failed.len()), sum(|run| run.rounds.len()));
-    let good = judged.iter().filter(|run| run.failed.is_empty()).count();
-    // The document's runs are those of its four CPUs.
-    let threads = judged.first().and_then(|run| run.rounds.first()).map_or(0, Vec::len);
-    let passed = match threads > usize::from(PUBLISHED_CPUS) {
-        true => verdict(runs, good == judged.len()),
-        false => ClaimVerdict::NotJudged(Unjudged::FewerCpus(PUBLISHED_CPUS)),
-    };
-    let part = percent(failed as f64 / rounds.max(1) as f64);
-    let was = |latest: fn(&Run) -> Option<Nanos>| before.and_then(latest).map(micros);
-    let important_before = was(|run| important_starts(&run.rounds).max());
-    let least_before = was(|run| least_starts(&run.rounds).max());
-    let part_before =
-        before.map(|run| percent(run.failed.len() as f64 / run.rounds.len().max(1) as f64));
-    vec![
-        rounds::latest_important([important_before, important], ClaimVerdict::Shown),
-        rounds::latest_least([least_before, least], ClaimVerdict::Shown),
-        rounds::failed([part_before, Some(part)], verdict(runs, failed == 0)),
-        rounds::runs(good as u64, judged.len() as u64, passed),
-    ]
-}
-
-/// An example of these runs: the first failed round, otherwise the last round.
-fn example_of(host: &str, runs: &[&Run]) -> String {
-    let numbered = |run: &Run, at: usize| (at, run.rounds[at].clone());
-    let failed = runs.iter().find_map(|run| Some(numbered(run, *run.failed.first()?)));
-    let last = runs.last().map(|run| numbered(run, run.rounds.len() - 1));
-    let (what, round) = match failed {
-        Some(failed) => ("a round that failed", Some(failed)),
-        None => ("a round", last),
-    };
-    example(&format!("{host}: {what}"), round.as_ref())
-}
-
-/// Performs the rounds of this scenario on the runtime.
-fn on_runtime(scenario: Scenario, cpus: usize, seed: u64) -> Result<Run, Failure> {
-    let host = |plan| live::run(plan, cpus, Arc::new(Mutex::new(()))).map(drop);
-    watch(host, scenario, seed).map(Run::of)
 }
 
 /// Performs the rounds of this scenario on a host.
-fn watch(
-    host: impl FnOnce(Plan) -> Result<(), Failure>,
-    scenario: Scenario,
-    seed: u64,
-) -> Result<Vec<Round>, Failure> {
-    let watched = Arc::new(Watched::new(scenario.tasks.len() - 1));
+fn run(scenario: Scenario, on: (Host, &[usize]), seed: u64) -> Result<Run, Failure> {
     let rounds = scenario.tasks[0].phases[0].loops.expect("the parent ends") as usize;
-    host(Plan { watch: Some(watched.clone()), ..Plan::new(scenario, seed) })?;
-    let done = watched.rounds();
-    assert_eq!(done.len(), rounds, "the run went through all rounds");
-    Ok(done)
-}
-
-/// The delays between the release and the start of all threads but the least important one: their wake-up latencies.
-#[derive(Clone, Copy, Debug, Default)]
-struct Starts {
-    p50: Option<Nanos>,
-    p99: Option<Nanos>,
-    max: Option<Nanos>,
-}
-
-impl Starts {
-    fn of<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Starts {
-        let runs = runs.into_iter();
-        let mut starts: Vec<_> = runs.flat_map(|run| important_starts(&run.rounds)).collect();
-        starts.sort_unstable();
-        let [p50, p99, max] = [50, 99, 100].map(|percent| percentile(&starts, percent));
-        Starts { p50, p99, max }
-    }
-
-    fn claims(self, host: &str) -> [Claim; 3] {
-        [("p50", self.p50), ("p99", self.p99), ("max", self.max)].map(|(which, start)| {
-            let what =
-                format!("start of a thread that is not the least important, {which}, {host}");
-            shown(&what, "us", start.map(micros))
-        })
-    }
-}
-
-/// A figure without a bound. The founding document does not have it.
-fn shown(what: &str, unit: &'static str, after: Option<f64>) -> Claim {
-    Claim::of(what, unit, [None, after], ClaimVerdict::Shown)
+    let notes = vec![Notes::default(); scenario.tasks.len()];
+    let tasks = steps::noted(scenario, on, seed, (notes, Notes::step))?;
+    let (parent, threads) = tasks.split_first().expect("there is a parent");
+    assert_eq!(parent.start.len(), rounds, "the run went through all rounds");
+    let round = |nth| threads.iter().map(|thread| thread.lap(parent, nth)).collect();
+    Ok((0..rounds).map(round).collect())
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::rt_migrate::rounds::Lap;
 
     /// A round of two threads. The more important one starts so many milliseconds late.
     fn round(late: u64) -> Round {
@@ -364,51 +314,23 @@ pub(crate) mod tests {
         vec![lap(0), lap(late)]
     }
 
-    /// The claims of the experiment, for the page that names them.
-    pub(crate) fn named() -> Vec<Claim> {
-        let run = || Run::of(vec![round(0)]);
-        let hosts = Hosts {
-            before: Some(run()),
-            live: vec![Tried::quiet(run())],
-            kernel: Some(vec![run()]),
-            original: Some(vec![run()]),
-            missing: None,
-        };
-        let mut claims = hosts.claims();
-        claims.extend(price::tests::named());
-        claims
-    }
-
     #[test]
-    fn a_round_that_broke_the_rule_fails_on_a_quiet_machine() {
-        let result = Run::of(vec![round(0), round(20), round(0)]);
-        assert_eq!(result.failed, [1]);
-        let claims = published(None, &[Tried::quiet(result)]);
+    fn a_round_that_broke_the_rule_fails_on_a_quiet_machine_and_is_not_judged_beside_others() {
+        let result = vec![round(0), round(20), round(0)];
+        let hosts = |disturbed| {
+            let live = vec![Tried { result: result.clone(), disturbed }];
+            [vec![], live, vec![Tried::quiet(result.clone())], vec![]]
+        };
+        let claims = rows::claims(&rows(2, 1), &hosts(None));
         assert_eq!((claims[2].after, claims[3].after), (Some(33.33), Some(0.0)));
         assert!(claims[2].verdict.fails());
         let fewer = ClaimVerdict::NotJudged(Unjudged::FewerCpus(4));
         assert_eq!(claims[3].verdict, fewer, "the round has one CPU");
-    }
-
-    #[test]
-    fn beside_others_the_ratio_has_no_goal_and_the_rule_judges_nothing() {
-        let run = Run::of(vec![round(0), round(20)]);
-        let disturbed = Some(Unjudged::Others(40));
-        let mut hosts = Hosts {
-            before: None,
-            live: vec![Tried { result: run.clone(), disturbed }],
-            kernel: Some(vec![run]),
-            original: None,
-            missing: None,
-        };
-        let failed = |hosts: &Hosts| crate::claims::tests::failed(hosts.claims());
-        let text = hosts.text();
-        assert!(failed(&hosts).is_empty() && !text.contains("goal"), "{text}");
+        assert!(text(&hosts(None)).contains("goal: at most 1.5"));
+        let disturbed = hosts(Some(Unjudged::Others(40)));
+        assert!(!rows(2, 1)[2].claim(&disturbed).verdict.fails());
+        let text = text(&disturbed);
         assert!(text.contains("says little: others had 40 % of the CPUs"), "{text}");
-        hosts.live[0].disturbed = None;
-        let text = hosts.text();
-        assert_eq!(failed(&hosts), ["rounds in which a thread waited for a less important one"]);
-        assert!(text.contains("goal: at most 1.5"), "{text}");
     }
 
     #[test]
@@ -416,33 +338,17 @@ pub(crate) mod tests {
         let cpus = machine::cpus().unwrap();
         let progress = Progress::new(Length::Short);
         let mut course = Course::new(Length::Short, Duration::ZERO, &progress);
-        let hosts = Hosts::run(&cpus, 1..=2, 2, &mut course).unwrap();
-        let of_runtime: Vec<_> = hosts.on_runtime().cloned().collect();
-        assert_eq!(of_runtime.len(), 2);
-        for runs in [Some(of_runtime), hosts.kernel].into_iter().flatten() {
-            for round in runs.iter().flat_map(|run| &run.rounds) {
-                assert_eq!(round.len(), cpus.len() + 1);
-                for lap in round {
-                    let spun = lap.end - lap.start;
-                    assert!(spun >= Nanos::from_millis(20), "{lap:?}");
-                    // The clocks are read one after the other.
-                    let most = spun + Nanos::from_millis(1);
-                    assert!(Nanos::ZERO < lap.work && lap.work < most, "{lap:?}");
-                }
-            }
-            assert!(runs.iter().all(|run| run.rounds.len() == 2));
+        let hosts = on_hosts(&cpus, 2, 2, (&mut course, &progress)).unwrap();
+        assert_eq!(hosts[LIVE].len(), 2);
+        for rounds in hosts.iter().flatten().map(|run| &run.result) {
+            assert_eq!((rounds.len(), rounds[0].len()), (2, cpus.len() + 1));
         }
-        for run in hosts.original.into_iter().flatten() {
-            assert_eq!((run.rounds.len(), run.rounds[0].len()), (2, cpus.len() + 1));
+        for lap in hosts[..ORIGINAL].iter().flatten().flat_map(|run| run.result.iter().flatten()) {
+            let spun = lap.end - lap.start;
+            assert!(spun >= Nanos::from_millis(20), "{lap:?}");
+            // The clocks are read one after the other.
+            let most = spun + Nanos::from_millis(1);
+            assert!(Nanos::ZERO < lap.work && lap.work < most, "{lap:?}");
         }
-    }
-
-    #[test]
-    fn percentiles_are_of_what_was_measured() {
-        let starts: Vec<_> = (1..=100).map(Nanos).collect();
-        let of = |percent| percentile(&starts, percent).unwrap();
-        assert_eq!([50, 99, 100].map(of), [50, 99, 100].map(Nanos));
-        assert_eq!(percentile(&starts[..1], 50), Some(Nanos(1)));
-        assert_eq!(percentile(&[], 50), None);
     }
 }

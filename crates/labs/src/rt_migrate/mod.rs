@@ -5,20 +5,19 @@
 //! The test prints the start and the end of each thread after the release, and its work in between. Here work is CPU
 //! time, not loops.
 //!
-//! [`simulated`] runs it in virtual time, with the balancing and without. [`live()`] runs it on this machine, on the
+//! [`simulated`] runs it in virtual time, with the balancing and without. [`live`] runs it on this machine, on the
 //! runtime and as kernel threads. Both run the same scenario.
 
 mod live;
 mod original;
 mod rounds;
 mod simulated;
-mod watched;
 
-pub use live::{live, live_without};
-pub use simulated::{simulated, simulated_without};
+pub(crate) use live::{live, live_without};
+pub(crate) use simulated::{broken, experiment};
 
-/// The claims on this host, with any figures: for the page that names them.
+/// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
-pub(crate) fn named(host: &str) -> Vec<crate::Claim> {
-    if host == "sim" { simulated::tests::named() } else { live::tests::named() }
+pub(crate) fn live_names() -> Vec<String> {
+    crate::price::tests::with(&live::rows(3, 1))
 }

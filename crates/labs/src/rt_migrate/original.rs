@@ -1,6 +1,6 @@
 //! The original: `rt-migrate-test` of rt-tests, if it is on the path.
 
-use super::rounds::{Lap, Round};
+use crate::lap::{Lap, Round};
 use runyard_engine::time::Nanos;
 use std::process::{Command, Stdio};
 

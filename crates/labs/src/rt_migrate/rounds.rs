@@ -1,8 +1,10 @@
 //! The parts of the experiment that all hosts share: the scenario, the rule that judges a round, the text of rounds,
-//! and the figures of the founding document.
+//! and the rows with the figures of the founding document.
 
-use crate::claims::{Claim, ClaimVerdict, Reproduced};
-use crate::virtual_time;
+use crate::figure::{micros, percent};
+use crate::lap::{Lap, Round};
+use crate::rows::Row;
+use crate::setting::{Seen, Setting};
 use runyard_engine::attr::{Policy, RtPrio};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
@@ -38,20 +40,6 @@ pub(super) const MOST_CPUS: usize = 99 - 3;
 /// The largest number of threads in the text of a round; more do not fit into a line.
 const THREADS_SHOWN: usize = 12;
 
-/// The times of one thread in one round, since the release.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lap {
-    pub(super) start: Nanos,
-    pub(super) end: Nanos,
-    pub(super) work: Nanos,
-    /// The time before the start in which the machine kept threads of this process waiting for its CPUs: none where
-    /// the scheduler has them for itself.
-    pub(super) kept: Nanos,
-}
-
-/// One release of all threads: their laps, from the least to the most important.
-pub(super) type Round = Vec<Lap>;
-
 /// The test's rule: no thread waited for a less important one. A late start is allowed if the thread did at least as
 /// much work, began before the other ended, and ended not too long after it. The part of a delay that the machine made
 /// does not count.
@@ -65,14 +53,36 @@ pub(super) fn passes(round: &[Lap]) -> bool {
     })
 }
 
-/// The starts of all threads but the least important one.
-pub(super) fn important_starts(rounds: &[Round]) -> impl Iterator<Item = Nanos> + '_ {
-    rounds.iter().flat_map(|round| round.iter().skip(1).map(|lap| lap.start))
+/// What has rounds: a run on any host.
+pub(super) trait Rounds: 'static {
+    fn rounds(&self) -> &[Round];
 }
 
-/// The starts of the least important thread.
-pub(super) fn least_starts(rounds: &[Round]) -> impl Iterator<Item = Nanos> + '_ {
-    rounds.iter().map(|round| round[0].start)
+impl Rounds for Seen {
+    fn rounds(&self) -> &[Round] {
+        &self.rounds
+    }
+}
+
+impl Rounds for Vec<Round> {
+    fn rounds(&self) -> &[Round] {
+        self
+    }
+}
+
+/// The rounds of all runs.
+pub(super) fn rounds<'r, S: Rounds>(runs: &'r [&S]) -> impl Iterator<Item = &'r Round> + Clone {
+    runs.iter().flat_map(|run| run.rounds())
+}
+
+/// The number of rounds that failed.
+pub(super) fn failed<S: Rounds>(runs: &[&S]) -> usize {
+    rounds(runs).filter(|round| !passes(round)).count()
+}
+
+/// The starts of all threads but the least important one.
+pub(super) fn important_starts<S: Rounds>(runs: &[&S]) -> impl Iterator<Item = Nanos> {
+    rounds(runs).flat_map(|round| round.iter().skip(1).map(|lap| lap.start))
 }
 
 /// The smallest value of `sorted` that so many per cent of the values do not exceed.
@@ -81,14 +91,19 @@ pub(super) fn percentile(sorted: &[Nanos], percent: usize) -> Option<Nanos> {
 }
 
 /// The shipped scenario: 4 CPUs and 5 threads.
-pub(super) fn shipped() -> Scenario {
-    virtual_time::shipped("rt-migrate.json", SCENARIO)
+pub(super) fn shipped() -> Setting {
+    Setting::of("rt-migrate.json", SCENARIO)
 }
 
-/// The scenario with this number of threads and rounds. Each thread is like the first, with a priority higher by one;
-/// the parent has the highest.
+/// The scenario with this number of threads and rounds.
 pub(super) fn scenario(threads: usize, rounds: u32) -> Scenario {
-    let mut scenario = shipped();
+    let setting = shipped().edit(move |scenario| set_threads(scenario, threads, rounds));
+    setting.scenario().expect("the scenario that comes with the program is right")
+}
+
+/// Gives the scenario this number of threads and rounds. Each thread is like the first, with a priority higher by one; the
+/// parent has the highest.
+pub(super) fn set_threads(scenario: &mut Scenario, threads: usize, rounds: u32) {
     let (mut parent, least) = (scenario.tasks[PARENT.index()].clone(), scenario.tasks[1].clone());
     let lowest = least.properties.policy.map(Policy::priority).expect("a real-time thread");
     let policy = |above: usize| {
@@ -107,23 +122,27 @@ pub(super) fn scenario(threads: usize, rounds: u32) -> Scenario {
         task.phases.iter_mut().for_each(|phase| phase.loops = Some(rounds));
     }
     scenario.objects.barriers.iter_mut().for_each(|(_, users)| *users = threads as u32 + 1);
-    scenario
 }
 
 /// A line that describes the rounds.
-fn title(host: &str, threads: usize) -> String {
+pub(super) fn title(threads: usize) -> String {
     let (cpus, most) = (threads - 1, threads + 1);
     let plural = if cpus == 1 { "" } else { "s" };
     format!(
-        "rt-migrate on {host}: {cpus} CPU{plural}, {threads} SCHED_FIFO threads of priorities 2 to {most}, \
-         released together {ROUNDS} times a run\n\n"
+        "{cpus} CPU{plural}, {threads} SCHED_FIFO threads of priorities 2 to {most}, released together {ROUNDS} \
+         times a run"
     )
 }
 
-/// A round under its title.
-pub(super) fn example(title: &str, numbered: Option<&(usize, Round)>) -> String {
-    let Some((at, round)) = numbered else { return String::new() };
-    format!("\n{title}, us (the least important thread first)\n{}", as_printed(*at, round))
+/// An example of these runs with its number in its run: the first round that failed, otherwise the first one.
+pub(super) fn example<S: Rounds>(host: &str, runs: &[&S]) -> String {
+    let all = || runs.iter().flat_map(|run| run.rounds().iter().enumerate());
+    let (what, found) = match all().find(|(_, round)| !passes(round)) {
+        Some(failed) => ("a round that failed", Some(failed)),
+        None => ("a round", all().next()),
+    };
+    let Some((at, round)) = found else { return String::new() };
+    format!("\n{host}: {what}, us (the least important thread first)\n{}", as_printed(at, round))
 }
 
 /// A round in the form of the original, with CPU time instead of loops.
@@ -139,39 +158,36 @@ fn as_printed(number: usize, round: &Round) -> String {
     format!("{number:>6}:{starts}\n   len:{ends}\n   CPU:{work}\n")
 }
 
-/// The claims about the latest start of the others, and of the least important thread, and about the rounds that failed.
-/// All hosts have them.
-pub(super) fn latest_important(figures: [Option<f64>; 2], verdict: ClaimVerdict) -> Claim {
+/// The rows that all hosts have: the latest start of the others, and of the least important thread; and the rounds that
+/// failed.
+pub(super) fn latest_important<S: Rounds>() -> Row<S> {
     let what = "latest start of a thread that is not the least important";
-    Claim::of(what, "us", figures, verdict).beside([Some(20_041.0), Some(61.0)])
+    let row = Row::new(what, "us", |runs: &[&S]| important_starts(runs).max().map(micros));
+    row.published(20_041.0, 61.0)
 }
 
-pub(super) fn latest_least(figures: [Option<f64>; 2], verdict: ClaimVerdict) -> Claim {
-    let what = "latest start of the least important thread";
-    Claim::of(what, "us", figures, verdict).beside([None, Some(20_060.0)])
+pub(super) fn latest_least<S: Rounds>() -> Row<S> {
+    let row = Row::new("latest start of the least important thread", "us", |runs: &[&S]| {
+        rounds(runs).map(|round| round[0].start).max().map(micros)
+    });
+    row.published(None, 20_060.0)
 }
 
-pub(super) fn failed(figures: [Option<f64>; 2], verdict: ClaimVerdict) -> Claim {
+pub(super) fn failed_percent<S: Rounds>() -> Row<S> {
     let what = "rounds in which a thread waited for a less important one";
-    Claim::of(what, "%", figures, verdict).beside([None, Some(0.0)])
+    let row = Row::new(what, "%", |runs: &[&S]| {
+        percent(failed(runs) as f64 / rounds(runs).count().max(1) as f64)
+    });
+    row.published(None, 0.0)
 }
 
-/// The claim that so many of all runs had no failure.
-pub(super) fn runs(good: u64, all: u64, verdict: ClaimVerdict) -> Claim {
+/// The row about the runs without a failure, of so many.
+pub(super) fn good_runs<S: Rounds>(all: u64) -> Row<S> {
     let what = format!("runs of {ROUNDS} rounds without a failure, of {all}");
-    let claim = Claim::of(what, "runs", [None, Some(good as f64)], verdict);
-    claim.beside([None, Some(PUBLISHED_RUNS as f64)])
-}
-
-/// The claims on a host, under the line that describes the rounds, and before what `text` adds.
-pub(super) fn reproduced(
-    host: &str,
-    threads: usize,
-    claims: Vec<Claim>,
-    text: impl FnOnce() -> String,
-) -> Reproduced {
-    let all = |table: &str| title(host, threads) + table + &text();
-    Reproduced::of("rt-migrate", host, claims, all)
+    let row = Row::new(what, "runs", |runs: &[&S]| {
+        runs.iter().filter(|run| failed(&[**run]) == 0).count() as f64
+    });
+    row.after(1).published(None, PUBLISHED_RUNS as f64)
 }
 
 #[cfg(test)]
@@ -201,8 +217,17 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_are_of_what_was_measured() {
+        let starts: Vec<_> = (1..=100).map(Nanos).collect();
+        let of = |percent| percentile(&starts, percent).unwrap();
+        assert_eq!([50, 99, 100].map(of), [50, 99, 100].map(Nanos));
+        assert_eq!(percentile(&starts[..1], 50), Some(Nanos(1)));
+        assert_eq!(percentile(&[], 50), None);
+    }
+
+    #[test]
     fn the_shipped_scenario_is_one_of_any_number_of_threads() {
-        let (shipped, made) = (shipped(), scenario(5, ROUNDS));
+        let (shipped, made) = (shipped().scenario().unwrap(), scenario(5, ROUNDS));
         assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
         let large = scenario(MOST_CPUS + 1, 3);
         assert_eq!(large.tasks.len(), 98);
