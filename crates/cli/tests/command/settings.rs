@@ -49,6 +49,34 @@ fn wrong_settings_are_refused_in_a_line() {
     assert!(misused.contains("a setting is PATH=VALUE"), "{misused}");
 }
 
+/// A hog in a group with this limit.
+fn limited(limit: &str) -> String {
+    let groups = format!(r#""groups": {{"/pod": {{{limit}}}}}, "tasks""#);
+    HOGS.replace("\"tasks\"", &groups).replace("\"instance\": 3", "\"group\": \"/pod\"")
+}
+
+#[test]
+fn a_file_of_a_group_replaces_what_spells_the_same() {
+    let founding = limited(r#""runtime": 20000, "period": 100000"#);
+    let kernels = limited(r#""cpu.max": "30000 50000""#);
+    let set = ["--set", "groups./pod.cpu.max=30000 50000"];
+    assert_eq!(report(&founding, &set), report(&kernels, &[]));
+    assert_ne!(report(&founding, &[]), report(&kernels, &[]));
+    let told = sim(&founding, &["--set", "groups./pod.cpu.uclamp.max=50"]).refused();
+    assert!(told.contains("cpu.uclamp") && told.contains("does not exist here yet"), "{told}");
+}
+
+#[test]
+fn the_share_of_the_founding_pool_is_refused_where_no_group_has_one() {
+    let share = ["--feature", "RUNTIME_SHARE"];
+    let told = sim(&limited(r#""cpu.max": "20000""#), &share).refused();
+    assert!(told.contains("RUNTIME_SHARE belongs to the founding pool"), "{told}");
+    let per_cpu = limited(r#""runtime": 20000, "period": 100000, "per_cpu": true"#);
+    sim(&per_cpu, &share).done();
+    let founding = ["--feature", "NO_CFS_BANDWIDTH", "--feature", "RUNTIME_SHARE"];
+    sim(&limited(r#""cpu.max": "20000""#), &founding).done();
+}
+
 #[test]
 fn the_lists_have_all_that_can_be_set_and_switched() {
     let list = |options: &[&str]| Json::read(&call(&[options, &["--json"]].concat()).done());
