@@ -320,7 +320,16 @@ impl Sim<'_> {
         let here = self.here.replace(cpu);
         self.carry_out();
         self.here = here;
+        self.program_server(to);
         self.explain(task, to);
+    }
+
+    /// Sets the timer hardware of a CPU where a task came. The fair server may have been started for an earlier one, and is
+    /// due perhaps before the CPU's next interrupt.
+    pub(crate) fn program_server(&mut self, cpu: CpuId) {
+        if self.here != Some(cpu) && self.scenario.features.has(Feature::FairServer) {
+            self.program_timer(cpu);
+        }
     }
 
     /// Sets the timer hardware to the next expiry. An earlier setting stays. Its interrupt finds no work and sets the

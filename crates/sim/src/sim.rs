@@ -493,6 +493,7 @@ impl<'s> Sim<'s> {
         let (task, to) = (moving.task().id, moving.to);
         self.machine.cpus().arrive(self.now, moving, &mut self.fx);
         self.carry_out();
+        self.program_server(to);
         self.explain(task, to);
     }
 

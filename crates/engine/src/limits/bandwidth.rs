@@ -3,7 +3,7 @@
 //! CPUs draw slices of a group's quota from one pool, and keep what they drew until it is used. A
 //! CPU whose queue of the group becomes empty keeps [`KEPT`] and gives the rest back at once. A
 //! timer of some CPU refills the pool at the end of each period. Another one hands what was given
-//! back to the CPUs that wait. [`Slices`](crate::limits::slices::Slices) has the part of one CPU.
+//! back to the CPUs that wait. `limits/slices.rs` has the part of one CPU.
 //!
 //! It is on with [`Feature::CfsBandwidth`](crate::features::Feature::CfsBandwidth). The functions
 //! in parentheses are those of `kernel/sched/fair.c`. The page `docs/design/bandwidth.md` tells how

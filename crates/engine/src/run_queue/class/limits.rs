@@ -386,9 +386,14 @@ impl<P, G: Pools> Classes<P, G> {
             let above = fair.tree.entity(at).parent;
             self.queues.draw_for_first(above);
         }
+        let due = self.server_due();
         let Queues { site, fair, .. } = &mut self.queues;
         fair.unthrottle(site.now(), site.groups(), id);
         self.start_server();
+        if self.server_due() != due {
+            // Another CPU may have handed the budget out, and then this one is not interrupted.
+            self.queues.limits.news_mut().note_timer();
+        }
         self.queues.bring_rt_back();
         // If there are only ghosts, a pick drops them.
         let anybody = self.queues.nr_running() > 0 || self.queues.fair.root().nr > 0;
