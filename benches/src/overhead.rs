@@ -53,7 +53,7 @@ const MOMENT: Nanos = Nanos::from_micros(5);
 const HERE: CpuId = CpuId(0);
 
 /// The mechanisms, by the names of their experiments.
-const MECHANISMS: [(&str, Experiment); 5] = [
+pub(crate) const MECHANISMS: [(&str, Experiment); 5] = [
     ("rt-migrate", Experiment::RtMigrate),
     ("idle-balance", Experiment::IdleBalance),
     ("latency-nice", Experiment::LatencyNice),

@@ -16,6 +16,7 @@
 //! where it is polled, depends on the clock. So counts differ between runs, those of hackbench by a tenth and more: take
 //! the median of several (`--rounds`).
 
+use crate::overhead::MECHANISMS;
 use crate::{Operation, Runner};
 use runyard::experiments::{Experiments, Model};
 use runyard::time::sleep;
@@ -46,15 +47,6 @@ const POLLS: u32 = 5;
 /// The users of a mechanism, and the passes of the ring for each of theirs.
 const USERS: usize = 3;
 const OF_USERS: u64 = 8;
-
-/// The mechanisms, by the names of their experiments.
-const MECHANISMS: [(&str, Experiment); 5] = [
-    ("rt-migrate", Experiment::RtMigrate),
-    ("idle-balance", Experiment::IdleBalance),
-    ("latency-nice", Experiment::LatencyNice),
-    ("hard-limits", Experiment::HardLimits),
-    ("greedy-timers", Experiment::GreedyTimers),
-];
 
 /// A program: it performs this number of operations and ends.
 type Program = fn(&Runtime, u64);

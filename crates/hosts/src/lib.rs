@@ -24,5 +24,6 @@ pub mod live;
 pub mod machine;
 pub mod others;
 pub mod play;
+mod program;
 mod stat;
 pub mod sync;

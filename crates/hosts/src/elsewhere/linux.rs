@@ -1,8 +1,8 @@
 //! The host of kernel threads, on a system that has none: it refuses.
 
 use crate::play::Plan;
-use runyard_engine::limits::Limit;
-use runyard_engine::time::{Nanos, Time};
+pub use crate::program::{Finished, Place, Refusal};
+use runyard_engine::time::Time;
 use runyard_outcome::Failure;
 use runyard_report::Report;
 use runyard_workload::Scenario;
@@ -92,45 +92,6 @@ impl Schedstat {
     pub fn end(self) -> Result<String, Failure> {
         match self {}
     }
-}
-
-/// The place where a program would run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The command's own group.
-    Own,
-    /// A new group, with a limit or without one.
-    Group(Option<Limit>),
-}
-
-/// The results of a program.
-#[derive(Clone, Debug)]
-pub struct Finished {
-    /// From its start to its end.
-    pub took: Nanos,
-    /// CPU time in its own code.
-    pub user: Nanos,
-    /// CPU time in the kernel.
-    pub system: Nanos,
-    /// How often its processes gave a CPU away or lost it.
-    pub switches: u64,
-    /// The periods of its group.
-    pub periods: Option<u64>,
-    /// The periods in which its group had used up its limit.
-    pub throttled: Option<u64>,
-    /// Its output.
-    pub said: String,
-}
-
-/// The reason why a program has no results.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// No such program is on the path.
-    NotInstalled,
-    /// The system has no groups.
-    NoGroups(String),
-    /// The program did not start, or it failed.
-    Failed(String),
 }
 
 /// Refuses.

@@ -19,7 +19,8 @@ mod run;
 mod schedstat;
 mod thread;
 
+pub use crate::program::{Finished, Place, Refusal};
 pub use ground::Ground;
-pub use program::{Finished, Place, Refusal, run_program};
+pub use program::run_program;
 pub use run::{LinuxRun, run};
 pub use schedstat::Schedstat;
