@@ -107,7 +107,8 @@ pub fn live_without(document: Document, progress: &Progress) -> Result<Vec<Claim
     }
 }
 
-/// The claims about a build under the kernel's own limit, of a build without it: for tests that see them fail.
+/// The claims about a build under the runtime's limit and under the kernel's own, of builds without one: for tests that see them
+/// fail.
 ///
 /// # Errors
 /// If the machine refuses something.

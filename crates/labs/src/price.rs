@@ -44,11 +44,11 @@ pub(crate) struct Program {
     pub(crate) name: &'static str,
     text: &'static str,
     /// The number of rounds for the price.
-    loops: u32,
+    pub(crate) loops: u32,
 }
 
 /// The program whose price has a bound.
-const BOUND: &str = "a build";
+pub(crate) const BOUND: &str = "a build";
 
 impl Program {
     /// All programs. The first one also runs beside users of the mechanism.
@@ -181,9 +181,14 @@ fn all_programs(experiment: Experiment, cpus: usize) -> Result<Vec<Scenario>, Fa
 
 /// A scenario of these tasks and task groups.
 pub(crate) fn scenario(tasks: &str, groups: &str, cpus: usize) -> Result<Scenario, Failure> {
+    setting(tasks, groups, cpus).scenario()
+}
+
+/// A setting of these tasks and task groups.
+pub(crate) fn setting(tasks: &str, groups: &str, cpus: usize) -> Setting {
     let text =
         format!("{{'machine': {{'cpus': {cpus}}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}");
-    Setting::of("price.json", &text).scenario()
+    Setting::of("price.json", &text)
 }
 
 /// The CPU times of one turn, without the mechanism and with it.

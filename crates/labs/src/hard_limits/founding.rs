@@ -82,19 +82,19 @@ pub(super) fn parts(seed: u64) -> Vec<Part> {
         lat_ctx(2_048, 100, [1_400.77, 1_372.67, 1_382.27]),
         lat_ctx(2_048, 500, [1_479.40, 1_524.57, 1_615.84]),
     ]
-    .map(|(setting, rows)| Part::new("", columns(setting.seeds([seed])), rows))
+    .map(|(setting, rows)| Part::new("", columns(setting.seeds([seed])).into(), rows))
     .into();
     parts.extend(MAKES.iter().map(|make| {
         let seeds = (0..KERNBENCH_RUNS).map(|nth| seed + nth * SOAK_RUNS);
-        Part::new("", columns(kernbench(make.jobs).seeds(seeds)), make.rows())
+        Part::new("", columns(kernbench(make.jobs).seeds(seeds)).into(), make.rows())
     }));
     parts
 }
 
 /// The three columns of a scenario whose tasks are in the group.
-fn columns(setting: Setting) -> Vec<Setting> {
+pub(super) fn columns(setting: Setting) -> [Setting; 3] {
     let off = setting.clone().before(Experiment::HardLimits);
-    vec![off, setting.clone().set("groups./limited", "{}"), setting]
+    [off, setting.clone().set("groups./limited", "{}"), setting]
 }
 
 /// The rows about the times of a workload. A group without a limit takes as long as before. With the limit the workload

@@ -8,12 +8,14 @@
 //! since it comes whenever a worker changes its task. The claims are judged while
 //! [others leave the CPUs alone](crate::quiet).
 //!
-//! Beside them are the document's own programs under the kernel's own limit ([`kernels_own`]).
+//! Beside them are programs in the document's [three columns](super::columns): task programs under the runtime's limit
+//! ([`programs`]), and the document's own programs under the kernel's own limit ([`kernels_own`]).
 //!
 //! Before, the runtime has no `HARD_LIMITS`. Those figures are measured once, for a shorter time and whatever others do.
 
+use super::columns::Measured;
 use super::exact::{HELD, Held, PERIOD, WINDOW, scenario_of};
-use super::kernels_own::{self, Extent};
+use super::{kernels_own, programs};
 use crate::claims::{Claim, Reproduced};
 use crate::figure::percent;
 use crate::length::Length;
@@ -54,23 +56,25 @@ const SOAK_RUNS: u64 = 5;
 pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let (before, after) = (without(cpus), setting(cpus, WINDOW));
-    let (short, takes, own) = (before.takes(), after.takes(), Extent::of(length));
+    let (short, takes) = (before.takes(), after.takes());
     let runs = length.pick(1, SOAK_RUNS);
-    let all = takes * runs as u32 + short + price::TAKES + own.takes();
+    let columns = programs::takes(length) + kernels_own::takes(length);
+    let all = takes * runs as u32 + short + price::TAKES + columns;
     let mut course = Course::new(length, all, progress);
     let before = course.once("hogs without limits", short, || before.play(1))?;
     let price = price::measured(Experiment::HardLimits, cpus, &mut course)?;
-    let own = kernels_own::measured(cpus, own, &mut course)?;
+    let mut columns = programs::measured(cpus, length, &mut course)?;
+    columns.extend(kernels_own::measured(cpus, length, &mut course)?);
     let what = "limited hogs beside others";
     let after = course.runs(what, takes, runs, |seed| after.play(seed))?;
     let mut claims = rows::claims(&rows(cpus), &[vec![Tried::quiet(before)], after]);
-    claims.extend(kernels_own::claims(&own));
+    claims.extend(columns.iter().flat_map(Measured::claims));
     claims.extend(price);
+    let lines: String = columns.iter().map(|one| format!("  {}\n", one.line())).collect();
     Ok(Reproduced::of("hard-limits", "live", claims, |table| {
         format!(
             "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that \
-             are\n\n{table}\n{}",
-            kernels_own::text(&own)
+             are\n\n{table}\nIn the document's three columns:\n{lines}"
         )
     }))
 }
@@ -87,12 +91,15 @@ pub(crate) fn live_without(progress: &Progress) -> Result<Vec<Claim>, Failure> {
     Ok(rows::claims(&rows(cpus), &[vec![tried.clone()], vec![tried]]))
 }
 
-/// The claims about a build under the kernel's own limit, of a build without it: for tests that see them fail.
+/// The claims about a build under the runtime's limit and under the kernel's own, of builds without one: for tests that
+/// see them fail.
 ///
 /// # Errors
 /// If the machine refuses something.
 pub(crate) fn build_without_limit() -> Result<Vec<Claim>, Failure> {
-    kernels_own::build_without_limit(machine::cpus()?.len())
+    let cpus = machine::cpus()?.len();
+    let runtime = programs::build_without_limit(cpus)?;
+    Ok(runtime.into_iter().chain(kernels_own::build_without_limit(cpus)?).collect())
 }
 
 fn setting(cpus: usize, window: Window) -> Setting {

@@ -3,16 +3,19 @@
 //!
 //! The document's tables are the first half (`founding`). The document has no figures for the purpose of a limit. So
 //! the second half asks the users' questions: a limit is kept (`exact`), and it protects (`tenants`). All experiments
-//! are simulated. Those that fit any machine also run on the runtime ([`live`]), beside the kernel's own limit
+//! are simulated. Those that fit any machine also run on the runtime ([`live`]), beside programs in the document's three columns
+//! (`columns`): task programs under the runtime's limit (`programs`), and the originals under the kernel's own
 //! (`kernels_own`). `docs/figures/fidelity.md` has the kernel's
 //! own limits on real CPUs beside the simulated ones.
 
+mod columns;
 mod exact;
 mod founding;
 mod kernels_own;
 mod later;
 mod live;
 mod originals;
+mod programs;
 mod simulated;
 mod tenants;
 
@@ -28,6 +31,6 @@ const SOAK_RUNS: u64 = 10;
 /// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
 pub(crate) fn live_names() -> Vec<String> {
-    let own = kernels_own::claims(&kernels_own::tests::nothing()).into_iter().map(|it| it.what);
-    own.chain(crate::price::tests::with(&live::rows(2))).collect()
+    let all = kernels_own::names().into_iter().chain(programs::names());
+    all.chain(crate::price::tests::with(&live::rows(2))).collect()
 }

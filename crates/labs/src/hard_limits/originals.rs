@@ -4,9 +4,10 @@
 //! A program runs for about as long as it is asked to: a short run of it, the *probe*, tells how much work that takes.
 //! The work is then the same in all runs of a comparison.
 
+use super::columns::Ran;
 use crate::claims::Unjudged;
 use runyard_engine::time::Nanos;
-use runyard_hosts::linux::{Finished, Place, Refusal, run_program};
+use runyard_hosts::linux::{Place, Refusal, run_program};
 use runyard_outcome::Failure;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -63,7 +64,7 @@ impl Original {
     }
 
     /// The program that is missing if none is installed, and Debian's package with it.
-    fn missing(self) -> Unjudged {
+    pub(super) fn missing(self) -> Unjudged {
         match self {
             Original::Hackbench => Unjudged::NotInstalled("hackbench", "rt-tests"),
             Original::LatCtx => Unjudged::NotInstalled("lat_ctx", "lmbench"),
@@ -211,10 +212,14 @@ impl Job<'_> {
     ///
     /// # Errors
     /// If the program is missing or fails, or the kernel makes no groups.
-    pub(super) fn run(&self, place: Place) -> Result<Finished, Missing> {
-        let command = &mut (self.way)(self.bench, self.work);
-        let (why, said) = match run_program(command, self.bench.cpus, place) {
-            Ok(finished) => return Ok(finished),
+    pub(super) fn run(&self, place: Place) -> Result<Ran, Missing> {
+        let (command, cpus) = (&mut (self.way)(self.bench, self.work), self.bench.cpus);
+        let (why, said) = match run_program(command, cpus, place) {
+            Ok(it) => {
+                let (took, used, switches) = (it.took, it.user + it.system, it.switches);
+                let (throttled, switch_us) = (it.throttled, switch_us(&it.said));
+                return Ok(Ran { took, used, cpus, switches, throttled, switch_us });
+            }
             Err(Refusal::NotInstalled) => (self.original.missing(), String::new()),
             Err(Refusal::NoGroups(said)) => (Unjudged::NoGroups, said),
             Err(Refusal::Failed(said)) => (Unjudged::DoesNotRun(self.original.name()), said),
@@ -224,7 +229,7 @@ impl Job<'_> {
 }
 
 /// The microseconds of a switch, from the output of `lat_ctx`: the number of processes and the time in the last line.
-pub(super) fn switch_us(said: &str) -> Option<f64> {
+fn switch_us(said: &str) -> Option<f64> {
     let line = said.lines().rev().find(|line| !line.trim().is_empty())?;
     let (processes, micros) = line.trim().split_once(' ')?;
     processes.parse::<u32>().ok()?;
