@@ -60,7 +60,8 @@ impl Groups {
         drop(gone);
     }
 
-    fn all(&self) -> Vec<Group> {
+    /// Returns the groups that exist.
+    pub(crate) fn all(&self) -> Vec<Group> {
         let known = without_preemption(|| lock(&self.0).clone());
         known.iter().filter_map(WeakGroup::upgrade).collect()
     }
