@@ -271,11 +271,22 @@ fn workers_beyond_a_quota_sleep_and_come_back_unless_the_program_asked_for_them(
             until(|| usual.capacity() == one_second());
             until(|| cpus_in_use(&usual) == 1);
             assert_eq!(tightest(), "tenant", "half of one CPU is less than 60 ms of 100");
+            let offline = |runtime: &Runtime| {
+                runtime.snapshot().cpus.iter().filter(|cpu| !cpu.online).count()
+            };
+            assert_eq!(offline(&usual), 1);
+            assert_eq!(usual.snapshot().quota.unwrap().stops(), None);
             group.set(50_000);
             until(|| usual.capacity() == one_second() / 2);
+            let stopped = usual.snapshot();
+            assert_eq!(stopped.quota.unwrap().stops(), Some(ms(50)));
+            let said = "the kernel stops this process 50ms of each period";
+            assert!(stopped.to_string().contains(said), "{stopped}");
+            until(|| usual.snapshot().quota.unwrap().throttled.unwrap().nr_throttled > 0);
             group.set(-1);
             until(|| usual.capacity() == 2 * one_second());
             until(|| cpus_in_use(&usual) == 2);
+            assert_eq!((offline(&usual), usual.snapshot().quota), (0, None));
             assert_eq!(tightest(), "tenants");
             load.ends(&usual);
             let asked = Runtime::builder().workers(2).build();

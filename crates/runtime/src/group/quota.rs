@@ -6,8 +6,10 @@
 
 use crate::os::cgroup::{Controller, groups, levels, mounts};
 use runyard_engine::time::Nanos;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The CPU time that a control group may use in each period.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,88 @@ impl Quota {
     fn whole_cpus(&self) -> usize {
         (self.in_a_second().0 / Nanos::from_secs(1).0).max(1) as usize
     }
+}
+
+/// The CPU time that the process may use in each period, by the limit of a container or another control group: the lowest
+/// of those that are above it.
+///
+/// When the processes of the control group have used it up, the kernel stops all of them until the next period, the runtime's
+/// threads and real-time tasks included. [`Snapshot::quota`](crate::Snapshot::quota) has it.
+///
+/// ```
+/// let snapshot = runyard::Runtime::new().snapshot();
+/// if let Some(stops) = snapshot.quota.and_then(|quota| quota.stops()) {
+///     eprintln!("expect tasks to be {stops:?} late");
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CpuQuota {
+    /// The CPU time in each period, over all CPUs.
+    pub runtime: Duration,
+    /// The period.
+    pub period: Duration,
+    /// The number of periods in which the processes of the control group ran so far, and in how many of these the kernel
+    /// stopped them (`nr_periods` and `nr_throttled` of `cpu.stat`). `None` if that cannot be read.
+    pub throttled: Option<ThrottledPeriods>,
+}
+
+/// The periods in which a control group ran, and those in which the kernel stopped it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThrottledPeriods {
+    /// The number of periods in which processes of the group ran.
+    pub nr_periods: u64,
+    /// The number of those in which the kernel stopped them.
+    pub nr_throttled: u64,
+}
+
+impl CpuQuota {
+    /// Returns how long the kernel stops the process in each period in which it computes all the time, if the quota is
+    /// less than one CPU. With more than one thread it stops them for longer, as they use the quota up earlier.
+    #[must_use]
+    pub fn stops(&self) -> Option<Duration> {
+        Some(self.period.saturating_sub(self.runtime)).filter(|stops| !stops.is_zero())
+    }
+}
+
+impl fmt::Display for CpuQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CpuQuota { runtime, period, throttled } = self;
+        write!(f, "{runtime:?} of CPU time in each {period:?}")?;
+        if let Some(ThrottledPeriods { nr_periods, nr_throttled }) = throttled {
+            write!(f, ", used up in {nr_throttled} of {nr_periods} periods")?;
+        }
+        match self.stops() {
+            Some(stops) => write!(f, ": the kernel stops this process {stops:?} of each period"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Quota {
+    /// Returns the quota as users see it, with the counts of now.
+    pub(crate) fn shown(&self) -> CpuQuota {
+        CpuQuota {
+            runtime: Duration::from_nanos(self.runtime.0),
+            period: Duration::from_nanos(self.period.0),
+            throttled: fs::read_to_string(self.level.join("cpu.stat"))
+                .ok()
+                .and_then(|text| counts(&text)),
+        }
+    }
+}
+
+/// Returns the counts in a file `cpu.stat`, of either version.
+fn counts(text: &str) -> Option<ThrottledPeriods> {
+    let count = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line?.trim().parse().ok()
+    };
+    Some(ThrottledPeriods {
+        nr_periods: count("nr_periods")?,
+        nr_throttled: count("nr_throttled")?,
+    })
 }
 
 /// Returns the number of whole CPUs that a quota allows, at least one.
@@ -152,6 +236,24 @@ mod tests {
         let whole_of = |tenths: u64| whole_cpus(Some(&quota(tenths)));
         assert_eq!([5, 10, 15, 20, 29].map(whole_of), [1, 1, 1, 2, 2]);
         assert_eq!(whole_cpus(None), usize::MAX);
+    }
+
+    #[test]
+    fn below_one_cpu_it_is_said_how_long_the_kernel_stops_the_process() {
+        let ms = Duration::from_millis;
+        let throttled = counts("nr_periods 40\nnr_throttled 12\nthrottled_time 7\n");
+        let half = CpuQuota { runtime: ms(50), period: ms(100), throttled };
+        let said = "50ms of CPU time in each 100ms, used up in 12 of 40 periods: the kernel stops this process 50ms of \
+                    each period";
+        assert_eq!(half.to_string(), said);
+        let version_two = "usage_usec 9\nnr_periods 40\nnr_throttled 12\nthrottled_usec 7\n";
+        assert_eq!(counts(version_two), throttled);
+        assert_eq!(counts("nr_periods 40\n"), None);
+        let one = CpuQuota { runtime: ms(100), throttled: None, ..half };
+        assert_eq!(
+            (one.stops(), one.to_string().as_str()),
+            (None, "100ms of CPU time in each 100ms")
+        );
     }
 
     #[test]

@@ -315,7 +315,10 @@ mod models {
 
     #[test]
     fn a_thread_that_is_steered_as_the_cpus_of_the_process_change_gets_the_new_ones() {
-        check(|world| among(&world, &[World::changes, World::steer], || world.sleep()));
+        check(|world| {
+            world.steering.sleeps(0);
+            among(&world, &[World::changes, World::steer], || world.wakes());
+        });
     }
 
     #[test]

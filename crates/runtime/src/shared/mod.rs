@@ -229,6 +229,7 @@ impl Shared {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
         let siege = settings.siege;
+        let quota = outside.quota();
         let capacity = Capacity::new(outside.capacity(topology.cpus()), topology.cpus());
         let preemption = Preemption { is_on: preempts, signal: settings.signal, siege };
         let binds = Binds {
@@ -266,6 +267,7 @@ impl Shared {
             bounds: Bounds {
                 lowest_latency_nice: settings.lowest_latency_nice,
                 capacity,
+                quota: Mutex::new(quota),
                 max_groups,
                 cookies: settings.cores.map(drop),
             },

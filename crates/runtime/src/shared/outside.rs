@@ -19,7 +19,7 @@ use crate::group::limit;
 use crate::group::quota::{Quota, Quotas, whole_cpus};
 use crate::os;
 use crate::os::above::without_preemption;
-use crate::os::sync::lock;
+use crate::os::sync::{Arc, lock};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::Change;
 use runyard_engine::time::{Nanos, Time};
@@ -65,6 +65,11 @@ impl Outside {
         limit::capacity(cpus, self.quota.as_ref().map(Quota::in_a_second))
     }
 
+    /// Returns the quota, for reports.
+    pub(crate) fn quota(&self) -> Option<Arc<Quota>> {
+        self.quota.clone().map(Arc::new)
+    }
+
     /// Looks, if that is due. Returns whether something has changed since the last look.
     fn look(&mut self, now: Time) -> bool {
         if now.since(self.looked) < EVERY {
@@ -90,6 +95,9 @@ impl Shared {
         if !outside.look(os::thread::now()) || self.registry.is_closed() {
             return;
         }
+        let quota = outside.quota();
+        // The quota before is freed without the lock.
+        let _before = std::mem::replace(&mut *lock(&self.bounds.quota), quota);
         let (cpus, most) = (self.scheduler.crew().cpus(), outside.most_workers());
         if outside.allowed.is_empty() {
             // On this system only the quota is known.

@@ -3,7 +3,9 @@
 use super::cookies::NoCookies;
 use crate::deferred::errands::Errands;
 use crate::deferred::rubbish::Bins;
-use crate::os::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
+use crate::group::quota::{CpuQuota, Quota};
+use crate::os::above::without_preemption;
+use crate::os::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::snapshot::Groups;
 use crate::stall::Stalls;
 use runyard_engine::attr::LatencyNice;
@@ -22,9 +24,19 @@ pub(crate) struct Deferred {
 pub(crate) struct Bounds {
     pub(crate) lowest_latency_nice: LatencyNice,
     pub(crate) capacity: Capacity,
+    /// The quota of the process, for reports. Written by the maker only.
+    pub(crate) quota: Mutex<Option<Arc<Quota>>>,
     pub(crate) max_groups: usize,
     /// The reason why tasks with different cookies share cores, if they do.
     pub(crate) cookies: Result<(), NoCookies>,
+}
+
+impl Bounds {
+    /// Returns the quota of the process, with the counts of now. Called in foreign code, because it reads a file.
+    pub(crate) fn quota_now(&self) -> Option<CpuQuota> {
+        let quota = without_preemption(|| lock(&self.quota).clone());
+        quota.map(|quota| quota.shown())
+    }
 }
 
 /// The CPU time that is available in a second, and the number of CPUs that run tasks. Written by the maker only.

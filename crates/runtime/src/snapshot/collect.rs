@@ -96,6 +96,7 @@ impl Seen {
 
 /// The state in which a CPU was found.
 struct SeenCpu {
+    online: bool,
     running: Option<TaskId>,
     waiting: usize,
     account: Account,
@@ -134,6 +135,7 @@ impl Shared {
         Snapshot {
             uptime,
             statistics: self.scheduler.machine().config().accounts,
+            quota: self.bounds.quota_now(),
             oldest_wait: oldest_wait(&tasks),
             cpus: cpus.into_iter().enumerate().map(|(nth, seen)| cpu(nth, seen)).collect(),
             tasks,
@@ -214,7 +216,8 @@ impl Scheduler {
                         Some((polled, members)) => (Some(polled), waiting + members),
                         None => (running, waiting),
                     };
-                    return SeenCpu { running, waiting, account, ended, used };
+                    let online = self.machine().sight().is_online(cpu);
+                    return SeenCpu { online, running, waiting, account, ended, used };
                 }
                 Err((tasks, groups)) => {
                     list.reserve(tasks + MORE);
@@ -279,8 +282,8 @@ fn deaf_threads(threads: &Threads) -> Vec<DeafThread> {
 }
 
 fn cpu(cpu: usize, seen: SeenCpu) -> CpuSnapshot {
-    let SeenCpu { running, waiting, account, .. } = seen;
-    CpuSnapshot { cpu, running, waiting, counts: account.into() }
+    let SeenCpu { online, running, waiting, account, .. } = seen;
+    CpuSnapshot { cpu, online, running, waiting, counts: account.into() }
 }
 
 fn task(cell: &Cell, seen: Option<Seen>) -> TaskSnapshot {
