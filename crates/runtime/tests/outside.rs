@@ -64,18 +64,19 @@ fn taskset(cpus: &[usize]) {
     }
 }
 
-/// Two tasks that sleep and compute, each with one of the CPUs, and two that may run on both.
+/// Tasks that sleep and compute: one for each affinity, and two that may run on all CPUs.
 struct Load {
     over: Arc<AtomicBool>,
     tasks: Vec<runyard::JoinHandle<()>>,
 }
 
 impl Load {
-    fn on(runtime: &Runtime) -> Load {
+    fn on(runtime: &Runtime, affinities: &[usize]) -> Load {
         let over = Arc::new(AtomicBool::new(false));
         let start = |nth: usize| {
             let told = over.clone();
-            let task = if nth < 2 { Task::builder().affinity([nth]) } else { Task::builder() };
+            let affinity = affinities.get(nth).copied();
+            let task = affinity.map_or_else(Task::builder, |cpu| Task::builder().affinity([cpu]));
             let computes = async move {
                 while !told.load(Ordering::Relaxed) {
                     common::spin(ms(3));
@@ -84,7 +85,7 @@ impl Load {
             };
             task.spawn_on(computes, runtime.handle())
         };
-        let tasks = (0..4).map(start).collect();
+        let tasks = (0..affinities.len() + 2).map(start).collect();
         Load { over, tasks }
     }
 
@@ -128,7 +129,7 @@ fn follows_taskset(pins: bool) {
     let runtime = Runtime::builder().workers(2).pin_workers(pins).build();
     let capacity = runtime.capacity();
     assert!(capacity <= 2 * one_second());
-    let load = Load::on(&runtime);
+    let load = Load::on(&runtime, &[0, 1]);
     std::thread::sleep(ms(50));
     for kept in [one, other] {
         taskset(&[kept]);
@@ -170,7 +171,7 @@ fn a_thread_that_was_bound_alone_is_left_alone() {
     within(6 * FOLLOWED, "a_thread_that_was_bound_alone_is_left_alone", || {
         let Some([one, other]) = two_cpus() else { return };
         let runtime = Runtime::builder().workers(2).build();
-        let load = Load::on(&runtime);
+        let load = Load::on(&runtime, &[0]);
         std::thread::sleep(ms(50));
         let is_worker = |name: &str| !["maker", "keeper"].iter().any(|it| name.contains(it));
         let workers: Vec<_> = threads().into_iter().filter(|(_, name)| is_worker(name)).collect();
@@ -266,7 +267,7 @@ fn workers_beyond_a_quota_sleep_and_come_back_unless_the_program_asked_for_them(
             let tenant = tenants.group("tenant").limit(part).create().unwrap();
             let tightest = || tenant.held_by().unwrap().name().to_owned();
             assert_eq!(tightest(), "tenants");
-            let load = Load::on(&usual);
+            let load = Load::on(&usual, &[0, 1]);
             group.set(150_000);
             until(|| usual.capacity() == one_second());
             until(|| cpus_in_use(&usual) == 1);
@@ -290,7 +291,7 @@ fn workers_beyond_a_quota_sleep_and_come_back_unless_the_program_asked_for_them(
             assert_eq!(tightest(), "tenants");
             load.ends(&usual);
             let asked = Runtime::builder().workers(2).build();
-            let load = Load::on(&asked);
+            let load = Load::on(&asked, &[0, 1]);
             group.set(150_000);
             until(|| asked.capacity() == one_second() * 3 / 2);
             until(|| cpus_in_use(&asked) == 2);
