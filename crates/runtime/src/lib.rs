@@ -75,6 +75,7 @@ pub use current::runtime::TryCurrentError;
 pub use current::section::{blocking, wake_at_once, without_preemption};
 pub use group::latency_nice::LatencyNiceError;
 pub use group::limit::Limit;
+pub use group::quota::{CpuQuota, ThrottledPeriods};
 pub use group::{Group, GroupBuilder, GroupError, GroupUsage, UsageOnCpu};
 pub use observe::Observer;
 pub use os::alloc::Allocator;

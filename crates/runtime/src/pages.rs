@@ -24,6 +24,9 @@ struct Timers;
 #[doc = include_str!("../../../docs/guides/tests.md")]
 struct Tests;
 
+#[doc = include_str!("../../../docs/guides/containers.md")]
+struct Containers;
+
 #[doc = include_str!("../../../docs/guides/fork.md")]
 struct Fork;
 

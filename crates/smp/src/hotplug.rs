@@ -43,7 +43,8 @@ impl<W: Controlled> Machine<W> {
         }
         let config = Arc::new(config);
         for cpu in self.config().topology.iter() {
-            let (_, delta) =
+            // The configuration before is freed here, without the lock.
+            let (_before, delta) =
                 self.cpu(cpu).change(fx, |rq| rq.at(now).set_config(Arc::clone(&config)));
             kick_if(delta.resched, cpu, fx);
         }

@@ -81,6 +81,13 @@ impl Sight {
         self.config.domains.is_isolated(cpu)
     }
 
+    /// Returns whether `cpu` is online, as a hint.
+    #[inline]
+    #[must_use]
+    pub fn is_online(&self, cpu: CpuId) -> bool {
+        self.hints.online.contains(cpu)
+    }
+
     #[inline]
     pub(crate) fn nr_online(&self) -> usize {
         self.hints.online.count(&self.all, 0..self.nr_cpus())

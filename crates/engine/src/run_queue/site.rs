@@ -43,8 +43,9 @@ impl<G: Pools> Site<G> {
         &self.config
     }
 
-    pub(super) fn set_config(&mut self, config: Arc<Config>) {
-        self.config = config;
+    /// Replaces the configuration, and returns the one before.
+    pub(super) fn set_config(&mut self, config: Arc<Config>) -> Arc<Config> {
+        std::mem::replace(&mut self.config, config)
     }
 
     #[inline]

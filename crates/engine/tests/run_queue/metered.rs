@@ -147,7 +147,7 @@ proptest! {
                     cpu.passes(Nanos(span), true);
                 }
                 Step::Yields => cpu.switch(Prev::Yielded),
-                Step::Updates => cpu.rq.at(cpu.now).set_config(Arc::new(config(eevdf))),
+                Step::Updates => drop(cpu.rq.at(cpu.now).set_config(Arc::new(config(eevdf)))),
             }
             cpu.rq.at(cpu.now).set_config(Arc::new(config(eevdf)));
             let (charged, ran) = (cpu.charged().0, cpu.own.at(cpu.now));

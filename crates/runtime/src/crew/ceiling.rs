@@ -4,7 +4,7 @@
 //! many threads as there can be such tasks, and the system limits that number.
 
 use crate::os;
-use crate::os::cgroup::{Controller, levels, of_this_process as control_groups};
+use crate::os::cgroup::{self, Controller, levels};
 use std::fs;
 use std::path::Path;
 
@@ -19,7 +19,8 @@ pub(crate) const OF_LINUX: usize = 4 << 20;
 /// minimum of `RLIMIT_NPROC`, `pids.max` of its control groups, `kernel.threads-max`, and the threads that
 /// `vm.max_map_count` has room for.
 pub(crate) fn of_this_process() -> usize {
-    let (groups, mounts) = control_groups().unwrap_or_default();
+    let groups = cgroup::groups().unwrap_or_default();
+    let mounts = cgroup::mounts().unwrap_or_default();
     let system = System {
         of_user: os::thread::most_of_user(),
         read: |path: &Path| fs::read_to_string(path).ok(),

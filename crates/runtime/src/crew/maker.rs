@@ -211,7 +211,9 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         shared.deferred.bins.empty();
         ending.extend(crew.threads.take_leaving());
         crew.threads.reap(&mut ending);
+        shared.follow_outside();
         crew.say_if_deaf();
+        crew.say_if_nothing_in_common();
         if signal_is_ours && !os::signal::is_ours(crew.preemption.signal) {
             signal_is_ours = false;
             eprintln!(

@@ -44,6 +44,8 @@ pub(crate) struct Crew {
     /// The threads of the keeper, the maker, the siege and the search for stalls.
     servants: Mutex<Vec<JoinHandle<()>>>,
     over: AtomicBool,
+    /// Whether it was told that an affinity cannot hold.
+    has_said_in_vain: AtomicBool,
 }
 
 impl Crew {
@@ -66,6 +68,7 @@ impl Crew {
             preemption,
             servants: Mutex::default(),
             over: AtomicBool::new(false),
+            has_said_in_vain: AtomicBool::new(false),
         }
     }
 
@@ -244,6 +247,19 @@ impl Crew {
     pub(crate) fn preempts_everywhere(&self) -> bool {
         let is_refused = [Later::Timers, Later::Signals].into_iter().any(Later::was_refused);
         self.preemption.is_on && self.keeper.nr_deaf() == 0 && !is_refused
+    }
+
+    /// Says once that a task's affinity cannot hold, because the process may not run on any of its CPUs. Called by the
+    /// maker.
+    pub(crate) fn say_if_nothing_in_common(&self) {
+        if self.cpus.take_nothing_in_common()
+            && !self.has_said_in_vain.swap(true, Ordering::Relaxed)
+        {
+            eprintln!(
+                "runyard: the process may run on none of the CPUs of a task's affinity: the task runs on all CPUs of the \
+                 process"
+            );
+        }
     }
 
     /// Says once that a thread is deaf, with the name of its task. Called by the maker.

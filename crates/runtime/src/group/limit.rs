@@ -44,7 +44,8 @@ impl Limit {
     }
 
     /// Makes a limit of `percent` of the machine, in periods of 100 ms. The machine is all CPUs of the runtime, or the
-    /// limit of the process's control group, if that is less ([`crate::Runtime::capacity`]).
+    /// limit of the process's control group, if that is less ([`crate::Runtime::capacity`]). If that changes, so does
+    /// the limit of each group. It is then at least 1 ms in a period.
     #[must_use]
     pub fn percent_of_machine(percent: f64) -> Limit {
         let amount = Amount::PercentOfMachine(percent);
@@ -73,7 +74,18 @@ impl Limit {
         self
     }
 
-    /// Returns the limit in a runtime with `cpus` CPUs and `capacity` of CPU time in each second.
+    /// Returns the limit in a runtime whose capacity has changed; `None` if it does not depend on that. It is as near to
+    /// what [`Limit::of`] would return as a limit can be.
+    pub(crate) fn after(self, capacity: Nanos, cpus: usize) -> Option<limits::Limit> {
+        let Amount::PercentOfMachine(_) = self.amount else { return None };
+        let whole = Limit { burst: Nanos::ZERO, ..self };
+        let least = Limit { amount: Amount::Runtime(limits::Limit::MIN_RUNTIME), ..whole };
+        let limit = whole.of(capacity, cpus).or_else(|_| least.of(capacity, cpus)).ok()?;
+        let burst = self.burst.min(limit.runtime());
+        limits::Limit::new(limit.runtime(), limit.period(), burst, limit.is_per_cpu()).ok()
+    }
+
+    /// Returns the limit in a runtime with `cpus` CPUs in use and `capacity` of CPU time in each second.
     pub(crate) fn of(self, capacity: Nanos, cpus: usize) -> Result<limits::Limit, BadLimit> {
         let Limit { amount, period, burst, per_cpu } = self;
         let parts = if per_cpu { cpus as u64 } else { 1 };
@@ -110,6 +122,20 @@ mod tests {
         let each = tenth.per_cpu().period(Duration::from_secs(1));
         assert_eq!(each.of(TWO, 2).unwrap().runtime(), Nanos::from_millis(100));
         assert_eq!(capacity(2, Some(Nanos(9 * SECOND))), TWO, "no more than there are CPUs");
+    }
+
+    #[test]
+    fn a_part_of_the_machine_follows_the_machine_and_stays_a_limit() {
+        let ms = Nanos::from_millis;
+        let (half, tenth) = (Nanos(SECOND / 2), Limit::percent_of_machine(10.0));
+        assert_eq!(tenth.after(half, 2).unwrap().runtime(), ms(5));
+        assert_eq!(tenth.after(Nanos(SECOND / 200), 2).unwrap().runtime(), ms(1), "no less");
+        let bursts = tenth.burst(Duration::from_millis(20)).after(half, 2).unwrap();
+        assert_eq!((bursts.runtime(), bursts.burst()), (ms(5), ms(5)), "no more than the runtime");
+        let each = tenth.per_cpu().after(Nanos(SECOND), 2).unwrap();
+        assert_eq!((each.runtime(), each.is_per_cpu()), (ms(5), true));
+        let fixed = Limit::new(Duration::from_millis(20), Duration::from_millis(100));
+        assert_eq!(fixed.after(half, 2), None);
     }
 
     #[test]

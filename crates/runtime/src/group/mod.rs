@@ -155,14 +155,17 @@ impl Group {
     /// If it is not a valid limit. The group then keeps its limit.
     pub fn set_limit(&self, limit: impl Into<Option<Limit>>) -> Result<(), BadLimit> {
         let (limit, shared) = (limit.into(), &self.inner.shared);
-        let cpus = shared.scheduler.crew().slots().len();
-        let new = limit.map(|limit| limit.of(shared.bounds.capacity, cpus)).transpose()?;
         without_preemption(|| {
+            // The capacity is read under the lock. So the maker, which changes it and then visits each group, has the
+            // last word.
             let mut asked = lock(&self.inner.limit);
+            let (capacity, cpus) = shared.bounds.capacity.get();
+            let new = limit.map(|limit| limit.of(capacity, cpus)).transpose()?;
             *asked = limit;
             let fx = &mut KickNow(&shared.scheduler);
             shared.scheduler.machine().set_limit(os::thread::now(), self.id(), new, fx);
-        });
+            Ok(())
+        })?;
         // A task that is throttled now may hold a lock for which other tasks wait.
         if lending::somebody_waits() {
             shared
@@ -171,6 +174,21 @@ impl Group {
                 .for_each(|cell| without_preemption(|| cell.stands_differently()));
         }
         Ok(())
+    }
+
+    /// Adapts a limit that is a part of the machine, after the capacity of the runtime has changed.
+    pub(crate) fn follow_capacity(&self) {
+        let shared = &self.inner.shared;
+        without_preemption(|| {
+            let asked = lock(&self.inner.limit);
+            let (capacity, cpus) = shared.bounds.capacity.get();
+            let new = asked.and_then(|limit| limit.after(capacity, cpus));
+            // A runtime that ends has lifted all limits.
+            if new.is_some() && !shared.registry.is_closed() {
+                let fx = &mut KickNow(&shared.scheduler);
+                shared.scheduler.machine().set_limit(os::thread::now(), self.id(), new, fx);
+            }
+        });
     }
 
     /// Returns the weight that was last asked for the group.
@@ -421,8 +439,8 @@ impl GroupBuilder {
         let GroupBuilder { shared, parent, name, weight, idle, latency_nice, limit, cookie } = self;
         let latency_nice = allowed(shared.bounds.lowest_latency_nice, latency_nice)
             .map_err(GroupError::LatencyNice)?;
-        let cpus = shared.scheduler.crew().slots().len();
-        let engines = limit.map(|limit| limit.of(shared.bounds.capacity, cpus)).transpose();
+        let capacity = shared.bounds.capacity.get();
+        let engines = limit.map(|limit| limit.of(capacity.0, capacity.1)).transpose();
         let engines = engines.map_err(GroupError::Limit)?;
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
         let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines, cookie };
@@ -445,7 +463,12 @@ impl GroupBuilder {
         let has_left = false;
         let inner = Arc::new(Inner { shared, id, name, parent, limit, weight, ended, has_left });
         inner.shared.observation.groups.note(WeakGroup { id, inner: Arc::downgrade(&inner) });
-        Ok(Group { inner })
+        let group = Group { inner };
+        if group.inner.shared.bounds.capacity.get() != capacity {
+            // The maker may have visited all groups just before this one was noted.
+            group.follow_capacity();
+        }
+        Ok(group)
     }
 }
 

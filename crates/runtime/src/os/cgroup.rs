@@ -23,10 +23,14 @@ impl Controller {
     }
 }
 
-/// Reads the control groups and the mounts of this process from `/proc`.
-pub(crate) fn of_this_process() -> Option<(String, String)> {
-    let read = |name| fs::read_to_string(name).ok();
-    Some((read("/proc/self/cgroup")?, read("/proc/self/mountinfo")?))
+/// Reads the control groups of this process from `/proc`.
+pub(crate) fn groups() -> Option<String> {
+    fs::read_to_string("/proc/self/cgroup").ok()
+}
+
+/// Reads the mounts of this process from `/proc`.
+pub(crate) fn mounts() -> Option<String> {
+    fs::read_to_string("/proc/self/mountinfo").ok()
 }
 
 /// Returns the folders of the process's control groups and of all their ancestors.

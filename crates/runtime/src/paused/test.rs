@@ -46,6 +46,7 @@ use crate::os::sync::{Arc, AtomicBool, Ordering};
 use crate::paused::clockwork::{Clockwork, Goal};
 use crate::paused::hands;
 use crate::shared::Shared;
+use crate::shared::outside::Outside;
 use crate::shared::paused::Host;
 use crate::shared::settings::Settings;
 use runyard_engine::time::Nanos;
@@ -128,7 +129,8 @@ impl Paused {
         let paused = Some(self.seed);
         let settings = Settings { workers: Some(self.cpus), paused, ..self.settings };
         let driver = Driver::default();
-        let shared = Arc::new(Shared::new((0..self.cpus).collect(), false, settings, driver));
+        let (cpus, outside) = ((0..self.cpus).collect::<Vec<_>>(), Outside::none(settings.workers));
+        let shared = Arc::new(Shared::new((&cpus, outside), false, settings, driver));
         guards::enlist(shared.number, Arc::downgrade(&shared));
         let clockwork = Clockwork::new(&shared);
         let _context = Entered::enter(&shared);

@@ -85,11 +85,11 @@ impl Steering {
         is_bound
     }
 
-    /// Calls `bind`, which binds the thread for a task or ends that. The thread is not steered meanwhile, and the
-    /// binding is not undone.
-    pub(crate) fn bind_for_task(&self, bind: impl FnOnce()) {
+    /// Calls `bind` with whether the thread is bound for its waking. `bind` binds it for a task or ends that, or renews
+    /// its binding within other CPUs of the process. The thread is not steered meanwhile, and the binding is not undone.
+    pub(crate) fn bind_for_task(&self, bind: impl FnOnce(bool)) {
         let word = self.hold();
-        bind();
+        bind(word == STEERED);
         self.release(if word == STEERED { AWAKE } else { word });
     }
 
@@ -128,12 +128,16 @@ mod models {
     const EVERYWHERE: u32 = 0;
     const STEERED_TO: u32 = 1;
     const OF_ITS_TASK: u32 = 2;
+    /// All CPUs of the process, after code outside has changed these.
+    const EVERYWHERE_NOW: u32 = 3;
 
     /// A thread that sleeps on CPU 0, and may be steered to CPU 1.
     struct World {
         steering: Steering,
         /// The CPUs on which the thread may run: one of the values above.
         runs: AtomicU32,
+        /// The CPUs on which the process may run: one of the two values above.
+        everywhere: AtomicU32,
         /// Whether the thread is bound for its task.
         is_bound: AtomicBool,
         in_foreign_code: AtomicBool,
@@ -146,8 +150,8 @@ mod models {
                 if may {
                     self.is_asleep();
                     let before = self.runs.swap(STEERED_TO, Ordering::SeqCst);
-                    assert_eq!(
-                        before, EVERYWHERE,
+                    assert!(
+                        [EVERYWHERE, EVERYWHERE_NOW].contains(&before),
                         "no thread is steered twice, or off its task's CPUs"
                     );
                     self.is_asleep();
@@ -165,10 +169,26 @@ mod models {
 
         /// Gives an affinity to the task in the middle of which the thread is stopped.
         fn bind(&self) {
-            self.steering.bind_for_task(|| {
+            self.steering.bind_for_task(|_| {
                 self.runs.store(OF_ITS_TASK, Ordering::SeqCst);
                 self.is_bound.store(true, Ordering::SeqCst);
             });
+        }
+
+        /// The process may run on other CPUs from now on. Visits the thread after that, as the maker.
+        fn changes(&self) {
+            self.everywhere.store(EVERYWHERE_NOW, Ordering::SeqCst);
+            self.steering.bind_for_task(|_| {
+                if !self.is_bound.load(Ordering::SeqCst) {
+                    self.runs.store(EVERYWHERE_NOW, Ordering::SeqCst);
+                }
+            });
+        }
+
+        /// Lets the thread run on all CPUs of the process. Returns those on which it ran.
+        fn unbind(&self) -> u32 {
+            let everywhere = self.everywhere.load(Ordering::SeqCst);
+            self.runs.swap(everywhere, Ordering::SeqCst)
         }
 
         /// Sleeps, and is woken at any moment.
@@ -196,16 +216,18 @@ mod models {
         fn free(&self) {
             let _ = self.steering.free(|| {
                 self.is_asleep();
-                let before = self.runs.swap(EVERYWHERE, Ordering::SeqCst);
-                assert_eq!(before, STEERED_TO, "only a bound thread is unbound");
+                assert_eq!(self.unbind(), STEERED_TO, "only a bound thread is unbound");
                 self.is_asleep();
             });
         }
 
         fn wakes(&self) {
             self.steering.wakes(|| {
-                let before = self.runs.swap(EVERYWHERE, Ordering::SeqCst);
-                assert_eq!(before, STEERED_TO, "a thread unbinds itself only if it was steered");
+                assert_eq!(
+                    self.unbind(),
+                    STEERED_TO,
+                    "a thread unbinds itself only if it was steered"
+                );
             });
             self.in_foreign_code.store(true, Ordering::SeqCst);
             assert_ne!(
@@ -224,13 +246,15 @@ mod models {
             let world = Arc::new(World {
                 steering: Steering::new(),
                 runs: AtomicU32::new(EVERYWHERE),
+                everywhere: AtomicU32::new(EVERYWHERE),
                 is_bound: AtomicBool::new(false),
                 in_foreign_code: AtomicBool::new(false),
             });
             model(world.clone());
             let is_bound = world.is_bound.load(Ordering::SeqCst);
             let runs = world.runs.load(Ordering::SeqCst);
-            assert_eq!(runs, if is_bound { OF_ITS_TASK } else { EVERYWHERE }, "in the end");
+            let everywhere = world.everywhere.load(Ordering::SeqCst);
+            assert_eq!(runs, if is_bound { OF_ITS_TASK } else { everywhere }, "in the end");
         });
     }
 
@@ -277,6 +301,24 @@ mod models {
     #[test]
     fn a_thread_that_sleeps_bound_is_unbound_once_as_it_wakes() {
         check(|world| among(&world, &[World::free, World::steer], || world.sleep_bound()));
+    }
+
+    #[test]
+    fn a_thread_that_wakes_as_the_cpus_of_the_process_change_gets_the_new_ones() {
+        check(|world| {
+            world.steering.sleeps(0);
+            world.steer();
+            among(&world, &[World::changes], || world.wakes());
+        });
+    }
+
+    #[test]
+    fn a_thread_that_is_steered_as_the_cpus_of_the_process_change_gets_the_new_ones() {
+        check(|world| {
+            world.steering.sleeps(0);
+            among(&world, &[World::changes], || world.steer());
+            world.wakes();
+        });
     }
 
     #[test]

@@ -47,6 +47,10 @@ impl Builder {
     /// than the whole CPUs in the limit of its control groups, and at least one: in a container with `cpu.max` of one and a
     /// half CPUs it is one. More workers than that use the limit up early in each period, and then the kernel stops all of
     /// them until the next.
+    ///
+    /// The CPUs of the process and its limit are read each second. Without a number from here, workers that the limit
+    /// has no whole CPU for sleep, and their tasks move to the others. Workers without a CPU of the process always do so.
+    /// They come back when there is more again, up to the number at the start.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
         self.settings.workers = Some(workers);
@@ -54,6 +58,9 @@ impl Builder {
     }
 
     /// Binds each worker to the CPU of its slot. By default workers are not bound.
+    ///
+    /// If the process loses the CPU of a worker, by `taskset` or a cpuset, another CPU of the process takes its place. If
+    /// there is none, the worker sleeps. With [cookies](Builder::cookies) it always sleeps.
     ///
     /// An unbound worker may run on any CPU of the process, and the kernel chooses. There are two exceptions. A thread
     /// that takes over the place of another thread wakes on that thread's CPU. An idle worker wakes on the CPU where it

@@ -14,12 +14,13 @@ pub(crate) use block_on::block_on;
 pub use builder::Builder;
 pub use error::BuildError;
 
-use crate::group::{GroupBuilder, quota};
+use crate::group::GroupBuilder;
 use crate::os::sync::Arc;
 use crate::os::{self, cpu_latency, here};
 use crate::runtime::handle::{EnterGuard, Handle};
 use crate::shared::Shared;
 use crate::shared::cookies::NoCookies;
+use crate::shared::outside::Outside;
 use crate::snapshot::Snapshot;
 use crate::task::JoinHandle;
 use std::fmt;
@@ -174,12 +175,20 @@ impl Runtime {
         shared.scheduler.picture(shared.registry.nr_live(), out)
     }
 
-    /// Returns the CPU time that the runtime may use in a second. That is a second for each of its CPUs, or the limit
-    /// of the process's control groups, if that is less. Those limits are read once, when the runtime is built. [Parts
-    /// of the machine](crate::Limit::percent_of_machine) are parts of this.
+    /// Returns the CPU time that the runtime may use in a second. That is a second for each of its CPUs where the process
+    /// may run, or the limit of the process's control groups, if that is less. Both are read each second, so that this
+    /// follows a container's new limit, `taskset` and cpusets. [Parts of the
+    /// machine](crate::Limit::percent_of_machine) are parts of this.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runyard::Runtime::builder().workers(1).build();
+    /// assert!(runtime.capacity() <= Duration::from_secs(1));
+    /// ```
     #[must_use]
     pub fn capacity(&self) -> Duration {
-        Duration::from_nanos(self.handle.shared.bounds.capacity.0)
+        Duration::from_nanos(self.handle.shared.bounds.capacity.get().0.0)
     }
 
     /// Returns the state of the CPUs, the tasks and the groups, and their totals so far. See [`Snapshot`].
@@ -281,8 +290,8 @@ impl Builder {
         if cpus.is_empty() {
             cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
         }
-        let ours = self.settings.workers.unwrap_or_else(quota::whole_cpus).clamp(1, cpus.len());
-        self.settings.workers = Some(ours);
+        let outside = Outside::new(self.settings.workers);
+        let ours = outside.most_workers().min(cpus.len());
         let preempts = self.preempt && os::PREEMPTS && may_preempt(self.settings.signal, ours);
         self.settings.pins = self.settings.pins && may_pin(cpus[0]);
         self.settings.cores = self.cores(&mut cpus[..ours]);
@@ -291,7 +300,7 @@ impl Builder {
         if !os::fork::begin() {
             return Err(BuildError::Forked);
         }
-        let shared = Arc::new(Shared::new(cpus, preempts, self.settings, driver));
+        let shared = Arc::new(Shared::new((&cpus, outside), preempts, self.settings, driver));
         shared.start()?;
         Ok(Runtime { handle: Handle { shared }, cpu_latency, has_ended: false })
     }

@@ -4,6 +4,7 @@
 
 pub(crate) mod cookies;
 mod end;
+pub(crate) mod outside;
 mod parts;
 pub(crate) mod paused;
 pub(crate) mod settings;
@@ -11,9 +12,10 @@ mod spawn;
 mod start;
 mod wake;
 
-use self::parts::{Bounds, Deferred, Observation};
+use self::outside::Outside;
+use self::parts::{Bounds, Capacity, Deferred, Observation};
 use self::settings::Settings;
-use crate::crew::host_cpus::HostCpus;
+use crate::crew::host_cpus::{Binds, HostCpus};
 use crate::crew::maker::Maker;
 use crate::crew::members::{Crew, Preemption};
 use crate::crew::meter::Meters;
@@ -21,13 +23,11 @@ use crate::crew::threads::Threads;
 use crate::deferred::errands::Errands;
 use crate::deferred::rubbish::Bins;
 use crate::driver::Driver;
-use crate::group::limit;
-use crate::group::quota;
 use crate::observe::teller::Teller;
 use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::biased::Marks;
-use crate::os::sync::{Arc, AtomicU32, Ordering};
+use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::protocol::handoff::WorkerId;
 use crate::registry::Registry;
 use crate::shared::paused::Host;
@@ -89,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) late: Late,
     pub(crate) deferred: Deferred,
     pub(crate) bounds: Bounds,
+    /// What the process may use of the machine.
+    outside: Mutex<Outside>,
 }
 
 impl Scheduler {
@@ -170,13 +172,13 @@ impl Scheduler {
 
 impl Shared {
     pub(crate) fn new(
-        host_cpus: Vec<usize>,
+        (host_cpus, outside): (&[usize], Outside),
         preempts: bool,
         mut settings: Settings,
         driver: Driver,
     ) -> Shared {
         os::thread::choose_clock();
-        let cpus = settings.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
+        let cpus = outside.most_workers().min(host_cpus.len());
         let threads = settings.cores.unwrap_or(1);
         let topology = Topology::new(1, (cpus / threads) as u32, threads as u32);
         let topology = topology.expect("the kernel limits the number of CPUs");
@@ -212,7 +214,6 @@ impl Shared {
         if paused.is_none() {
             machine.charge_by(&(meters.clone() as Arc<dyn Meter>));
         }
-        let quota = if paused.is_none() { quota::of_this_process() } else { None };
         let maker = Maker::default();
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
         let (epoch, started) = (os::thread::now(), Instant::now());
@@ -227,9 +228,16 @@ impl Shared {
         let marks = Marks::new(if has_batches { most_threads.min(MARKS) } else { 0 });
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
-        let (siege, pins) = (settings.siege, settings.pins);
+        let siege = settings.siege;
+        let quota = outside.quota();
+        let capacity = Capacity::new(outside.capacity(topology.cpus()), topology.cpus());
         let preemption = Preemption { is_on: preempts, signal: settings.signal, siege };
-        let cpus = HostCpus::new(host_cpus, topology, pins, siege.is_some());
+        let binds = Binds {
+            pins: settings.pins,
+            keeps_cores: settings.cores.is_ok(),
+            homes_are_kept: siege.is_some(),
+        };
+        let cpus = HostCpus::new(host_cpus, topology, binds);
         let crew = Crew::new(topology.cpus(), (threads, meters), maker, cpus, preemption);
         let batches = batched.map(|cpu| Batches::new(cpu, &marks)).collect();
         let dispatch = Dispatch::new(batches);
@@ -255,9 +263,11 @@ impl Shared {
                 errands: Errands::new(topology.cpus()),
                 bins: Bins::new(topology.cpus()),
             },
+            outside: Mutex::new(outside),
             bounds: Bounds {
                 lowest_latency_nice: settings.lowest_latency_nice,
-                capacity: limit::capacity(topology.cpus(), quota),
+                capacity,
+                quota: Mutex::new(quota),
                 max_groups,
                 cookies: settings.cores.map(drop),
             },

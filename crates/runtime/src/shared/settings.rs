@@ -19,6 +19,7 @@ const MAX_GROUPS: usize = 256;
 /// The settings of a runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// The number that the program asks for. Such workers run whatever the quota of the process is.
     pub(crate) workers: Option<usize>,
     pub(crate) pins: bool,
     /// Number of workers of each core, if cookies are kept; otherwise the reason why they are not.

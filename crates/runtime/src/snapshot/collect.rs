@@ -60,7 +60,8 @@ impl Groups {
         drop(gone);
     }
 
-    fn all(&self) -> Vec<Group> {
+    /// Returns the groups that exist.
+    pub(crate) fn all(&self) -> Vec<Group> {
         let known = without_preemption(|| lock(&self.0).clone());
         known.iter().filter_map(WeakGroup::upgrade).collect()
     }
@@ -95,6 +96,7 @@ impl Seen {
 
 /// The state in which a CPU was found.
 struct SeenCpu {
+    online: bool,
     running: Option<TaskId>,
     waiting: usize,
     account: Account,
@@ -133,6 +135,7 @@ impl Shared {
         Snapshot {
             uptime,
             statistics: self.scheduler.machine().config().accounts,
+            quota: self.bounds.quota_now(),
             oldest_wait: oldest_wait(&tasks),
             cpus: cpus.into_iter().enumerate().map(|(nth, seen)| cpu(nth, seen)).collect(),
             tasks,
@@ -213,7 +216,8 @@ impl Scheduler {
                         Some((polled, members)) => (Some(polled), waiting + members),
                         None => (running, waiting),
                     };
-                    return SeenCpu { running, waiting, account, ended, used };
+                    let online = self.machine().sight().is_online(cpu);
+                    return SeenCpu { online, running, waiting, account, ended, used };
                 }
                 Err((tasks, groups)) => {
                     list.reserve(tasks + MORE);
@@ -278,8 +282,8 @@ fn deaf_threads(threads: &Threads) -> Vec<DeafThread> {
 }
 
 fn cpu(cpu: usize, seen: SeenCpu) -> CpuSnapshot {
-    let SeenCpu { running, waiting, account, .. } = seen;
-    CpuSnapshot { cpu, running, waiting, counts: account.into() }
+    let SeenCpu { online, running, waiting, account, .. } = seen;
+    CpuSnapshot { cpu, online, running, waiting, counts: account.into() }
 }
 
 fn task(cell: &Cell, seen: Option<Seen>) -> TaskSnapshot {

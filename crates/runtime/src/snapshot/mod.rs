@@ -13,6 +13,7 @@ mod show;
 
 pub(crate) use collect::Groups;
 
+use crate::group::quota::CpuQuota;
 use runyard_engine::account::Account;
 use runyard_engine::attr::Policy;
 use runyard_engine::task::TaskId;
@@ -46,6 +47,8 @@ pub struct Snapshot {
     /// Whether all [`Counts`] are kept ([`Builder::statistics`](crate::Builder::statistics)). If not, only
     /// [`Counts::run`] is, and the others are zero.
     pub statistics: bool,
+    /// The limit of CPU time of the process, if it has one.
+    pub quota: Option<CpuQuota>,
     /// The CPUs, in their order.
     pub cpus: Vec<CpuSnapshot>,
     /// The tasks that are not over, in the order in which they were spawned.
@@ -103,6 +106,9 @@ pub struct Preemptions {
 pub struct CpuSnapshot {
     /// The number of the CPU, counted from 0.
     pub cpu: usize,
+    /// Whether it runs tasks. If not, the process has no CPU of the machine for it, or no whole CPU in its quota
+    /// ([`Builder::workers`](crate::Builder::workers)).
+    pub online: bool,
     /// The task that runs there; none if the CPU is idle.
     pub running: Option<TaskId>,
     /// Number of tasks that wait there.

@@ -25,6 +25,9 @@ impl fmt::Display for Snapshot {
             let (task, cpu, waits) = (wait.task, wait.cpu, seconds(wait.waits));
             writeln!(f, "oldest wait: {task} {name} on CPU {cpu}, for {waits} s")?;
         }
+        if let Some(quota) = &self.quota {
+            writeln!(f, "CPU quota: {quota}")?;
+        }
         for deaf in &self.deaf {
             let name = deaf.name.as_deref().unwrap_or("-");
             writeln!(
@@ -48,7 +51,8 @@ impl Snapshot {
     fn cpus_shown(&self) -> Table {
         let mut table = Table::new(2, &["cpu", "running", "waiting"]);
         for cpu in &self.cpus {
-            let running = cpu.running.map_or_else(|| "-".to_owned(), |task| task.to_string());
+            let no_task = if cpu.online { "-" } else { "offline" };
+            let running = cpu.running.map_or_else(|| no_task.to_owned(), |task| task.to_string());
             table.push(vec![cpu.cpu.to_string(), running, cpu.waiting.to_string()], &cpu.counts);
         }
         table

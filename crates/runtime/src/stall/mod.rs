@@ -9,6 +9,7 @@ mod watch;
 pub(crate) use clock::PollClock;
 pub(crate) use watch::Stalls;
 
+use crate::group::quota::CpuQuota;
 use crate::os;
 use crate::os::sync::Arc;
 use runyard_engine::attr::Policy;
@@ -36,6 +37,9 @@ pub struct StallReport {
     /// A lower bound of the CPU time that the poll had used by then, if the system reports it. It omits the first part
     /// of the poll, about a quarter of the limit.
     pub used: Option<Duration>,
+    /// The limit of CPU time of the process, if it has one: time in which the kernel stops the process counts as time of
+    /// the poll.
+    pub quota: Option<CpuQuota>,
     /// The functions in which the poll was at that moment, or the reason why they are unknown.
     pub backtrace: Result<StallBacktrace, NoBacktrace>,
 }
@@ -116,6 +120,9 @@ impl fmt::Display for StallReport {
         write!(f, ") has been in one poll for {:?}", self.lasted)?;
         if let Some(used) = self.used {
             write!(f, " and has used at least {used:?} of CPU time")?;
+        }
+        if let Some(quota) = self.quota.filter(|quota| quota.stops().is_some()) {
+            write!(f, "\nCPU quota: {quota}")?;
         }
         match &self.backtrace {
             Ok(backtrace) => write!(f, "\n{backtrace}"),

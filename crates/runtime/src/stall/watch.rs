@@ -101,6 +101,7 @@ impl Stalls {
                 group: cell.group().map(|group| group.path()),
                 lasted: Duration::from_nanos(seen.lasted.0),
                 used: used.map(|used| Duration::from_nanos(used.0)),
+                quota: worker.shared.bounds.quota_now(),
                 backtrace: self.backtrace(crew, worker, seen.began),
             };
             harmless(|| (self.on_stall.call)(&report));

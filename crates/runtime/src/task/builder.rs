@@ -97,6 +97,8 @@ impl TaskBuilder {
     /// task, or all CPUs without one. While the task is polled, its thread is bound to the machine's CPUs behind these,
     /// unless they are all of them. Threads and programs that the task starts inherit that binding. Of more than
     /// 65,536 numbers the first count: no machine has more CPUs.
+    ///
+    /// The affinity acts within the CPUs of the process ([`TaskHandle::set_affinity`](crate::TaskHandle::set_affinity)).
     #[must_use]
     pub fn affinity(mut self, cpus: impl IntoIterator<Item = usize>) -> TaskBuilder {
         self.cpus = Some(numbers(cpus));

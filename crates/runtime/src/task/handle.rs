@@ -100,6 +100,9 @@ impl TaskHandle {
     /// Threads and programs that the task starts inherit that binding. If the call comes from the task's own poll, the
     /// thread is bound at once. If a poll is in progress elsewhere, the thread is bound when it has next been stopped.
     ///
+    /// The affinity acts within the CPUs of the process, which `taskset` or a cpuset may change. While the process has none
+    /// of these CPUs, the task runs on all that the process has, as the kernel does it; the runtime says so once.
+    ///
     /// # Panics
     /// If the runtime has none of these CPUs.
     #[track_caller]

@@ -15,6 +15,8 @@ mod ready {
 #[derive(Debug)]
 pub(crate) struct Life {
     tid: AtomicI32,
+    /// Whether it has started and is not about to end: the kernel may give its number to another thread after that.
+    has_thread: AtomicBool,
     /// Whether it can run tasks: one of [`ready`].
     ready: AtomicU32,
     /// Whether it is not needed any more and has to end. Set only while it waits as a spare.
@@ -25,6 +27,7 @@ impl Life {
     pub(super) fn new() -> Life {
         Life {
             tid: AtomicI32::new(0),
+            has_thread: AtomicBool::new(false),
             ready: AtomicU32::new(ready::NOT_YET),
             retires: AtomicBool::new(false),
         }
@@ -45,7 +48,17 @@ impl Life {
     pub(super) fn begins_here(&self) -> Tid {
         let tid = os::thread::current();
         self.tid.store(tid.0, Ordering::Release);
+        self.has_thread.store(true, Ordering::Release);
         tid
+    }
+
+    /// Notes that the thread, which calls this, is about to end.
+    pub(super) fn ends(&self) {
+        self.has_thread.store(false, Ordering::Release);
+    }
+
+    pub(super) fn has_thread(&self) -> bool {
+        self.has_thread.load(Ordering::Acquire)
     }
 
     /// Notes whether the thread can run tasks.

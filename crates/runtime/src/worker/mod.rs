@@ -138,6 +138,7 @@ impl Worker {
         } else {
             self.thread.is_ready(false);
         }
+        self.thread.ends();
         self.thread.alarm.delete();
     }
 

@@ -82,6 +82,9 @@ impl Scheduler {
     /// Takes some of the tasks that wait in another CPU's batch, and of its newcomers, as this CPU has none. Returns
     /// whether there were any.
     pub(super) fn take_some(&self, own: &Own, cpu: CpuId) -> bool {
+        if !self.machine().sight().is_online(cpu) {
+            return false;
+        }
         let others = || self.machine().config().topology.iter().filter(|&other| other != cpu);
         let len = |other| self.dispatch().len(other);
         let Some(from) = others().max_by_key(|&other| len(other)).filter(|&it| len(it) > 0) else {
@@ -138,7 +141,8 @@ impl Scheduler {
         let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.dispatch().of(cpu)?))) else {
             return Err(task);
         };
-        if !fits(&task) || self.machine().sight().has_others_than_fair(cpu) {
+        let sight = self.machine().sight();
+        if !fits(&task) || !sight.is_online(cpu) || sight.has_others_than_fair(cpu) {
             return Err(task);
         }
         if own.is_some() {
@@ -180,7 +184,8 @@ impl Dispatch {
     /// fewer tasks wait.
     fn cpu_for_newcomer(&self, machine: &Machine<Job>, crew: &Crew, now: Time) -> Option<CpuId> {
         let outsiders = &self.outsiders;
-        let takes = |cpu: &CpuId| !machine.sight().has_others_than_fair(*cpu);
+        let sight = machine.sight();
+        let takes = |cpu: &CpuId| sight.is_online(*cpu) && !sight.has_others_than_fair(*cpu);
         let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
             self.of(*cpu).is_some_and(|it| {

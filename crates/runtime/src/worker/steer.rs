@@ -6,8 +6,10 @@
 //! that a task starts inherit them.
 
 use super::thread::Thread;
+use crate::crew::host_cpus::{Given, Uses};
 use crate::os;
 use crate::task::Cell;
+use runyard_engine::cpu::CpuId;
 
 impl Thread {
     /// Waits for its baton by `wait`, and may be steered meanwhile. May be called in a signal handler.
@@ -17,7 +19,7 @@ impl Thread {
         }
         self.binding.steering.sleeps(os::thread::current_cpu());
         let result = wait();
-        self.binding.steering.wakes(|| self.unbind_all());
+        self.binding.steering.wakes(|| self.unbind_home());
         if self.owns() {
             self.crew().cpus().homes().follows(
                 self.cpu(),
@@ -41,12 +43,7 @@ impl Thread {
             && self.binding.steering.sleeps_bound(|| self.binds_to(home))
         {
             wait();
-            self.binding.steering.wakes(|| {
-                // Code outside the runtime may have set the thread's CPUs.
-                if os::thread::runs_on_one(self.tid(), home) {
-                    self.unbind_all();
-                }
-            });
+            self.binding.steering.wakes(|| self.unbind_home());
             return homes.comes(slot, os::thread::current_cpu());
         }
         wait();
@@ -78,21 +75,24 @@ impl Thread {
     /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Returns whether it
     /// did.
     fn binds_to(&self, cpu: u32) -> bool {
-        let everywhere = self.crew().cpus().everywhere();
-        !self.binding.is_for_task()
-            && everywhere.has(cpu)
-            && os::thread::may_run_on(self.tid(), everywhere)
-            && os::thread::bind_to_one(self.tid(), cpu)
+        let cpus = self.crew().cpus();
+        let may = !self.binding.is_for_task() && cpus.has(cpu) && cpus.are_of(self.tid());
+        let is_bound = may && os::thread::bind_to_one(self.tid(), cpu);
+        if is_bound {
+            self.binding.note_home(cpu);
+        }
+        is_bound
     }
 
-    fn unbind_all(&self) {
-        os::thread::bind_to(self.tid(), self.crew().cpus().everywhere());
+    /// Ends the binding to the CPU where the thread was to wake.
+    fn unbind_home(&self) {
+        self.crew().cpus().unbind(self.tid(), self.binding.home());
     }
 
     /// Unbinds this worker, for the keeper: it was called, and does not come. If it was bound, no worker is bound for a
     /// time.
     pub(crate) fn does_not_come(&self) {
-        if self.binding.steering.free(|| self.unbind_all()) {
+        if self.binding.steering.free(|| self.unbind_home()) {
             self.crew().cpus().homes().does_not_come(os::thread::now());
         }
     }
@@ -113,9 +113,37 @@ impl Thread {
         }
     }
 
-    /// Binds the thread to the CPUs that the task in whose poll it is has now asked for.
+    /// Binds the thread to the CPUs that the task in whose poll it is has now asked for. A pinned thread is not changed.
     pub(crate) fn follow(&self, cell: Option<&Cell>) {
-        let bind = |cpus: Option<&_>| self.crew().cpus().bind(self.tid(), cpus);
-        self.binding.follow(|| cell.and_then(Cell::affinity), bind);
+        let cpus = self.crew().cpus();
+        if !cpus.pins() {
+            let bind = |has: Given<'_>, given: Given<'_>| cpus.bind(self.tid(), has, given);
+            self.binding.follow(|| cell.and_then(Cell::affinity), bind);
+        }
+    }
+
+    /// Binds the thread to the CPU of another slot, if workers are bound, and runs `moves` before it is bound again.
+    pub(super) fn pin(&self, before: Given<'_>, slot: CpuId, moves: impl FnOnce()) {
+        let cpus = self.crew().cpus();
+        if !cpus.pins() {
+            return moves();
+        }
+        self.binding.pin(before, |has| {
+            let is_ours = cpus.bind(self.tid(), has, Given::Slot(slot));
+            moves();
+            is_ours
+        });
+    }
+
+    /// Gives the thread its CPUs again, after those of the process were `before`. Called by the maker.
+    pub(crate) fn renew_binding(&self, before: &Uses) {
+        let cpus = self.crew().cpus();
+        self.binding.renew(|has, given| {
+            let (has, given) = match cpus.pins() {
+                true => (Given::Slot(self.cpu()), Given::Slot(self.cpu())),
+                false => (has, given),
+            };
+            !self.has_thread() || cpus.renew(self.tid(), before, has, given)
+        });
     }
 }

@@ -5,6 +5,7 @@
 use super::alarm::Alarm;
 use super::binding::Binding;
 use super::life::Life;
+use crate::crew::host_cpus::Given;
 use crate::crew::members::Crew;
 use crate::crew::meter::Reading;
 use crate::os;
@@ -60,7 +61,7 @@ impl Thread {
     /// Notes the calling thread as this one, and sets it up. Returns whether the kernel grants all that it needs.
     pub(super) fn begins_here(&self) -> bool {
         let (tid, preemption) = (self.life.begins_here(), self.crew.preemption());
-        self.crew.cpus().pin(tid, self.cpu());
+        self.pin(Given::Everywhere, self.cpu(), || {});
         !preemption.is_on || self.alarm.make(tid, preemption.signal)
     }
 
@@ -73,6 +74,16 @@ impl Thread {
     /// resource that it needs; then the thread ends.
     pub(crate) fn wait_until_ready(&self) -> bool {
         self.life.wait_until_ready()
+    }
+
+    /// Notes that the thread, which calls this, is about to end.
+    pub(super) fn ends(&self) {
+        self.life.ends();
+    }
+
+    /// Returns whether the worker has a thread that has started and is not about to end.
+    pub(super) fn has_thread(&self) -> bool {
+        self.life.has_thread()
     }
 
     /// Ends the thread, which waited as a spare and was taken out of the spares.
@@ -157,8 +168,8 @@ impl Thread {
     /// Moves the thread, which waits as a spare, to another slot.
     pub(crate) fn move_to(&self, cpu: CpuId) {
         if self.cpu() != cpu {
-            self.crew.cpus().pin(self.tid(), cpu);
-            self.slot.store(cpu.0.into(), Ordering::Release);
+            let moves = || self.slot.store(cpu.0.into(), Ordering::Release);
+            self.pin(Given::Slot(self.cpu()), cpu, moves);
         }
     }
 

@@ -10,8 +10,8 @@ use runyard::{JoinHandle, Runtime, Task, TaskBuilder};
 use rustix::process::{Pid, setpriority_process};
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::hint::spin_loop;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -22,6 +22,8 @@ const SPINNERS: usize = 3;
 const TASKS: usize = 10;
 /// Number of tasks that the other worker must run. The worker that mostly stands still may run some itself.
 const MOST: usize = TASKS / 2;
+/// The time of the spinning threads after which the worker beside them stands still.
+const STANDS_STILL: Duration = ms(5);
 /// The lowest importance that an ordinary thread can have for the kernel.
 const LEAST: i32 = 19;
 
@@ -35,41 +37,54 @@ fn threads_of_cpu_0() -> impl Iterator<Item = Pid> {
     ours.filter_map(|task| Pid::from_raw(task.file_name().to_str()?.parse().ok()?))
 }
 
-/// Makes threads spin where the worker of CPU 0 is bound, from now on until `over`. The worker is less important than
+/// Threads that spin.
+struct Crowd {
+    over: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<()>>,
+    numbers: Vec<Pid>,
+}
+
+impl Crowd {
+    /// Returns the CPU time that they have used.
+    fn used(&self) -> Duration {
+        used(self.numbers.iter().copied())
+    }
+
+    fn end(self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+/// Makes threads spin where the worker of CPU 0 is bound, from now on until the end. The worker is less important than
 /// they are. Seen failing without the wait for the last of them: ten tasks were over before the first thread spun.
-fn crowd(over: &Arc<AtomicBool>) -> Vec<thread::JoinHandle<()>> {
+fn crowd() -> Crowd {
     let bound = threads_of_cpu_0().map(|thread| {
         setpriority_process(Some(thread), LEAST).expect("any thread may lower its own importance");
         sched_getaffinity(Some(thread)).expect("it lives")
     });
     let bound = bound.last().expect("there are workers");
     assert_eq!(bound.count(), 1, "the workers are pinned");
-    let spinning = Arc::new(AtomicUsize::new(0));
-    let spins = |stop: Arc<AtomicBool>, bound: CpuSet| {
-        let spinning = spinning.clone();
+    let (over, (tell, told)) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
+    let spins = |stop: Arc<AtomicBool>, tell: mpsc::Sender<Pid>, bound: CpuSet| {
         move || {
             sched_setaffinity(Some(gettid()), &bound).expect("a worker is there, too");
-            spinning.fetch_add(1, Ordering::SeqCst);
+            tell.send(gettid()).unwrap();
             while !stop.load(Ordering::Relaxed) {
                 spin_loop();
             }
         }
     };
-    let spinners = (0..SPINNERS).map(|_| thread::spawn(spins(over.clone(), bound))).collect();
-    until(|| spinning.load(Ordering::SeqCst) == SPINNERS);
-    spinners
+    let spawn = |_| thread::spawn(spins(over.clone(), tell.clone(), bound));
+    let threads = (0..SPINNERS).map(spawn).collect();
+    Crowd { over, threads, numbers: told.iter().take(SPINNERS).collect() }
 }
 
-/// Returns the CPU time that they have used.
-fn used_on_cpu_0() -> Duration {
+/// Returns the CPU time that these threads have used.
+fn used(threads: impl Iterator<Item = Pid>) -> Duration {
     // The clock of a thread, as the kernel numbers them.
     let clock = |thread: Pid| ClockId::from_raw(!thread.as_raw_nonzero().get() << 3 | 6);
-    threads_of_cpu_0().map(|thread| Duration::from(clock(thread).now().unwrap())).sum()
-}
-
-/// Returns how many of these ran on another CPU of the machine than `first`.
-fn elsewhere(ran: Vec<usize>, first: usize) -> usize {
-    ran.into_iter().filter(|&cpu| cpu != first).count()
+    threads.map(|thread| Duration::from(clock(thread).now().unwrap())).sum()
 }
 
 fn pinned() -> Option<Runtime> {
@@ -87,9 +102,13 @@ where
 
 /// Runs tasks that each wait on CPU 0 for a message, and report where they received it. The messages are sent one by
 /// one.
+///
+/// The kernel owes a thread that had less than its share up to two slices, and runs it at once as long as it does,
+/// whatever its importance. Then the worker of CPU 0 does not stand still, and a task that runs there tells nothing. Seen
+/// failing when such tasks counted, beside other work: 0 of 10 ran elsewhere, since the worker was owed 6 ms.
 fn sleepers(builder: fn() -> TaskBuilder) {
     let Some(runtime) = pinned() else { return };
-    let (waiting, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let waiting = Arc::new(AtomicUsize::new(0));
     let first = runtime.block_on(async {
         Task::builder().affinity([0]).spawn(async { sched_getcpu() }).await.unwrap()
     });
@@ -107,15 +126,19 @@ fn sleepers(builder: fn() -> TaskBuilder) {
         .collect();
     until(|| waiting.load(Ordering::SeqCst) == TASKS);
     tasks.iter().for_each(|(_, task)| task.task().set_affinity([0, 1]));
-    let spinners = crowd(&over);
-    let say = |(word, task): (oneshot::Sender<()>, JoinHandle<usize>)| {
+    let crowd = crowd();
+    let mut judged = Vec::new();
+    for (word, task) in tasks {
+        let before = crowd.used();
         word.send(()).unwrap();
-        runtime.block_on(task).unwrap()
-    };
-    let ran = elsewhere(tasks.into_iter().map(say).collect(), first);
-    over.store(true, Ordering::Relaxed);
-    spinners.into_iter().for_each(|it| it.join().unwrap());
-    assert!(ran >= MOST, "{ran} of {TASKS} ran elsewhere");
+        let is_elsewhere = runtime.block_on(task).unwrap() != first;
+        if is_elsewhere || crowd.used() - before > STANDS_STILL {
+            judged.push(is_elsewhere);
+        }
+    }
+    crowd.end();
+    let (ran, all) = (judged.iter().filter(|&&it| it).count(), judged.len());
+    assert!(2 * ran >= all, "{ran} of {all} ran elsewhere");
 }
 
 /// Seen failing: 0 of 10, because the woken worker did not run.
@@ -153,16 +176,16 @@ fn who_waits_behind_a_task_that_stands_still_runs_elsewhere() {
         let first = begun.load(Ordering::SeqCst) - 1;
         // All spares exist by then, so no thread of that name starts later.
         thread::sleep(ms(10));
-        let spinners = crowd(&over);
+        let crowd = crowd();
         let answers_elsewhere = || {
-            let before = used_on_cpu_0();
+            let before = used(threads_of_cpu_0());
             let task = spawn_on_0(&runtime, Task::builder(), async { sched_getcpu() });
             task.task().set_affinity([0, 1]);
-            runtime.block_on(task).unwrap() != first && used_on_cpu_0() == before
+            runtime.block_on(task).unwrap() != first && used(threads_of_cpu_0()) == before
         };
         let ran = (0..TASKS).filter(|_| answers_elsewhere()).count();
         over.store(true, Ordering::Relaxed);
-        spinners.into_iter().for_each(|it| it.join().unwrap());
+        crowd.end();
         runtime.block_on(hog).unwrap();
         assert!(ran >= MOST, "{ran} of {TASKS} ran elsewhere");
     });

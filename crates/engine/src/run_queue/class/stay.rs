@@ -185,11 +185,13 @@ impl<P, G: Pools> Classes<P, G> {
 
     /// Replaces the configuration. It applies at once, also to waiting tasks: the spans of the fair
     /// class depend on the number of online CPUs ([`Config::with_online`]). The topology and the
-    /// features stay.
-    pub fn set_config(&mut self, config: Arc<Config>) {
-        self.queues.site.set_config(config);
+    /// features stay. Returns the configuration before, so that a host frees it without the lock of
+    /// the run queue.
+    pub fn set_config(&mut self, config: Arc<Config>) -> Arc<Config> {
+        let before = self.queues.site.set_config(config);
         self.queues.renew();
         self.queues.reindex_all();
+        before
     }
 
     /// Notes that the running task, or a timer that interrupts this CPU, wakes another task.

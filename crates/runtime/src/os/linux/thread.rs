@@ -3,6 +3,7 @@
 use super::clock;
 use super::gettime::clock_time;
 use crate::os::here;
+use crate::os::sync::{AtomicU64, Ordering};
 use crate::os::threads::{ChildUsage, LOWEST_NICE};
 use runyard_engine::time::{Nanos, Time};
 use std::fs::File;
@@ -20,16 +21,10 @@ pub(crate) fn current() -> Tid {
     Tid(unsafe { libc::gettid() })
 }
 
-/// Returns the CPUs on which the process may run, in order.
+/// Returns the CPUs on which the calling thread may run, in order: those of the process, as long as this thread is not
+/// bound. Returns none if the kernel refuses to say.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
-    let mut bits = [0_u64; MASK_WORDS];
-    // SAFETY: the kernel writes at most as many bytes as the array has.
-    let written = unsafe {
-        libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&bits), bits.as_mut_ptr())
-    };
-    let words = usize::try_from(written).unwrap_or(0) / size_of::<u64>();
-    let cpus = 0..words * 64;
-    cpus.filter(|cpu| bits[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
+    Mask::of_thread(Tid(0)).map_or_else(Vec::new, |mask| mask.iter().collect())
 }
 
 /// Returns whether the kernel lets this process bind its threads, by a try on a thread of its own.
@@ -39,9 +34,7 @@ pub(crate) fn may_pin(cpu: usize) -> bool {
 
 /// Binds a thread to these CPUs. Returns `false` if the kernel refuses.
 pub(crate) fn bind(thread: Tid, cpus: impl IntoIterator<Item = usize>) -> bool {
-    let mut bits = [0_u64; MASK_WORDS];
-    cpus.into_iter().for_each(|cpu| bits[cpu / 64] |= 1 << (cpu % 64));
-    set_affinity(thread, &bits)
+    Mask::of(cpus).bind(thread)
 }
 
 /// Gives the kernel a set with a bit for each CPU. Returns `false` if the kernel refuses. May be called in a signal
@@ -54,19 +47,103 @@ fn set_affinity(thread: Tid, bits: &[u64]) -> bool {
 }
 
 /// A set of CPUs of this machine, in the kernel's form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mask([u64; MASK_WORDS]);
+
+impl Mask {
+    /// Returns the set of these CPUs. Numbers that no kernel gives to a CPU are left out.
+    pub(crate) fn of(cpus: impl IntoIterator<Item = usize>) -> Mask {
+        let mut mask = Mask([0; MASK_WORDS]);
+        let known = cpus.into_iter().filter(|&cpu| cpu < LINUX_CPUS);
+        known.for_each(|cpu| mask.0[cpu / 64] |= 1 << (cpu % 64));
+        mask
+    }
+
+    /// Returns the CPUs on which a thread may run; `None` if the kernel refuses to say.
+    pub(crate) fn of_thread(thread: Tid) -> Option<Mask> {
+        let mut bits = [0; MASK_WORDS];
+        // SAFETY: the kernel writes at most as many bytes as the array has.
+        let written = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getaffinity,
+                thread.0,
+                size_of_val(&bits),
+                bits.as_mut_ptr(),
+            )
+        };
+        (written > 0).then_some(Mask(bits))
+    }
+
+    /// Returns the CPUs that are in both sets.
+    pub(crate) fn intersection(&self, other: &Mask) -> Mask {
+        Mask(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|&word| word == 0)
+    }
+
+    /// Returns the numbers of its CPUs, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..LINUX_CPUS).filter(|cpu| self.0[cpu / 64] >> (cpu % 64) & 1 == 1)
+    }
+
+    /// Binds a thread to these CPUs. Returns `false` if the kernel refuses.
+    pub(crate) fn bind(&self, thread: Tid) -> bool {
+        set_affinity(thread, &self.0)
+    }
+}
+
+/// The number of CPUs that this machine may have, or a little more.
+fn most_cpus() -> usize {
+    // SAFETY: the call takes only a number.
+    let known = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(known).unwrap_or(0)
+}
+
+/// A set of CPUs of this machine that all threads read, and one thread changes. A reader sees each CPU as it was before
+/// the change or as it is after it.
 #[derive(Debug)]
-pub(crate) struct Places(Box<[u64]>);
+pub(crate) struct Places(Box<[AtomicU64]>);
 
 impl Places {
+    /// Returns the set of these CPUs, which may be changed to any set of the machine's CPUs.
     pub(crate) fn new(cpus: &[usize]) -> Places {
-        let last = cpus.iter().max().copied().unwrap_or(0);
-        let mut bits = vec![0_u64; last / 64 + 1];
-        cpus.iter().for_each(|cpu| bits[cpu / 64] |= 1 << (cpu % 64));
-        Places(bits.into())
+        let last = cpus.iter().max().copied().unwrap_or(0).min(LINUX_CPUS - 1);
+        let words = most_cpus().div_ceil(64).max(last / 64 + 1).min(MASK_WORDS);
+        let places = Places((0..words).map(|_| AtomicU64::new(0)).collect());
+        places.set(&Mask::of(cpus.iter().copied()));
+        places
+    }
+
+    /// Changes the set. CPUs beyond those of the machine are left out.
+    pub(crate) fn set(&self, mask: &Mask) {
+        for (word, bits) in self.0.iter().zip(&mask.0) {
+            word.store(*bits, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn mask(&self) -> Mask {
+        let word = |nth: usize| self.0.get(nth).map_or(0, |word| word.load(Ordering::SeqCst));
+        Mask(std::array::from_fn(word))
+    }
+
+    /// Returns the numbers of its CPUs, in order. May be called in a signal handler.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..64 * self.0.len() as u32).filter(|&cpu| self.has(cpu))
     }
 
     pub(crate) fn has(&self, cpu: u32) -> bool {
-        self.0.get(cpu as usize / 64).is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+        let word = self.0.get(cpu as usize / 64);
+        word.is_some_and(|word| word.load(Ordering::SeqCst) >> (cpu % 64) & 1 == 1)
+    }
+
+    /// Returns the first words of the set, if it has no CPU beyond them.
+    fn few(&self) -> Option<[u64; STEERED_CPUS / 64]> {
+        let (few, others) = self.0.split_at(self.0.len().min(STEERED_CPUS / 64));
+        let is_empty = others.iter().all(|word| word.load(Ordering::SeqCst) == 0);
+        let word = |nth: usize| few.get(nth).map_or(0, |word| word.load(Ordering::SeqCst));
+        is_empty.then(|| std::array::from_fn(word))
     }
 }
 
@@ -81,21 +158,17 @@ pub(crate) fn current_cpu() -> u32 {
 }
 
 /// Returns whether the thread may use exactly these CPUs. May be called in a signal handler.
-pub(crate) fn may_run_on(thread: Tid, Places(bits): &Places) -> bool {
-    may_run_on_these(thread, bits)
+pub(crate) fn may_run_on(thread: Tid, places: &Places) -> bool {
+    places.few().is_some_and(|bits| may_run_on_these(thread, &bits))
 }
 
-fn may_run_on_these(thread: Tid, places: &[u64]) -> bool {
+fn may_run_on_these(thread: Tid, places: &[u64; STEERED_CPUS / 64]) -> bool {
     let mut bits = [0_u64; STEERED_CPUS / 64];
     // SAFETY: the kernel writes at most as many bytes as the array has.
     let written = unsafe {
         libc::syscall(libc::SYS_sched_getaffinity, thread.0, size_of_val(&bits), bits.as_mut_ptr())
     };
-    let given = places.len();
-    written > 0
-        && given <= bits.len()
-        && bits[..given] == places[..]
-        && bits[given..].iter().all(|&word| word == 0)
+    written > 0 && bits == *places
 }
 
 /// Returns whether the thread may use this CPU and no other. May be called in a signal handler.
@@ -103,9 +176,10 @@ pub(crate) fn runs_on_one(thread: Tid, cpu: u32) -> bool {
     one(cpu).is_some_and(|bits| may_run_on_these(thread, &bits))
 }
 
-/// Binds a thread as [`bind`] does. May be called in a signal handler.
-pub(crate) fn bind_to(thread: Tid, Places(bits): &Places) -> bool {
-    set_affinity(thread, bits)
+/// Binds a thread as [`bind`] does; refuses a set with CPUs of high numbers, of which no thread is steered. May be called
+/// in a signal handler.
+pub(crate) fn bind_to(thread: Tid, places: &Places) -> bool {
+    places.few().is_some_and(|bits| set_affinity(thread, &bits))
 }
 
 /// Binds a thread to one CPU. May be called in a signal handler.
@@ -120,8 +194,11 @@ fn one(cpu: u32) -> Option<[u64; STEERED_CPUS / 64]> {
     Some(bits)
 }
 
-/// The words of a mask that has room for the largest supported machine.
-const MASK_WORDS: usize = runyard_engine::cpu::MAX_CPUS / 64;
+/// The most CPUs of a Linux kernel (`CONFIG_NR_CPUS`, x86-64 with `MAXSMP`).
+const LINUX_CPUS: usize = 8_192;
+
+/// The words of a mask.
+const MASK_WORDS: usize = LINUX_CPUS / 64;
 
 /// Waits, by `wait`, as exactly as the kernel can: with a timer slack of 1 ns. After that the calling thread has its
 /// initial slack again.

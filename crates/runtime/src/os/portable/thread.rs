@@ -38,6 +38,38 @@ pub(crate) fn bind(_thread: Tid, _cpus: impl IntoIterator<Item = usize>) -> bool
     false
 }
 
+/// A set of CPUs, of which none is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mask;
+
+impl Mask {
+    pub(crate) fn of(_cpus: impl IntoIterator<Item = usize>) -> Mask {
+        Mask
+    }
+
+    /// Returns `None`: the CPUs of a thread are not known.
+    pub(crate) fn of_thread(_thread: Tid) -> Option<Mask> {
+        None
+    }
+
+    pub(crate) fn intersection(&self, _other: &Mask) -> Mask {
+        Mask
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::empty()
+    }
+
+    /// Refuses as [`bind`] does.
+    pub(crate) fn bind(&self, _thread: Tid) -> bool {
+        false
+    }
+}
+
 /// A set of CPUs, in which no CPU is known to be.
 #[derive(Debug)]
 pub(crate) struct Places;
@@ -45,6 +77,16 @@ pub(crate) struct Places;
 impl Places {
     pub(crate) fn new(_cpus: &[usize]) -> Places {
         Places
+    }
+
+    pub(crate) fn set(&self, _mask: &Mask) {}
+
+    pub(crate) fn mask(&self) -> Mask {
+        Mask
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::empty()
     }
 
     /// Returns that the CPU is not in the set, so that no thread is steered.
