@@ -20,7 +20,7 @@
 //! * [`Runtime`] and its [`Builder`] start a runtime. The attributes [`main`](macro@main) and [`test`](macro@test) do
 //!   so for a function.
 //! * [`spawn`], [`Task::builder`] and [`spawn_blocking`] start tasks. A [`Group`] of tasks shares a weight and a
-//!   [`Limit`].
+//!   [`Limit`]. A [`LocalSet`] has tasks that stay on one thread and need not be `Send`.
 //! * [`time`](mod@time) has timers, and [`sync::Mutex`] is a lock with priority inheritance.
 //! * [`Runtime::snapshot`], an [`Observer`] and [`Builder::on_stall`] show how tasks run.
 //! # Notes
@@ -48,6 +48,7 @@ mod driver;
 #[path = "driver/absent.rs"]
 mod driver;
 mod group;
+mod local;
 mod mutex;
 mod observe;
 #[expect(unsafe_code, reason = "the only module of the project with unsafe code")]
@@ -77,11 +78,12 @@ pub use group::latency_nice::LatencyNiceError;
 pub use group::limit::Limit;
 pub use group::quota::{CpuQuota, ThrottledPeriods};
 pub use group::{Group, GroupBuilder, GroupError, GroupUsage, UsageOnCpu};
+pub use local::{LocalEnterGuard, LocalJoinHandle, LocalSet, spawn_local};
 pub use observe::Observer;
 pub use os::alloc::Allocator;
 pub use paused::test;
 pub use runtime::experiments;
-pub use runtime::handle::{EnterGuard, Handle};
+pub use runtime::handle::{EnterGuard, Handle, RuntimeId};
 pub use runtime::{BuildError, Builder, Runtime};
 pub use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 pub use runyard_engine::cpu::CpuId;

@@ -333,6 +333,20 @@ impl Builder {
         self
     }
 
+    /// Names the runtime ([`Handle::name`](crate::Handle::name)), for the program's own messages.
+    ///
+    /// ```
+    /// use runyard::Runtime;
+    ///
+    /// let runtime = Runtime::builder().workers(1).name("background").build();
+    /// assert_eq!(runtime.handle().name(), Some("background"));
+    /// ```
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.settings.name = Some(name.into());
+        self
+    }
+
     /// Switches statistics for [`Runtime::snapshot`](crate::Runtime::snapshot) on or off: how long tasks wait, how
     /// often they switch and migrate, and why they are preempted. Off by default. Statistics cost a few per cent of
     /// each switch. CPU time, and how long each waiting task has waited so far, are in a snapshot in any case.

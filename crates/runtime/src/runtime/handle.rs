@@ -178,6 +178,26 @@ impl Handle {
         block_on(&self.shared, future)
     }
 
+    /// Returns the number of the runtime, which no other runtime of the process has.
+    ///
+    /// ```
+    /// use runyard::{Handle, Runtime};
+    ///
+    /// let [one, other] = [Runtime::new(), Runtime::new()];
+    /// assert_ne!(one.handle().id(), other.handle().id());
+    /// assert_eq!(one.block_on(async { Handle::current().id() }), one.handle().id());
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> RuntimeId {
+        RuntimeId(self.shared.id)
+    }
+
+    /// Returns the name of the runtime, if its [builder](crate::Builder::name) gave it one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.shared.name.as_deref()
+    }
+
     /// Returns the state of the CPUs, the tasks and the groups, as [`Runtime::snapshot`](crate::Runtime::snapshot).
     #[must_use]
     pub fn snapshot(&self) -> crate::Snapshot {
@@ -187,7 +207,18 @@ impl Handle {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("runtime", &self.shared.number).finish_non_exhaustive()
+        let (id, name) = (self.shared.id, &self.shared.name);
+        f.debug_struct("Handle").field("id", &id).field("name", name).finish_non_exhaustive()
+    }
+}
+
+/// The number of a runtime, which no other runtime of the process has ([`Handle::id`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RuntimeId(u64);
+
+impl fmt::Display for RuntimeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

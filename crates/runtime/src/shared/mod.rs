@@ -27,7 +27,7 @@ use crate::observe::teller::Teller;
 use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::biased::Marks;
-use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering};
+use crate::os::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::protocol::handoff::WorkerId;
 use crate::registry::Registry;
 use crate::shared::paused::Host;
@@ -56,7 +56,7 @@ use std::time::Instant;
 const MARKS: usize = 256;
 
 /// Number of runtimes after which their numbers repeat. It is below 2^14, because a mutex has room for no more.
-const RUNTIMES: u32 = 16_000;
+const RUNTIMES: u64 = 16_000;
 
 /// Number of tasks for which there is room from the start.
 pub(crate) const FIRST_ROOM: usize = 1_024;
@@ -79,6 +79,9 @@ pub(crate) struct Scheduler {
 /// The state that workers, wakers and handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Distinguishes all runtimes of this process, from 1.
+    pub(crate) id: u64,
+    pub(crate) name: Option<String>,
     /// Distinguishes this process's runtimes, at least those that exist at the same time.
     pub(crate) number: u16,
     pub(crate) scheduler: Scheduler,
@@ -226,8 +229,9 @@ impl Shared {
             && !settings.statistics;
         let batched = topology.iter().filter(|_| has_batches);
         let marks = Marks::new(if has_batches { most_threads.min(MARKS) } else { 0 });
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = 1 + id % RUNTIMES;
         let siege = settings.siege;
         let quota = outside.quota();
         let capacity = Capacity::new(outside.capacity(topology.cpus()), topology.cpus());
@@ -242,6 +246,8 @@ impl Shared {
         let batches = batched.map(|cpu| Batches::new(cpu, &marks)).collect();
         let dispatch = Dispatch::new(batches);
         Shared {
+            id: 1 + id,
+            name: settings.name.take(),
             number: number as u16,
             scheduler: Scheduler {
                 machine,

@@ -37,6 +37,7 @@ pub(crate) struct Settings {
     /// The seed, if the runtime runs in virtual time.
     pub(crate) paused: Option<u64>,
     pub(crate) statistics: bool,
+    pub(crate) name: Option<String>,
     pub(crate) on_stall: Option<OnStall>,
 }
 
@@ -58,6 +59,7 @@ impl Default for Settings {
             siege: None,
             paused: None,
             statistics: false,
+            name: None,
             on_stall: None,
         }
     }

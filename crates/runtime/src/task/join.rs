@@ -135,6 +135,13 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
+/// For functions whose error is [`std::io::Error`].
+impl From<JoinError> for std::io::Error {
+    fn from(error: JoinError) -> std::io::Error {
+        std::io::Error::other(error)
+    }
+}
+
 /// A handle that waits for the result of a task. If it is dropped, the task goes on.
 #[derive(Debug)]
 pub struct JoinHandle<T> {

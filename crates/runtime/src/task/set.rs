@@ -1,26 +1,19 @@
 //! A set of tasks whose results are taken in the order in which the tasks end.
 //!
-//! Each task of a set has a [`Notice`], which is the waker of its [`JoinHandle`]. A notice that is woken appends itself
-//! to the set's queue, and wakes the task that waits for the set. So the set polls only tasks that have made a notice
-//! ready. The cost of a task does not depend on the size of the set.
-//!
-//! Invariants:
-//! * The notice of a task that is over and not yet taken is in the queue. The notice of a new task is enqueued at once,
-//!   because only a poll of its handle registers the waker.
-//! * A notice is in the queue at most once. The queue is linked through the notices, so it needs no memory: wakers may
-//!   be called in the runtime's own code.
-//! * No thread is stopped while it holds the lock of the queue, and no foreign code is called under it.
+//! Each task of a set has a [`Notice`], which is the waker of its [`JoinHandle`]. The notice of a task that is over and not
+//! yet taken is in the set's queue. The notice of a new task is enqueued at once, because only a poll of its handle
+//! registers the waker.
 //!
 //! Rejected: a loop over all handles in each poll, because its cost is quadratic in their number. Also rejected: a
 //! channel to which each task sends its result, because a task that is aborted before its first poll sends none.
 
 use super::handle::AbortHandle;
 use super::join::{JoinError, JoinHandle};
+use super::notices::{Notice, Queue};
 use crate::current::turn;
 use crate::deferred::careful::LastCareful;
-use crate::os::above::without_preemption;
 use crate::os::harmless::harmless;
-use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::os::sync::Arc;
 use crate::task::builder::{spawn, spawn_blocking};
 use runyard_engine::task::TaskId;
 use std::fmt;
@@ -65,94 +58,6 @@ struct Member<T> {
     waker: Waker,
 }
 
-/// The ready notices, and the waker of the task that waits for them.
-#[derive(Default)]
-struct Queue(Mutex<Queued>);
-
-#[derive(Default)]
-struct Queued {
-    first: Option<Arc<Notice>>,
-    last: Option<Arc<Notice>>,
-    /// The waker of the waiting task. It calls no foreign code, so it may be woken anywhere.
-    waiter: Option<Waker>,
-    /// Set when the set has been dropped.
-    closed: bool,
-}
-
-/// The waker that a set leaves with a task.
-struct Notice {
-    /// Index of its member in the set.
-    at: usize,
-    queue: Arc<Queue>,
-    /// Set while the notice is in the queue. `next` is the notice after it. Both are accessed under the lock of the
-    /// queue.
-    queued: AtomicBool,
-    next: Mutex<Option<Arc<Notice>>>,
-}
-
-impl Queue {
-    /// Appends a notice, unless it is in the queue already. Returns the waker to be woken.
-    fn push(&self, notice: &Arc<Notice>) -> Option<Waker> {
-        without_preemption(|| {
-            let mut queued = lock(&self.0);
-            if queued.closed || notice.queued.swap(true, Ordering::Relaxed) {
-                return None;
-            }
-            match queued.last.replace(notice.clone()) {
-                None => queued.first = Some(notice.clone()),
-                Some(last) => *lock(&last.next) = Some(notice.clone()),
-            }
-            queued.waiter.take()
-        })
-    }
-
-    fn pop(&self) -> Option<Arc<Notice>> {
-        let (first, _last) = without_preemption(|| {
-            let mut queued = lock(&self.0);
-            let first = queued.first.take()?;
-            queued.first = lock(&first.next).take();
-            first.queued.store(false, Ordering::Relaxed);
-            let last = if queued.first.is_none() { queued.last.take() } else { None };
-            Some((first, last))
-        })?;
-        Some(first)
-    }
-
-    /// Registers the waker that the next notice wakes. Returns false if the queue already has a notice.
-    fn wait(&self, waiter: &Waker) -> bool {
-        let mut new = Some(waiter.clone());
-        let (waits, _old) = without_preemption(|| {
-            let mut queued = lock(&self.0);
-            if queued.first.is_some() {
-                return (false, None);
-            }
-            (true, std::mem::replace(&mut queued.waiter, new.take()))
-        });
-        waits
-    }
-
-    /// Makes the queue accept no more notices, and empties it. The notices refer to the queue, so they are dropped one
-    /// by one.
-    fn close(&self) {
-        let _waiter = without_preemption(|| {
-            let mut queued = lock(&self.0);
-            queued.closed = true;
-            queued.waiter.take()
-        });
-        while self.pop().is_some() {}
-    }
-}
-
-impl Wake for Notice {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.queue.push(self).into_iter().for_each(Waker::wake);
-    }
-}
-
 impl<T> JoinSet<T> {
     /// Returns an empty set.
     #[must_use]
@@ -187,9 +92,7 @@ impl<T> JoinSet<T> {
         assert!(!handle.is_taken(), "the result of the task was taken already");
         let abort = handle.abort_handle();
         let at = self.free.pop().unwrap_or(self.members.len());
-        let queue = self.queue.clone();
-        let (queued, next) = (AtomicBool::new(false), Mutex::new(None));
-        let notice = Arc::new(Notice { at, queue, queued, next });
+        let notice = Notice::new(at, &self.queue);
         let waker = Waker::from(notice.clone());
         // A waiter for the set polls the new task.
         notice.wake_by_ref();
@@ -302,7 +205,7 @@ impl<T> JoinSet<T> {
     /// Takes the result of the first task that has one.
     fn take_ready(&mut self) -> Option<(TaskId, Result<T, JoinError>)> {
         while let Some(notice) = self.queue.pop() {
-            let at = notice.at;
+            let at = notice.at();
             let member = self.members.get_mut(at).and_then(Option::as_mut);
             // After the result of a task was taken, a late notice of it may still arrive, and another member may have
             // its place.
@@ -358,10 +261,29 @@ impl<T> fmt::Debug for JoinSet<T> {
 impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> FromIterator<F> for JoinSet<T> {
     fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> JoinSet<T> {
         let mut set = JoinSet::new();
-        futures.into_iter().for_each(|future| {
-            set.spawn(future);
-        });
+        set.extend(futures);
         set
+    }
+}
+
+/// Starts a task for each future, and adds it.
+///
+/// ```
+/// use runyard::{JoinSet, Runtime};
+///
+/// let mut results = Runtime::new().block_on(async {
+///     let mut set = JoinSet::new();
+///     set.extend((0..3).map(|n| async move { 2 * n }));
+///     set.join_all().await
+/// });
+/// results.sort();
+/// assert_eq!(results, [0, 2, 4]);
+/// ```
+impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> Extend<F> for JoinSet<T> {
+    fn extend<I: IntoIterator<Item = F>>(&mut self, futures: I) {
+        futures.into_iter().for_each(|future| {
+            self.spawn(future);
+        });
     }
 }
 
