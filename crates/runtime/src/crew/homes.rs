@@ -52,33 +52,38 @@ impl Homes {
     }
 
     /// Notes that the owner of `slot` `woke_on` a CPU, which may be another than `to_wake_on`. Detects whether the
-    /// kernel put it on the CPU of another owner without need.
+    /// kernel put it on the CPU of another owner without need. Returns the CPU to which it should move then, and notes that
+    /// it is there already: the other owner must not move there too.
     pub(crate) fn woke(
         &self,
         slot: CpuId,
         to_wake_on: u32,
         woke_on: u32,
         now: impl FnOnce() -> Time,
-    ) {
-        self.comes(slot, woke_on);
+    ) -> Option<u32> {
         let is_beside = to_wake_on != woke_on
             && self.has_others(slot, woke_on)
             && !self.has_others(slot, to_wake_on);
+        self.comes(slot, if is_beside { to_wake_on } else { woke_on });
         if is_beside {
             let now = now();
             if now >= Time(self.from.load(Ordering::Relaxed)) {
                 self.until.store((now + LASTS).0, Ordering::Relaxed);
             }
         }
+        is_beside.then_some(to_wake_on)
     }
 
     /// Notes that the owner of `slot` got it from a worker that ran on the CPU where the owner should run: as
     /// [`Homes::woke`].
-    pub(crate) fn follows(&self, slot: CpuId, woke_on: u32, now: impl FnOnce() -> Time) {
-        match self.places[slot.index()].load(Ordering::Relaxed) {
-            NOWHERE => self.comes(slot, woke_on),
-            before => self.woke(slot, before, woke_on, now),
-        }
+    pub(crate) fn follows(
+        &self,
+        slot: CpuId,
+        woke_on: u32,
+        now: impl FnOnce() -> Time,
+    ) -> Option<u32> {
+        let before = self.places[slot.index()].load(Ordering::Relaxed);
+        self.woke(slot, if before == NOWHERE { woke_on } else { before }, woke_on, now)
     }
 
     /// Notes that a bound worker was called and does not come.
@@ -118,7 +123,7 @@ mod tests {
     fn workers_are_bound_for_a_time_after_one_woke_beside_another() {
         let homes = beside(5);
         assert!(!homes.are_kept(|| Time(1)));
-        homes.woke(OWN, 4, 5, || Time(1));
+        assert_eq!(homes.woke(OWN, 4, 5, || Time(1)), Some(4));
         assert!(homes.are_kept(|| Time(2)));
         assert!(!homes.are_kept(|| Time(1) + LASTS));
     }
@@ -127,25 +132,38 @@ mod tests {
     fn no_worker_is_bound_after_one_woke_where_it_could() {
         for (other, slept_on, woke_on) in [(5, 4, 4), (5, 4, 6), (5, 5, 5), (4, 4, 5)] {
             let homes = beside(other);
-            homes.woke(OWN, slept_on, woke_on, || Time(1));
+            assert_eq!(homes.woke(OWN, slept_on, woke_on, || Time(1)), None);
             assert!(!homes.are_kept(|| Time(2)), "{other}: from {slept_on} to {woke_on}");
         }
         let homes = beside(5);
         homes.leaves(OTHER);
-        homes.woke(OWN, 4, 5, || Time(1));
+        assert_eq!(homes.woke(OWN, 4, 5, || Time(1)), None);
         assert!(!homes.are_kept(|| Time(2)), "the other owner sleeps");
+    }
+
+    /// Seen failing: the other owner left its CPU, too, and both were on the one to which this one moved.
+    #[test]
+    fn an_owner_that_is_to_move_counts_where_it_moves_to() {
+        let homes = beside(5);
+        assert_eq!(homes.woke(OWN, 4, 5, || Time(1)), Some(4));
+        assert!(!homes.has_others(OTHER, 5) && homes.has_others(OTHER, 4));
+        assert_eq!(
+            homes.woke(OTHER, 4, 5, || Time(2)),
+            None,
+            "the CPU to which it would move is taken"
+        );
     }
 
     #[test]
     fn none_is_bound_for_a_time_after_one_did_not_come() {
         let homes = beside(5);
-        homes.woke(OWN, 4, 5, || Time(1));
+        let _ = homes.woke(OWN, 4, 5, || Time(1));
         homes.does_not_come(Time(2));
         assert!(!homes.are_kept(|| Time(3)));
-        homes.woke(OWN, 4, 5, || Time(3));
+        let _ = homes.woke(OWN, 4, 5, || Time(3));
         assert!(!homes.are_kept(|| Time(4)));
         let later = Time(2) + PAUSES;
-        homes.woke(OWN, 4, 5, || later);
+        let _ = homes.woke(OWN, 4, 5, || later);
         assert!(homes.are_kept(|| later));
     }
 }

@@ -66,13 +66,18 @@ impl Steering {
     }
 
     /// Calls `bind` if the thread sleeps on another CPU than `unless`. `bind` binds it to the CPU where it is to wake,
-    /// and returns whether it did.
-    pub(crate) fn steer(&self, unless: Option<u32>, bind: impl FnOnce() -> bool) {
+    /// and returns whether it did. Returns whether the thread is to wake there.
+    pub(crate) fn steer(&self, unless: Option<u32>, bind: impl FnOnce() -> bool) -> bool {
         let word = self.0.load(Ordering::SeqCst);
-        let stays = unless.is_some_and(|cpu| word == WAITS + cpu);
-        if word >= WAITS && !stays && self.change(word, HELD) {
-            self.release(if bind() { STEERED } else { word });
+        if unless.is_some_and(|cpu| word == WAITS + cpu) {
+            return true;
         }
+        let is_free = word >= WAITS && self.change(word, HELD);
+        let is_bound = is_free && bind();
+        if is_free {
+            self.release(if is_bound { STEERED } else { word });
+        }
+        is_bound
     }
 
     /// Calls `unbind` if the thread is bound for its waking and does not come. Returns whether it was bound.
@@ -145,7 +150,7 @@ mod models {
 
     impl World {
         fn steer(&self) {
-            self.steering.steer(Some(1), || {
+            let _ = self.steering.steer(Some(1), || {
                 let may = !self.is_bound.load(Ordering::SeqCst);
                 if may {
                     self.is_asleep();

@@ -21,11 +21,8 @@ impl Thread {
         let result = wait();
         self.binding.steering.wakes(|| self.unbind_home());
         if self.owns() {
-            self.crew().cpus().homes().follows(
-                self.cpu(),
-                os::thread::current_cpu(),
-                os::thread::now,
-            );
+            let (slot, homes) = (self.cpu(), self.crew().cpus().homes());
+            self.leave_others(homes.follows(slot, os::thread::current_cpu(), os::thread::now));
         }
         result
     }
@@ -47,7 +44,18 @@ impl Thread {
             return homes.comes(slot, os::thread::current_cpu());
         }
         wait();
-        homes.woke(slot, slept_on, os::thread::current_cpu(), os::thread::now);
+        self.leave_others(homes.woke(slot, slept_on, os::thread::current_cpu(), os::thread::now));
+    }
+
+    /// Moves the calling thread, which owns a slot, to the CPU where it should have woken, if it runs beside another
+    /// owner. The kernel would see that only after a millisecond or more.
+    fn leave_others(&self, to: Option<u32>) {
+        let Some(to) = to else { return };
+        if self.binding.steering.sleeps_bound(|| self.binds_to(to)) {
+            self.binding.steering.wakes(|| self.unbind_home());
+        } else {
+            self.note_place();
+        }
     }
 
     /// Notes the CPU on which this thread runs, if it has a slot.
@@ -63,13 +71,16 @@ impl Thread {
         if self.crew().cpus().pins() {
             return;
         }
-        let cpu = os::thread::current_cpu();
-        if !self.crew().cpus().homes().are_kept(os::thread::now) {
-            return other.binding.steering.steer(Some(cpu), || other.binds_to(cpu));
+        let (cpu, homes) = (os::thread::current_cpu(), self.crew().cpus().homes());
+        let (home, unless) = match homes.are_kept(os::thread::now) {
+            false => (cpu, Some(cpu)),
+            // Without this the kernel would not even wake it where it sleeps, as this thread is still there.
+            true => (self.crew().cpus().home_of(self.cpu(), cpu).unwrap_or(cpu), None),
+        };
+        if other.binding.steering.steer(unless, || other.binds_to(home)) {
+            // Until it runs, others that are about to sleep must not take its CPU for a free one, nor this one for its.
+            homes.comes(self.cpu(), home);
         }
-        // Without this the kernel would not even wake it where it sleeps, as this thread is still there.
-        let home = self.crew().cpus().home_of(self.cpu(), cpu).unwrap_or(cpu);
-        other.binding.steering.steer(None, || other.binds_to(home));
     }
 
     /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Returns whether it
