@@ -8,6 +8,7 @@ mod futures;
 mod locks;
 mod log;
 mod net;
+mod outside;
 mod pools;
 mod process;
 mod sql;
@@ -91,6 +92,9 @@ pub const PROGRAMS: &[Program] = &[
     program!(process::forks),
     program!(process::hooks),
     program!(process::deaf),
+    program!(outside::masks),
+    program!(outside::storms),
+    program!(outside::coroutines),
     program!(threads::destructors),
     program!(threads::panics),
     program!(threads::libraries),
