@@ -143,9 +143,12 @@ fn as_printed(number: usize, round: &Round) -> String {
 /// The rows that all hosts have: the latest start of the others, and of the least important thread; and the rounds that
 /// failed.
 pub(super) fn latest_important() -> Row<Seen> {
-    let what = "latest start of a thread that is not the least important";
-    let row = Row::new(what, "us", |runs: &[&Seen]| important_starts(runs).max().map(micros));
-    row.published(20_041.0, 61.0)
+    latest("latest start of a thread that is not the least important").published(20_041.0, 61.0)
+}
+
+/// The row about the latest start of the others with this name.
+pub(super) fn latest(what: &str) -> Row<Seen> {
+    Row::new(what, "us", |runs: &[&Seen]| important_starts(runs).max().map(micros))
 }
 
 pub(super) fn latest_least() -> Row<Seen> {

@@ -2,7 +2,7 @@
 
 use super::rounds::{
     self, END, MAX_LATE, PARENT, PUBLISHED_RUNS, RELEASE, ROUNDS, START, example, failed,
-    failed_percent, good_runs, latest_important, latest_least, passes, percentile, rounds,
+    failed_percent, good_runs, latest, latest_important, latest_least, passes, percentile, rounds,
 };
 use crate::figure::{micros, rounded};
 use crate::lap::{Lap, Round};
@@ -132,8 +132,7 @@ fn besides() -> Vec<Row<Seen>> {
         |sides, side| Some(rounded((lost(&sides[side]) - lost(&sides[FREE])).max(0.0), 1)),
     );
     vec![
-        latest_important()
-            .named("latest start, push and pull: beside RT_BALANCE, alone")
+        latest("latest start, push and pull: beside RT_BALANCE, alone")
             .of(BESIDE, AFTER)
             .published(None, 61.0),
         of_thousand("rounds that fail, push and pull: beside RT_BALANCE, alone", failed)
