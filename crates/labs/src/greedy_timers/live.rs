@@ -144,7 +144,7 @@ struct Rounds {
     latest: Duration,
 }
 
-/// None of no tasks.
+/// The rounds of no task. Any task has fewer.
 impl Default for Rounds {
     fn default() -> Rounds {
         Rounds { fewest: u64::MAX, early: 0, latest: Duration::ZERO }
