@@ -107,44 +107,20 @@ impl ClaimVerdict {
         self == ClaimVerdict::Fails
     }
 
-    /// Whether the claim holds; `None` if nothing was judged.
-    fn holds(self) -> Option<bool> {
+    /// The word, and the reason for one that says less than "holds".
+    fn told(self) -> (&'static str, Option<String>) {
         match self {
-            ClaimVerdict::Holds => Some(true),
-            ClaimVerdict::Fails => Some(false),
-            _ => None,
-        }
-    }
-
-    /// Whether the claim has a bound that was not judged.
-    fn is_open(self) -> bool {
-        matches!(self, ClaimVerdict::NotJudged(_))
-    }
-
-    /// The reason for a word that says less than "holds".
-    fn why(self) -> Option<String> {
-        match self {
-            ClaimVerdict::Fitted(why) | ClaimVerdict::SameByConstruction(why) => {
-                Some(why.to_owned())
-            }
-            ClaimVerdict::NotJudged(why) => Some(why.to_string()),
-            ClaimVerdict::Holds | ClaimVerdict::Fails | ClaimVerdict::Shown => None,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            ClaimVerdict::Holds => "holds",
-            ClaimVerdict::Fails => "fails",
-            ClaimVerdict::Shown => "shown",
-            ClaimVerdict::Fitted(_) => "fitted",
-            ClaimVerdict::SameByConstruction(_) => "same by construction",
-            ClaimVerdict::NotJudged(_) => "not judged",
+            ClaimVerdict::Holds => ("holds", None),
+            ClaimVerdict::Fails => ("fails", None),
+            ClaimVerdict::Shown => ("shown", None),
+            ClaimVerdict::Fitted(why) => ("fitted", Some(why.to_owned())),
+            ClaimVerdict::SameByConstruction(why) => ("same by construction", Some(why.to_owned())),
+            ClaimVerdict::NotJudged(why) => ("not judged", Some(why.to_string())),
         }
     }
 
     fn cell(self) -> &'static str {
-        if self.fails() { "FAILS" } else { self.word() }
+        if self.fails() { "FAILS" } else { self.told().0 }
     }
 }
 
@@ -175,7 +151,10 @@ impl Serialize for ClaimVerdict {
             why: Option<String>,
             holds: Option<bool>,
         }
-        Fields { verdict: self.word(), why: self.why(), holds: self.holds() }.serialize(serializer)
+        let (verdict, why) = self.told();
+        let is_judged = matches!(self, ClaimVerdict::Holds | ClaimVerdict::Fails);
+        let holds = is_judged.then(|| !self.fails());
+        Fields { verdict, why, holds }.serialize(serializer)
     }
 }
 
@@ -195,7 +174,8 @@ impl Claims {
     /// The number of claims that were not judged.
     #[must_use]
     pub fn not_judged(&self) -> usize {
-        self.all().filter(|claim| claim.verdict.is_open()).count()
+        let is_open = |claim: &&Claim| matches!(claim.verdict, ClaimVerdict::NotJudged(_));
+        self.all().filter(is_open).count()
     }
 
     fn all(&self) -> impl Iterator<Item = &Claim> {
@@ -211,9 +191,9 @@ impl Experiment {
         let header = ["claim", "published: before", "after", "here: before", "after", "so"];
         let mut table = table(&header, 1);
         table.add_rows(self.claims.iter().map(Claim::row));
-        let reason = |claim: &Claim| Some((claim.verdict.word(), claim.verdict.why()?));
-        let reasons: BTreeSet<_> = self.claims.iter().filter_map(reason).collect();
-        let reasons = reasons.into_iter().map(|(word, why)| format!("{word}: {why}\n"));
+        let told: BTreeSet<_> = self.claims.iter().map(|claim| claim.verdict.told()).collect();
+        let reasons =
+            told.into_iter().filter_map(|(word, why)| Some(format!("{word}: {}\n", why?)));
         table.trim_fmt() + "\n" + &self.counts() + "\n" + &reasons.collect::<String>()
     }
 

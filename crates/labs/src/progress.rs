@@ -82,16 +82,14 @@ impl Progress {
 
 impl State {
     fn text(&self, now: Instant) -> String {
-        let seconds = |left: Duration| left.as_secs_f64().ceil();
+        let until = |end: Instant| end.saturating_duration_since(now).as_secs_f64().ceil();
         let most = || match self.end {
-            Some(end) => format!("at most {} s left", seconds(end.saturating_duration_since(now))),
+            Some(end) => format!("at most {} s left", until(end)),
             None => "no part is done that would tell the time left".to_owned(),
         };
         let what = &self.what;
         match self.pace {
-            Pace::Until(end) => {
-                format!("{what}, {} s left", seconds(end.saturating_duration_since(now)))
-            }
+            Pace::Until(end) => format!("{what}, {} s left", until(end)),
             Pace::Parts { done: 0, all: 0, .. } => format!("{what}, {}", most()),
             Pace::Parts { done: 0, all, .. } => format!("0 of {all} {what}, {}", most()),
             Pace::Parts { done, all, since } => {

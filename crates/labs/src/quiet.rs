@@ -93,10 +93,7 @@ impl Course<'_> {
         result
     }
 
-    /// Measures so many runs, each with its own seed, which another try has not.
-    ///
-    /// # Errors
-    /// Those of `run`.
+    /// Measures so many runs, each with its own seed.
     pub(crate) fn runs<T>(
         &mut self,
         what: &str,
@@ -104,16 +101,21 @@ impl Course<'_> {
         runs: u64,
         run: impl Fn(u64) -> Result<T, Failure>,
     ) -> Result<Vec<Tried<T>>, Failure> {
-        let mut once = |seed: u64| {
-            self.quiet(what, takes, |attempt| run(seed + (u64::from(attempt) << u32::BITS)))
-        };
-        (1..=runs).map(&mut once).collect()
+        (1..=runs).map(|seed| self.seeded(what, takes, seed, &run)).collect()
+    }
+
+    /// Measures with this seed, and in another try with a seed that no run has.
+    pub(crate) fn seeded<T>(
+        &mut self,
+        what: &str,
+        takes: Duration,
+        seed: u64,
+        run: impl Fn(u64) -> Result<T, Failure>,
+    ) -> Result<Tried<T>, Failure> {
+        self.quiet(what, takes, |attempt| run(seed + (u64::from(attempt) << u32::BITS)))
     }
 
     /// Measures until others leave the CPUs alone, as often as there is time. `run` gets the number of the try, from 0.
-    ///
-    /// # Errors
-    /// Those of `run`.
     pub(crate) fn quiet<T>(
         &mut self,
         what: &str,

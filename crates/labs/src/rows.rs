@@ -125,11 +125,6 @@ impl<S> Row<S> {
         Row { is_always: true, ..self }
     }
 
-    /// The row with another name.
-    pub(crate) fn named(self, what: &str) -> Row<S> {
-        Row { what: what.to_owned(), ..self }
-    }
-
     /// The row with this before its name.
     pub(crate) fn below(self, name: &str) -> Row<S> {
         Row { what: format!("{name}: {}", self.what), ..self }

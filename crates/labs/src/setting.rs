@@ -44,8 +44,8 @@ pub(crate) struct Setting {
 /// What `--set` cannot say.
 type Edit = Arc<dyn Fn(&mut Scenario) + Send + Sync>;
 
-/// What is watched in a run beside the use of the CPUs.
-pub(crate) type Watch = Box<dyn FnMut(&Event, &mut Seen) + Send>;
+/// What is watched in a run beside the use of the CPUs, which it sees as it is at the event.
+pub(crate) type Watch = Box<dyn FnMut(&Event, &Used, &mut Seen) + Send>;
 
 /// What one run shows.
 #[derive(Clone, Debug, Default)]
@@ -62,8 +62,11 @@ pub(crate) struct Seen {
     pub(crate) overload_changes: u64,
     /// The number of violated invariants, if they were checked.
     pub(crate) violations: usize,
+    /// Where tasks note their steps: the number of tasks or messages, and of those that ran or arrived.
+    pub(crate) all: u64,
+    pub(crate) reached: u64,
     /// On this machine's CPUs: the CPU time of each task by the clocks of the threads, and the fraction of its CPUs that
-    /// the machine gave this process.
+    /// this process used.
     pub(crate) worked: Vec<Nanos>,
     pub(crate) given: f64,
 }
@@ -78,7 +81,7 @@ impl Setting {
             edits: Vec::new(),
             seeds: vec![1],
             window: (Window::ALL, SECOND),
-            watch: Arc::new(|_| Box::new(|_, _| ())),
+            watch: Arc::new(|_| Box::new(|_, _, _| ())),
             check: Check::No,
         }
     }
@@ -143,7 +146,7 @@ impl Setting {
     pub(crate) fn requests(self, first: usize, tasks: usize, requests: Requests) -> Setting {
         self.watch(move |_| {
             let mut all = vec![requests.clone(); tasks];
-            Box::new(move |event, seen| {
+            Box::new(move |event, _, seen| {
                 if let What::Step { task, step, .. } = event.what
                     && let Some(nth) = task.index().checked_sub(first)
                     && let Some(requests) = all.get_mut(nth)
@@ -171,9 +174,6 @@ impl Setting {
     }
 
     /// Runs the scenario in virtual time with this seed.
-    ///
-    /// # Errors
-    /// As [`Setting::scenario`].
     pub(crate) fn run(&self, seed: u64) -> Result<Seen, Failure> {
         let scenario = self.scenario()?;
         let mut watched = self.watched(&scenario);
@@ -188,20 +188,15 @@ impl Setting {
     }
 
     /// Plays the scenario on this machine's CPUs, on the runtime.
-    ///
-    /// # Errors
-    /// As [`Setting::scenario`], and if the machine refuses something.
     pub(crate) fn play(&self, seed: u64) -> Result<Seen, Failure> {
         let scenario = self.scenario()?;
         let cpus = scenario.machine.topology.cpus();
         let end = Time::ZERO + scenario.duration.unwrap_or_default();
         let watched = Arc::new(Mutex::new(self.watched(&scenario)));
-        let (begun, used) = (Instant::now(), process_cpu_time());
-        let over = live::run(Plan::new(scenario, seed), cpus, watched.clone())?;
-        let (wall, used) = (begun.elapsed().as_nanos() as f64, process_cpu_time() - used);
-        let seen = lock(&watched).finish(end);
-        let given = used.0 as f64 / (wall * cpus as f64);
-        Ok(Seen { worked: over.worked().collect(), given, ..seen })
+        let play = || live::run(Plan::new(scenario, seed), cpus, watched.clone());
+        let (over, given) = used_part(cpus, play);
+        let worked = over?.worked().collect();
+        Ok(Seen { worked, given, ..lock(&watched).finish(end) })
     }
 
     /// The time that a run takes on this machine's CPUs.
@@ -225,26 +220,30 @@ struct Watched {
 
 impl Watched {
     fn finish(&mut self, end: Time) -> Seen {
-        let usage = std::mem::replace(&mut self.usage, Usage::new(Window::ALL, SECOND, 0));
-        let seen = std::mem::take(&mut self.seen);
-        Seen { time: end.since(Time::ZERO), used: usage.finish(end), ..seen }
+        let (time, used) = (end.since(Time::ZERO), self.usage.finish(end));
+        Seen { time, used, ..std::mem::take(&mut self.seen) }
     }
 }
 
 impl EventSink for Watched {
     fn event(&mut self, event: &Event) {
         self.usage.event(event);
-        (self.watch)(event, &mut self.seen);
+        (self.watch)(event, self.usage.used(), &mut self.seen);
     }
 }
 
 impl fmt::Debug for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched")
-            .field("usage", &self.usage)
-            .field("seen", &self.seen)
-            .finish_non_exhaustive()
+        f.debug_struct("Watched").field("seen", &self.seen).finish_non_exhaustive()
     }
+}
+
+/// Runs something, and returns also the fraction of so many CPUs that this process used meanwhile.
+pub(crate) fn used_part<T>(cpus: usize, run: impl FnOnce() -> T) -> (T, f64) {
+    let (begun, used) = (Instant::now(), process_cpu_time());
+    let result = run();
+    let wall = begun.elapsed().as_nanos() as f64;
+    (result, (process_cpu_time() - used).0 as f64 / (wall * cpus as f64))
 }
 
 /// A row with a figure of the first run of each setting.
@@ -336,9 +335,6 @@ impl Simulated {
 
     /// The claims of the parts whose names begin with one of these, with the document's mechanism switched off in every
     /// setting: for tests that see them fail.
-    ///
-    /// # Errors
-    /// As [`Simulated::run`].
     pub(crate) fn without(mut self, parts: &[&str]) -> Result<Vec<Claim>, Failure> {
         self.parts.retain(|part| parts.iter().any(|name| part.name.starts_with(name)));
         for setting in self.parts.iter_mut().flat_map(|part| &mut part.settings) {

@@ -36,9 +36,6 @@ impl<T: Debug + Send> Watch for Steps<T> {
 }
 
 /// Runs a scenario on these CPUs, by the machine's numbers, and returns the notes of each task, which begin as they are.
-///
-/// # Errors
-/// If the machine refuses something.
 pub(crate) fn noted<T: Clone + Debug + Send + 'static>(
     scenario: Scenario,
     (host, cpus): (Host, &[usize]),

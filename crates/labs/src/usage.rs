@@ -13,6 +13,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::live::EventSink;
 use runyard_report::table;
+use std::ops::Range;
 
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -40,11 +41,8 @@ impl Window {
 /// The use of all CPUs in a period, or in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    pub(crate) normal: Nanos,
-    pub(crate) idle_policy: Nanos,
-    pub(crate) rt: Nanos,
-    pub(crate) overhead: Nanos,
-    pub(crate) idle: Nanos,
+    /// The time of each kind, in the order of [`KINDS`].
+    time: [Nanos; KINDS.len()],
     /// The number of timer interrupts.
     pub(crate) interrupts: u64,
     /// The number of times that a task first executed on another CPU than before.
@@ -53,47 +51,38 @@ pub(crate) struct Row {
     pub(crate) idle_exits: u64,
 }
 
-impl Row {
-    fn part(&mut self, doing: Doing) -> &mut Nanos {
-        match doing {
-            Doing::Idle | Doing::Forced => &mut self.idle,
-            Doing::Overhead => &mut self.overhead,
-            Doing::Exec(_, policy) => match policy {
-                Policy::Fifo(_) | Policy::RoundRobin(_) => &mut self.rt,
-                Policy::Normal(_) | Policy::Batch(_) => &mut self.normal,
-                Policy::Idle => &mut self.idle_policy,
-            },
-        }
-    }
+/// The kinds of a CPU's time, as columns: first those of tasks, by their policies.
+const KINDS: [&str; 5] = ["%normal", "%idlepol", "%rt", "%ovh", "%idle"];
+const NORMAL: usize = 0;
+const IDLE_POLICY: usize = 1;
+const RT: usize = 2;
+const OVERHEAD: usize = 3;
+const IDLE: usize = 4;
 
+impl Row {
     /// The time of the tasks.
     fn executed(&self) -> Nanos {
-        self.normal + self.idle_policy + self.rt
-    }
-
-    /// The time of all CPUs.
-    fn time(&self) -> Nanos {
-        self.executed() + self.overhead + self.idle
+        sum(&self.time[..OVERHEAD])
     }
 
     /// The fraction of the CPU time that was not idle.
     pub(crate) fn busy(&self) -> f64 {
-        let time = self.time();
-        (time - self.idle).0 as f64 / time.0 as f64
+        let all = sum(&self.time);
+        (all - self.time[IDLE]).0 as f64 / all.0 as f64
     }
 
     fn plus(self, other: &Row) -> Row {
         Row {
-            normal: self.normal + other.normal,
-            idle_policy: self.idle_policy + other.idle_policy,
-            rt: self.rt + other.rt,
-            overhead: self.overhead + other.overhead,
-            idle: self.idle + other.idle,
+            time: std::array::from_fn(|kind| self.time[kind] + other.time[kind]),
             interrupts: self.interrupts + other.interrupts,
             migrations: self.migrations + other.migrations,
             idle_exits: self.idle_exits + other.idle_exits,
         }
     }
+}
+
+fn sum(spans: &[Nanos]) -> Nanos {
+    Nanos(spans.iter().map(|span| span.0).sum())
 }
 
 /// The present state of a CPU.
@@ -104,6 +93,19 @@ enum Doing {
     Forced,
     Overhead,
     Exec(TaskId, Policy),
+}
+
+impl Doing {
+    /// The kind of time that this is.
+    fn kind(self) -> usize {
+        match self {
+            Doing::Idle | Doing::Forced => IDLE,
+            Doing::Overhead => OVERHEAD,
+            Doing::Exec(_, Policy::Fifo(_) | Policy::RoundRobin(_)) => RT,
+            Doing::Exec(_, Policy::Normal(_) | Policy::Batch(_)) => NORMAL,
+            Doing::Exec(_, Policy::Idle) => IDLE_POLICY,
+        }
+    }
 }
 
 /// The counts.
@@ -160,11 +162,16 @@ impl Usage {
         Usage { window, period, cpus, last: Vec::new(), expired: None, used: Used::default() }
     }
 
+    /// The counts so far. At a step of a task its account is complete.
+    pub(crate) fn used(&self) -> &Used {
+        &self.used
+    }
+
     /// Ends the run, and returns the counts.
     ///
     /// # Panics
     /// If a CPU had no state at some moment of a period that is over.
-    pub(crate) fn finish(mut self, end: Time) -> Used {
+    pub(crate) fn finish(&mut self, end: Time) -> Used {
         for cpu in 0..self.cpus.len() {
             self.turn(CpuId::at(cpu), Doing::Idle, end);
         }
@@ -172,8 +179,8 @@ impl Usage {
         self.used.span = end.min(self.window.end).since(self.window.from);
         let over = self.used.span.0 / self.period.0;
         let mut over = self.used.rows.iter().take(over as usize);
-        assert!(over.all(|row| row.time() == period), "a row is a period of each CPU");
-        self.used
+        assert!(over.all(|row| sum(&row.time) == period), "a row is a period of each CPU");
+        std::mem::take(&mut self.used)
     }
 
     /// Changes the state of a CPU.
@@ -184,24 +191,22 @@ impl Usage {
         while from < end {
             let rest = Nanos(self.period.0 - from.since(self.window.from).0 % self.period.0);
             let span = rest.min(end.since(from));
-            *self.row(from).part(done) += span;
-            if done == Doing::Forced {
-                self.used.forced += span;
-            }
-            if let Doing::Exec(task, _) = done {
-                place(&mut self.used.tasks, task.index()).runtime += span;
+            self.row(from).time[done.kind()] += span;
+            match done {
+                Doing::Forced => self.used.forced += span,
+                Doing::Exec(task, _) => self.account(task).runtime += span,
+                Doing::Idle | Doing::Overhead => {}
             }
             from = from + span;
         }
-        let is_idle = |doing| matches!(doing, Doing::Idle | Doing::Forced);
-        if is_idle(done) && !is_idle(doing) {
+        if done.kind() == IDLE && doing.kind() != IDLE {
             self.count(at, |row| row.idle_exits += 1);
         }
         if let Doing::Exec(task, _) = doing {
             let last = place(&mut self.last, task.index()).replace(cpu);
             if last.is_some_and(|last| last != cpu) && self.window.contains(at) {
                 self.row(at).migrations += 1;
-                place(&mut self.used.tasks, task.index()).migrations += 1;
+                self.account(task).migrations += 1;
             }
         }
     }
@@ -209,6 +214,10 @@ impl Usage {
     /// The row of an instant of the window.
     fn row(&mut self, at: Time) -> &mut Row {
         place(&mut self.used.rows, (at.since(self.window.from).0 / self.period.0) as usize)
+    }
+
+    fn account(&mut self, task: TaskId) -> &mut Account {
+        place(&mut self.used.tasks, task.index())
     }
 
     fn count(&mut self, at: Time, count: impl FnOnce(&mut Row)) {
@@ -220,17 +229,9 @@ impl Usage {
     /// Notes a wake-up by the timer that expired.
     fn woken(&mut self, task: TaskId, counts: bool) {
         if let Some(greedy) = self.expired.take().filter(|_| counts) {
-            let account = place(&mut self.used.tasks, task.index());
+            let account = self.account(task);
             account.timers += 1;
             account.greedy += u64::from(greedy);
-        }
-    }
-
-    fn switch(&mut self, prev: TaskId, left: Left, next: Option<TaskId>) {
-        match left {
-            Left::Preempted if next != Some(prev) => self.used.preempted += 1,
-            Left::Blocked => self.used.slept += 1,
-            _ => {}
         }
     }
 }
@@ -247,15 +248,17 @@ impl EventSink for Usage {
         let counts = self.window.contains(at);
         match what {
             What::Exec { task, policy } => self.turn(cpu, Doing::Exec(task, policy), at),
+            What::Step { .. } => self.turn(cpu, self.cpus[cpu.index()].0, at),
             What::Overhead => self.turn(cpu, Doing::Overhead, at),
             What::Idle => self.turn(cpu, Doing::Idle, at),
             What::ForcedIdle { .. } => self.turn(cpu, Doing::Forced, at),
             What::TimerExpired { greedy } => self.expired = Some(greedy),
             What::Wake { task, by: None, .. } => self.woken(task, counts),
             What::TimerInterrupt => self.count(at, |row| row.interrupts += 1),
-            What::Switch { prev: Some((prev, left)), next } if counts => {
-                self.switch(prev, left, next);
+            What::Switch { prev: Some((prev, Left::Preempted)), next } if counts => {
+                self.used.preempted += u64::from(next != Some(prev));
             }
+            What::Switch { prev: Some((_, Left::Blocked)), .. } if counts => self.used.slept += 1,
             What::Throttled { .. } if counts => self.used.throttled += 1,
             What::Balanced(Balanced { found: Found::Nothing, .. }) => self.used.failed_passes += 1,
             What::Balanced(Balanced { found: Found::Running, .. }) => self.used.taken += 1,
@@ -283,12 +286,22 @@ impl Used {
     }
 
     /// The time of the tasks with these numbers.
-    pub(crate) fn of(&self, tasks: std::ops::Range<usize>) -> Nanos {
+    pub(crate) fn of(&self, tasks: Range<usize>) -> Nanos {
         self.account(tasks).runtime
     }
 
+    /// The time of this task.
+    pub(crate) fn of_task(&self, task: TaskId) -> Nanos {
+        self.of(task.index()..task.index() + 1)
+    }
+
+    /// The time of the tasks with these numbers, as a number of CPUs.
+    pub(crate) fn cpus(&self, tasks: Range<usize>) -> f64 {
+        self.of(tasks).0 as f64 / self.span.0 as f64
+    }
+
     /// The accounts of the tasks with these numbers, in one.
-    pub(crate) fn account(&self, tasks: std::ops::Range<usize>) -> Account {
+    pub(crate) fn account(&self, tasks: Range<usize>) -> Account {
         let known = |at: usize| at.min(self.tasks.len());
         let each = self.tasks[known(tasks.start)..known(tasks.end)].iter();
         each.fold(Account::default(), |sum, one| Account {
@@ -323,15 +336,12 @@ impl Used {
     /// The rows of a window that begins at `from` in the form of `mpstat`, where they are seconds: each with its end in
     /// the run's time, and the average.
     pub(crate) fn text(&self, from: Time) -> String {
-        let header = ["time", "CPU", "%normal", "%idlepol", "%rt", "%ovh", "%idle", "intr/s"];
-        let mut text = table(&header, 2);
+        let mut text = table(&[&["time", "CPU"], &KINDS[..], &["intr/s"]].concat(), 2);
         let mut add = |time: String, row: &Row, seconds: usize| {
-            let all = row.time().0 as f64;
-            let spans = [row.normal, row.idle_policy, row.rt, row.overhead, row.idle];
-            let shares = spans.map(|span| format!("{:.2}", span.0 as f64 * 100.0 / all));
+            let all = sum(&row.time).0 as f64;
+            let shares = row.time.map(|span| format!("{:.2}", span.0 as f64 * 100.0 / all));
             let interrupts = format!("{:.2}", row.interrupts as f64 / seconds as f64);
-            let begin = [time, "all".to_owned()];
-            text.add_row(begin.into_iter().chain(shares).chain([interrupts]));
+            text.add_row([time, "all".to_owned()].into_iter().chain(shares).chain([interrupts]));
         };
         for (second, row) in (1..).zip(&self.rows) {
             add(format!("{} s", from.0 / SECOND.0 + second), row, 1);
@@ -344,7 +354,7 @@ impl Used {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runyard_engine::attr::GroupId;
+    use runyard_engine::attr::{GroupId, Nice};
 
     fn exec(task: u64) -> What {
         What::Exec { task: TaskId(task), policy: Policy::Idle }
@@ -362,35 +372,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cpu_does_for_long_is_divided_among_the_periods() {
-        let used = seen(&[(500, 0, exec(0)), (2_250, 0, What::Overhead)]);
-        let ms = Nanos::from_millis;
-        let row = |idle_policy, overhead| Row {
-            idle_policy: ms(idle_policy),
-            overhead: ms(overhead),
-            idle: SECOND,
-            ..Row::default()
-        };
-        let second = Row { idle_exits: 0, ..row(250, 750) };
-        assert_eq!(used.rows, [row(1_000, 0), second]);
-        assert_eq!((used.of(0..1), used.most(), used.sum().busy()), (ms(1_250), SECOND, 0.5));
-    }
-
-    #[test]
-    fn who_executes_is_charged_until_the_cpu_does_something_else() {
-        let used = seen(&[(1_100, 0, exec(0)), (1_300, 0, exec(1)), (1_400, 0, What::Overhead)]);
+    fn what_a_cpu_does_for_long_is_divided_among_the_periods_and_charged_to_its_task() {
+        let normal = What::Exec { task: TaskId(1), policy: Policy::Normal(Nice::ZERO) };
+        let used = seen(&[(500, 0, exec(0)), (2_250, 0, normal), (2_400, 0, What::Overhead)]);
+        let times = [[0, 1_000, 0, 0, 1_000], [150, 250, 0, 600, 1_000]];
+        let times = times.map(|spans| spans.map(Nanos::from_millis));
+        assert_eq!([0, 1].map(|at: usize| used.rows[at].time), times);
         let spans = [0..1, 1..2, 2..9].map(|tasks| used.of(tasks).0 / 1_000_000);
-        assert_eq!((spans, used.total()), ([200, 100, 0], Nanos::from_millis(300)));
+        assert_eq!((spans, used.cpus(0..1)), ([1_250, 150, 0], 0.625));
+        assert_eq!((used.most(), used.sum().busy()), (SECOND, 0.5));
     }
 
     #[test]
     fn only_what_happens_in_the_window_is_counted() {
-        let ticks = [999, 1_000, 1_999, 2_000, 3_000].map(|ms| (ms, 1, What::TimerInterrupt));
-        let used = seen(&ticks);
+        let throttled = What::Throttled { group: GroupId(1) };
+        let at = |what| [999, 1_000, 1_999, 2_000, 3_000].map(|ms| (ms, 1, what));
+        let used = seen(&at(What::TimerInterrupt));
         assert_eq!(used.rows.iter().map(|row| row.interrupts).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(used.per_second(used.sum().interrupts), 1.5);
-        let throttled = What::Throttled { group: GroupId(1) };
-        assert_eq!(seen(&[999, 1_000, 3_000].map(|ms| (ms, 0, throttled))).throttled, 1);
+        assert_eq!(seen(&at(throttled)).throttled, 3);
     }
 
     #[test]
@@ -406,14 +406,14 @@ mod tests {
             (2_500, 0, What::Idle),
         ]);
         assert_eq!(used.rows.iter().map(|row| row.migrations).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!(used.account(0..1).migrations, 2);
-        assert_eq!(used.total(), Nanos::from_millis(700));
+        assert_eq!((used.account(0..1).migrations, used.total().0), (2, 700_000_000));
     }
 
     #[test]
     fn a_wake_up_is_a_timers_if_one_has_just_expired() {
         let wake = |task| What::Wake { task: TaskId(task), since: Time::ZERO, by: None };
         let expired = |greedy| What::TimerExpired { greedy };
+        // The first is before the window, and the last is a wake-up by another task.
         let used = seen(&[
             (999, 0, expired(false)),
             (999, 0, wake(0)),
@@ -421,11 +421,9 @@ mod tests {
             (1_100, 0, wake(0)),
             (1_200, 0, expired(true)),
             (1_200, 0, wake(1)),
-            // A wake-up by another task.
             (1_300, 0, wake(1)),
         ]);
-        let counts =
-            [0, 1].map(|task| used.account(task..task + 1)).map(|it| (it.timers, it.greedy));
+        let counts = [0..1, 1..2].map(|task| used.account(task)).map(|it| (it.timers, it.greedy));
         assert_eq!(counts, [(1, 0), (1, 1)]);
     }
 

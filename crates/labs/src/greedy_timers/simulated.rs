@@ -53,8 +53,8 @@ const SOAK_SECONDS: u64 = 60;
 /// The number of seeds, as in the document (`perf stat -r 5`).
 const SEEDS: u64 = 5;
 
-/// The unit of time of the document's migrations, in seconds.
-const MINUTE: f64 = 60.0;
+/// The unit of time of the document's migrations.
+const MINUTE: Nanos = Nanos::from_secs(60);
 
 /// The kernel's default slack, and the document's larger slack.
 const LITTLE: Nanos = Nanos::from_micros(50);
@@ -102,39 +102,26 @@ struct Case {
 
 /// The document's cases, by their numbers there.
 const CASES: [Case; 4] = [
+    case("0: daemons alone", Load::Nothing, LITTLE, [(2_118.0, 7.851), (2_140.0, 7.278)]),
     Case {
-        name: "0: daemons alone",
-        load: Load::Nothing,
-        slack: LITTLE,
-        is_recorded: false,
-        migrations: [(2_118.0, 7.851), (2_140.0, 7.278)],
-        greedy: None,
-    },
-    Case {
-        name: "1: cycles, slack 50 us",
-        load: Load::Cycles,
-        slack: LITTLE,
-        is_recorded: false,
-        migrations: [(20_568.0, 2.210), (17_954.0, 1.459)],
         greedy: Some(10.0),
+        ..case(
+            "1: cycles, slack 50 us",
+            Load::Cycles,
+            LITTLE,
+            [(20_568.0, 2.210), (17_954.0, 1.459)],
+        )
     },
     Case {
-        name: "2: cycles, slack 10 ms",
-        load: Load::Cycles,
-        slack: MUCH,
-        is_recorded: false,
-        migrations: [(24_510.0, 2.431), (13_042.0, 3.721)],
         greedy: Some(86.0),
+        ..case("2: cycles, slack 10 ms", Load::Cycles, MUCH, [(24_510.0, 2.431), (13_042.0, 3.721)])
     },
-    Case {
-        name: "3: hogs",
-        load: Load::Hogs,
-        slack: LITTLE,
-        is_recorded: false,
-        migrations: [(938.0, 13.147), (973.0, 7.746)],
-        greedy: None,
-    },
+    case("3: hogs", Load::Hogs, LITTLE, [(938.0, 13.147), (973.0, 7.746)]),
 ];
+
+const fn case(name: &'static str, load: Load, slack: Nanos, migrations: [(f64, f64); 2]) -> Case {
+    Case { name, load, slack, is_recorded: false, migrations, greedy: None }
+}
 
 /// Short runs of the case with much slack, and cancelled timers without the walk: all parts fail without it.
 pub(crate) fn broken() -> (Simulated, Vec<&'static str>) {
@@ -152,10 +139,10 @@ pub(crate) fn experiment(length: Length) -> Simulated {
 fn of_cases(cases: &[Case], seconds: u64, greedy: bool) -> Simulated {
     let settings =
         cases.iter().flat_map(|case| case.setting(seconds).pair(Experiment::GreedyTimers));
-    let rows = cases.iter().enumerate().flat_map(|(nth, case)| case.rows(2 * nth, seconds));
+    let rows = cases.iter().enumerate().flat_map(|(nth, case)| case.rows(2 * nth));
     let told = cases.to_vec();
     let cases = Part::new("", settings.collect(), rows.collect())
-        .text(move |sides| deviations(&told, sides, seconds) + REMARK);
+        .text(move |sides| deviations(&told, sides) + REMARK);
     Simulated {
         document: Experiment::GreedyTimers,
         title: format!(
@@ -201,15 +188,13 @@ impl Case {
 
     /// The rows about the setting `before` and the next one. With recorded timers only the migrations are claimed, and the
     /// greedy walk's part is shown.
-    fn rows(self, before: usize, seconds: u64) -> Vec<Row<Seen>> {
+    fn rows(self, before: usize) -> Vec<Row<Seen>> {
         let share = |what: &str, of: fn(&Seen) -> f64| {
             let mean = move |runs: &[&Seen]| percent(spread(runs, of).mean);
             Row::new(what, "%", mean).of(before, before + 1)
         };
-        let mut rows = vec![self.migrations(before, seconds)];
+        let mut rows = vec![self.migrations(before)];
         if self.load == Load::Cycles && !self.is_recorded {
-            let by_timer: fn(&Seen) -> f64 =
-                |run| all(run).migrations as f64 / all(run).timers.max(1) as f64;
             let row = share("migrations by timer wake-ups", by_timer);
             rows.push(match self.slack == MUCH {
                 true => row.judged_by(Word::Holds, move |sides, _| {
@@ -237,41 +222,45 @@ impl Case {
     }
 
     /// The row about the case's migrations, with its bound.
-    fn migrations(self, before: usize, seconds: u64) -> Row<Seen> {
+    fn migrations(self, before: usize) -> Row<Seen> {
         let [was, is] = self.migrations.map(|(mean, _)| mean);
         let row = |what: &str| {
-            let mean = move |runs: &[&Seen]| migrations(runs, seconds).mean.round();
+            let mean = move |runs: &[&Seen]| migrations(runs).mean.round();
             Row::new(what, "in 60 s", mean).of(before, before + 1).published(was, is)
         };
-        let judged = |what: &str, word, kept: fn(Spread, Spread) -> bool| {
-            row(what).judged_by(word, move |sides, _| {
-                let of = |side: usize| migrations(&sides[side], seconds);
-                kept(of(before), of(before + 1))
-            })
-        };
-        match (self.load, self.slack == MUCH, self.is_recorded) {
-            (Load::Nothing, _, false) => {
-                judged("migrations, no change beyond the noise", Word::Holds, |was, is| {
-                    (is.mean - was.mean).abs() <= was.noise(is)
-                })
-            }
-            // Few daemons move so seldom that there is nothing to judge.
-            (Load::Nothing, _, true) => row("migrations"),
-            (Load::Cycles, false, is_recorded) => {
-                let word = if is_recorded { Word::Holds } else { FITTED_DAEMONS };
-                judged("migrations, no more beyond the noise", word, |was, is| {
-                    is.mean - was.mean <= was.noise(is)
-                })
-            }
-            (Load::Cycles, true, _) => {
-                judged("migrations, at most 0.7 of before", Word::Holds, |was, is| {
+        let (what, word, kept): (_, _, fn(Spread, Spread) -> bool) =
+            match (self.load, self.slack == MUCH, self.is_recorded) {
+                (Load::Nothing, _, false) => {
+                    ("no change beyond the noise", Word::Holds, |was, is| {
+                        (is.mean - was.mean).abs() <= was.noise(is)
+                    })
+                }
+                // Few daemons move so seldom that there is nothing to judge.
+                (Load::Nothing, _, true) => return row("migrations"),
+                (Load::Cycles, false, is_recorded) => {
+                    let word = if is_recorded { Word::Holds } else { FITTED_DAEMONS };
+                    ("no more beyond the noise", word, |was, is| {
+                        is.mean - was.mean <= was.noise(is)
+                    })
+                }
+                (Load::Cycles, true, _) => ("at most 0.7 of before", Word::Holds, |was, is| {
                     is.mean <= MOST_LEFT * was.mean
-                })
-            }
-            (Load::Hogs, ..) => row("migrations, the same")
-                .judged_by(NEVER_IDLE, move |sides, _| nothing_differs(sides, before)),
-        }
+                }),
+                (Load::Hogs, ..) => {
+                    return row("migrations, the same")
+                        .judged_by(NEVER_IDLE, move |sides, _| nothing_differs(sides, before));
+                }
+            };
+        row(&format!("migrations, {what}")).judged_by(word, move |sides, _| {
+            let of = |side: usize| migrations(&sides[side]);
+            kept(of(before), of(before + 1))
+        })
     }
+}
+
+/// The migrations for each timer that expired.
+fn by_timer(run: &Seen) -> f64 {
+    all(run).migrations as f64 / all(run).timers.max(1) as f64
 }
 
 /// Whether the runs of a setting and of the next one are the same.
@@ -301,26 +290,27 @@ fn spread(runs: &[&Seen], of: impl Fn(&Seen) -> f64) -> Spread {
 }
 
 /// The migrations a minute.
-fn migrations(runs: &[&Seen], seconds: u64) -> Spread {
-    spread(runs, |run| all(run).migrations as f64 * MINUTE / seconds as f64)
+fn migrations(runs: &[&Seen]) -> Spread {
+    a_minute(runs, all)
+}
+
+/// The migrations a minute in these accounts.
+fn a_minute(runs: &[&Seen], of: impl Fn(&Seen) -> Account) -> Spread {
+    spread(runs, |run| of(run).migrations as f64 * MINUTE.0 as f64 / run.used.span().0 as f64)
 }
 
 /// The means of the migrations, in the form of `perf stat -r`.
-fn deviations(cases: &[Case], sides: &[Vec<Seen>], seconds: u64) -> String {
+fn deviations(cases: &[Case], sides: &[Vec<Seen>]) -> String {
     let header = ["case", "published: before", "after", "here: before", "after", "of the daemons"];
     let mut text = table(&header, 1);
     let figure = |(mean, percent): (f64, f64)| format!("{mean:.0} +-{percent:.1}%");
     for (case, pair) in cases.iter().zip(sides.chunks(2)) {
         let busy = if case.load == Load::Nothing { 0 } else { BUSY };
-        let here = pair.iter().map(|runs| {
-            let migrations = migrations(&runs.iter().collect::<Vec<_>>(), seconds);
-            figure((migrations.mean, migrations.percent()))
-        });
-        let own = pair.iter().map(|runs| {
-            let own = runs.iter().map(|run| daemons(run, busy).migrations as f64);
-            format!("{:.0}", own.sum::<f64>() * MINUTE / (seconds * SEEDS) as f64)
-        });
-        let own = own.collect::<Vec<_>>().join(", ");
+        let pair = [0, 1].map(|side: usize| pair[side].iter().collect::<Vec<_>>());
+        let here =
+            pair.each_ref().map(|runs| migrations(runs)).map(|it| figure((it.mean, it.percent())));
+        let [before, after] = pair.map(|runs| a_minute(&runs, |run| daemons(run, busy)).mean);
+        let own = format!("{before:.0}, {after:.0}");
         let published = case.migrations.map(figure);
         text.add_row([case.name()].into_iter().chain(published).chain(here).chain([own]));
     }

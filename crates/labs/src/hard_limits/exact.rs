@@ -161,14 +161,11 @@ impl Case {
 /// The time of tasks of a group, as a number of CPUs: what is due to them before and after, to one per cent.
 pub(super) fn has(group: &str, tasks: Range<usize>, due: [f64; 2]) -> Row<Seen> {
     let all = tasks.clone();
-    let row = of_run(format!("{group} has"), "CPUs", move |run| rounded(cpus(run, &all), 4));
+    let row =
+        of_run(format!("{group} has"), "CPUs", move |run| rounded(run.used.cpus(all.clone()), 4));
     row.judged_by(Word::Holds, move |sides, _| {
-        (0..2).all(|side: usize| is_near(cpus(sides[side][0], &tasks), due[side]))
+        (0..2).all(|side: usize| is_near(sides[side][0].used.cpus(tasks.clone()), due[side]))
     })
-}
-
-fn cpus(run: &Seen, tasks: &Range<usize>) -> f64 {
-    run.used.of(tasks.clone()).0 as f64 / run.used.span().0 as f64
 }
 
 /// Whether tasks had the amount that is due to them.
@@ -190,9 +187,9 @@ fn below(seed: u64) -> Part {
     let never = throttled.after(0).judged_by(Word::Holds, |sides, [_, throttled]| {
         throttled == 0.0 && sides[0][0].used.most() < BUDGET
     });
-    let have = of_run("have", "CPUs", |run| rounded(cpus(run, &(0..48)), 4));
+    let have = of_run("have", "CPUs", |run| rounded(run.used.cpus(0..48), 4));
     let all =
-        have.after(0).judged_by(Word::Holds, |sides, _| is_near(cpus(sides[0][0], &(0..48)), 4.8));
+        have.after(0).judged_by(Word::Holds, |sides, _| is_near(sides[0][0].used.cpus(0..48), 4.8));
     let rows = vec![never, all];
     Part::new("48 periodic tasks, never more than 530 of 100 ms", vec![setting], rows)
 }

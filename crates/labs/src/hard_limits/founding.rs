@@ -211,11 +211,8 @@ fn kernbench(jobs: u32) -> Setting {
 struct Make {
     name: &'static str,
     jobs: u32,
-    time: Columns,
-    /// The other figures of [`MEASURES`].
-    accounts: [Columns; 4],
-    /// The standard deviations of all of [`MEASURES`]. The document gives none of the sum of two.
-    deviations: [Option<Columns>; 5],
+    /// The figures of [`MEASURES`], and their standard deviations. The document gives none of the sum of two.
+    figures: [(Columns, Option<Columns>); 5],
 }
 
 type Measure = fn(&Seen) -> f64;
@@ -235,79 +232,58 @@ const MAKES: [Make; 3] = [
     Make {
         name: "kernbench -j12",
         jobs: 12,
-        time: [5.716, 6.06, 5.41],
-        accounts: [
-            [35.284, 39.658, 32.0],
-            [615.2, 651.6, 588.4],
-            [2_727.8, 3_030.6, 2_536.0],
-            [4_981.4, 5_532.2, 4_554.6],
-        ],
-        deviations: [
-            Some([0.278_711, 0.479_322, 0.360_694]),
-            None,
-            Some([41.166_7, 43.397, 42.021_4]),
-            Some([243.19, 425.338, 302.498]),
-            Some([442.337, 847.27, 510.532]),
+        figures: [
+            ([5.716, 6.06, 5.41], Some([0.278_711, 0.479_322, 0.360_694])),
+            ([35.284, 39.658, 32.0], None),
+            ([615.2, 651.6, 588.4], Some([41.166_7, 43.397, 42.021_4])),
+            ([2_727.8, 3_030.6, 2_536.0], Some([243.19, 425.338, 302.498])),
+            ([4_981.4, 5_532.2, 4_554.6], Some([442.337, 847.27, 510.532])),
         ],
     },
     Make {
         name: "kernbench -j96",
         jobs: 96,
-        time: [4.826, 4.776, 5.13],
-        accounts: [
-            [40.491, 41.934, 42.395],
-            [778.3, 786.1, 803.1],
-            [2_906.5, 3_052.1, 3_030.6],
-            [4_576.6, 4_796.0, 4_576.9],
-        ],
-        deviations: [
-            Some([0.276_641, 0.291_599, 0.504_48]),
-            None,
-            Some([184.522, 154.295, 244.865]),
-            Some([387.799, 397.15, 765.418]),
-            Some([565.383, 990.278, 625.933]),
+        figures: [
+            ([4.826, 4.776, 5.13], Some([0.276_641, 0.291_599, 0.504_48])),
+            ([40.491, 41.934, 42.395], None),
+            ([778.3, 786.1, 803.1], Some([184.522, 154.295, 244.865])),
+            ([2_906.5, 3_052.1, 3_030.6], Some([387.799, 397.15, 765.418])),
+            ([4_576.6, 4_796.0, 4_576.9], Some([565.383, 990.278, 625.933])),
         ],
     },
     Make {
         name: "kernbench -j",
         jobs: 600,
-        time: [5.13, 5.062, 4.94],
-        accounts: [
-            [44.695, 44.969, 44.579],
-            [860.0, 859.8, 864.467],
-            [3_154.27, 3_172.93, 3_127.2],
-            [4_602.6, 4_676.67, 4_489.2],
-        ],
-        deviations: [
-            Some([0.530_236, 0.040_865_6, 0.229_891]),
-            None,
-            Some([202.295, 164.415, 218.721]),
-            Some([659.933, 370.439, 657.224]),
-            Some([662.155, 813.274, 542.859]),
+        figures: [
+            ([5.13, 5.062, 4.94], Some([0.530_236, 0.040_865_6, 0.229_891])),
+            ([44.695, 44.969, 44.579], None),
+            ([860.0, 859.8, 864.467], Some([202.295, 164.415, 218.721])),
+            ([3_154.27, 3_172.93, 3_127.2], Some([659.933, 370.439, 657.224])),
+            ([4_602.6, 4_676.67, 4_489.2], Some([662.155, 813.274, 542.859])),
         ],
     },
 ];
 
 impl Make {
-    /// The rows about the times of the first run, and without bounds what `time` says besides and the deviations over
-    /// all runs.
+    /// The rows about the times of the first run, and without bounds the other figures of the first run and the
+    /// deviations over all runs.
     fn rows(&self) -> Vec<Row<Seen>> {
         let word = Word::Fitted("kernbench's work, to the column without limits");
-        let mut rows = times(self.name, time, self.time, (word, self.jobs + 1 > CPUS * 9 / 10));
-        for (at, (measure, unit, of)) in MEASURES.into_iter().enumerate() {
+        let needs_all = self.jobs + 1 > CPUS * 9 / 10;
+        let mut rows = times(self.name, time, self.figures[0].0, (word, needs_all));
+        for ((measure, unit, of), (mean, deviation)) in MEASURES.into_iter().zip(self.figures) {
             for (side, column) in [UNLIMITED, HELD] {
                 let name = format!("{}, {column}: {measure}", self.name);
-                let deviation =
-                    Row::new(format!("{name}, deviation"), unit, move |runs: &[&Seen]| {
-                        let each: Vec<_> = runs.iter().map(|run| of(run)).collect();
-                        rounded(Spread::of_each(&each), 3)
-                    });
-                if let Some(accounts) = at.checked_sub(1).map(|at| self.accounts[at]) {
-                    let first = of_run(name, unit, move |run| rounded(of(run), 3));
-                    rows.push(first.of(0, side).published(accounts[0], accounts[side]));
+                if measure != MEASURES[0].0 {
+                    let first = of_run(&*name, unit, move |run| rounded(of(run), 3));
+                    rows.push(first.of(0, side).published(mean[0], mean[side]));
                 }
-                let published = [0, side].map(|side| self.deviations[at].map(|all| all[side]));
-                rows.push(deviation.of(0, side).published(published[0], published[1]));
+                let spread = Row::new(name + ", deviation", unit, move |runs: &[&Seen]| {
+                    let each: Vec<_> = runs.iter().map(|run| of(run)).collect();
+                    rounded(Spread::of_each(&each), 3)
+                });
+                let [before, after] = [0, side].map(|side| Some(deviation?[side]));
+                rows.push(spread.of(0, side).published(before, after));
             }
         }
         rows

@@ -133,7 +133,7 @@ fn inheritance() -> Part {
 fn waits() -> Watch {
     const REQUEST: TaskId = TaskId(1);
     let mut asked = Time::ZERO;
-    Box::new(move |event, seen| match event.what {
+    Box::new(move |event, _, seen| match event.what {
         What::Step { task: REQUEST, step: 1, .. } => asked = event.at,
         What::Step { task: REQUEST, step: 2, .. } => seen.took.times.record(event.at.since(asked)),
         _ => {}

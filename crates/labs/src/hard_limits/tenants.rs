@@ -99,7 +99,7 @@ fn answers(scenario: &Scenario) -> Watch {
     let known: u32 = scenario.tasks.iter().map(|task| task.instances).sum();
     let first = TaskId(known.into());
     let mut open = BTreeMap::new();
-    Box::new(move |event, seen| match event.what {
+    Box::new(move |event, _, seen| match event.what {
         What::Spawn { task } if task >= first && event.at >= FROM => {
             open.insert(task, event.at);
         }
@@ -115,6 +115,7 @@ fn answers(scenario: &Scenario) -> Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::usage::Used;
     use runyard_engine::cpu::CpuId;
     use runyard_engine::event::Event;
 
@@ -134,7 +135,7 @@ mod tests {
             (FROM.0 + 60, What::Switch { prev: Some((TaskId(task), Left::Exited)), next: None })
         });
         for (at, what) in whats.into_iter().chain(ends) {
-            answers(&Event { at: Time(at), cpu: CpuId(0), what }, &mut seen);
+            answers(&Event { at: Time(at), cpu: CpuId(0), what }, &Used::default(), &mut seen);
         }
         assert_eq!((seen.took.times.count(), seen.took.times.max()), (1, Some(Nanos(60))));
     }

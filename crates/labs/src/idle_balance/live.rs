@@ -50,9 +50,6 @@ const LEAST_SOAKED: f64 = 95.0;
 const SOAK_RUNS: u64 = 20;
 
 /// Runs the experiment once on this machine, or 20 times in a soak. Of each figure the worst counts.
-///
-/// # Errors
-/// If the machine refuses something.
 pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let setting = setting(cpus, WINDOW);
@@ -86,7 +83,7 @@ fn setting(cpus: usize, window: Window) -> Setting {
 fn starts(normal: TaskId) -> Watch {
     const COMES: Time = Time(500_000_000);
     let mut woken = None;
-    Box::new(move |event, seen| match event.what {
+    Box::new(move |event, _, seen| match event.what {
         What::Wake { task, since, .. } if task == normal => woken = Some(since),
         What::Exec { task, .. } if task == normal => {
             if let Some(since) = woken.take().filter(|&since| since >= COMES) {

@@ -29,7 +29,7 @@ fn machine(nodes: u32, cores: u32, normal: u32) -> Setting {
 
 /// The part of a CPU that a task had.
 fn part(run: &Seen, task: usize) -> f64 {
-    run.used.of(task..task + 1).0 as f64 / run.used.span().0 as f64
+    run.used.cpus(task..task + 1)
 }
 
 /// The names of the rows on real CPUs, for the page that has them.

@@ -10,26 +10,26 @@
 //!
 //! The kernel's threads have the kernel's own means to the same end, a slice of 0.1 ms (since 6.12).
 
-use super::cyclictest::{self, CYCLICTEST, FIGURES, LENGTH, ROUNDS};
+use super::cyclictest::{self, CYCLICTEST, FIGURES, LENGTH, ROUNDS, took};
 use super::hackbench::{FAN, Hackbench, name};
-use super::simulated::GROUPS;
+use super::simulated::{GROUPS, millis};
 use crate::claims::Reproduced;
-use crate::figure::{percent, rounded};
+use crate::figure::percent;
 use crate::length::Length;
 use crate::price;
 use crate::progress::Progress;
 use crate::quiet::{Course, Tried};
 use crate::rows::{self, Row, Runs, Word};
+use crate::setting::{Seen, used_part};
 use crate::steps::{self, Host, Note};
 use crate::took::{Requests, Took};
 use runyard_engine::attr::Slice;
 use runyard_engine::kernel;
-use runyard_engine::time::{Nanos, Time};
-use runyard_hosts::clock::process_cpu_time;
+use runyard_engine::time::Time;
 use runyard_hosts::machine;
 use runyard_outcome::Failure;
 use runyard_workload::Scenario;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The number of groups of hackbench for each CPU beside cyclictest, as in the document, and the largest number of
 /// groups: a group is forty threads.
@@ -47,18 +47,13 @@ const ALONE: Duration = Duration::from_millis(600);
 const SOAK_RUNS: u64 = 20;
 
 /// Runs the experiments once on this machine, or 20 times in a soak.
-///
-/// # Errors
-/// If the machine refuses something.
 pub(crate) fn live(length: Length, progress: &Progress) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?;
     let runs = length.pick(1, SOAK_RUNS);
     let each = 4 * BESIDE + 2 * GROUPS.len() as u32 * ALONE;
     let mut course = Course::new(length, each * runs as u32 + price::TAKES, progress);
     let price = price::measured(kernel::Experiment::LatencyNice, cpus.len(), &mut course)?;
-    let (alone, beside) = measured(&cpus, runs, &mut course)?;
-    let mut claims = rows::claims(&beside_rows(), &beside);
-    claims.extend(rows::claims(&alone_rows(), &alone));
+    let mut claims = rows::claims(&rows(), &measured(&cpus, runs, &mut course)?);
     claims.extend(price);
     Ok(Reproduced::of("latency-nice", "live", claims, |table| {
         format!(
@@ -76,118 +71,76 @@ const BESIDES: [(&str, Host, i64, Option<Slice>); 4] = [
     ("cyclictest at nice 0, linux", Host::Linux, 0, None),
     ("cyclictest with a slice of 0.1 ms, linux", Host::Linux, 0, Some(Slice::MIN)),
 ];
-const LIVE: usize = 0;
+
+/// The settings before and after on each host, and the sensitive one.
+const PAIRS: [(&str, [usize; 2]); 2] = [("live", [0, 1]), ("linux", [2, 3])];
 const SENSITIVE: usize = 1;
-const LINUX: usize = 2;
-const SLICE: usize = 3;
 
-/// The results of cyclictest beside hackbench.
-#[derive(Clone, Debug)]
-struct Beside {
-    took: Took,
-    /// The number of hackbench's tasks, and of those that reached their second step.
-    tasks: u64,
-    ran: u64,
-    /// The fraction of the CPUs that this process used: less than all, where the machine did not give more or where its
-    /// threads waited for each other.
-    used: f64,
-}
+/// The settings of hackbench alone come after those: each of [`GROUPS`] on each of these hosts.
+const HOSTS: [(&str, Host); 2] = [("live", Host::Live), ("linux", Host::Linux)];
 
-/// The results of hackbench alone: the messages sent and received, and the time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Alone {
-    sent: u64,
-    arrived: u64,
-    time: Nanos,
-}
-
-/// The runs of hackbench alone with each of [`GROUPS`], on the runtime and on Linux, and those of [`BESIDES`]. There are
-/// none where the kernel takes no slice.
-type Measured = (Vec<Runs<Alone>>, [Runs<Beside>; 4]);
-
-fn measured(cpus: &[usize], runs: u64, course: &mut Course<'_>) -> Result<Measured, Failure> {
-    let mut alones = vec![Vec::new(); 2 * GROUPS.len()];
-    let mut besides = [const { Vec::new() }; 4];
+/// The runs of all settings. There are none where the kernel takes no slice.
+fn measured(
+    cpus: &[usize],
+    runs: u64,
+    course: &mut Course<'_>,
+) -> Result<Vec<Runs<Seen>>, Failure> {
+    let mut all = vec![Vec::new(); BESIDES.len() + GROUPS.len() * HOSTS.len()];
+    let (besides, alones) = all.split_at_mut(BESIDES.len());
     for seed in 1..=runs {
         // Hackbench alone takes as long as the machine makes it, and is not repeated. So it comes first.
-        for (at, runs) in alones.iter_mut().enumerate() {
-            let (groups, host) = (GROUPS[at / 2], [Host::Live, Host::Linux][at % 2]);
+        let settings = GROUPS.into_iter().flat_map(|groups| HOSTS.map(|host| (groups, host)));
+        for (runs, (groups, (host, on))) in alones.iter_mut().zip(settings) {
             let hackbench = Hackbench { groups, loops: Some(LOOPS / groups) };
-            let what = format!("{}, {}", name(groups), ["live", "linux"][at % 2]);
-            let run = course.once(&what, ALONE, || alone(hackbench, host, cpus, seed))?;
+            let what = format!("{}, {host}", name(groups));
+            let run = course.once(&what, ALONE, || alone(hackbench, on, cpus, seed))?;
             runs.push(Tried::quiet(run));
         }
         for (runs, (what, host, nice, slice)) in besides.iter_mut().zip(BESIDES) {
             if slice.is_none() || kernel_takes(slice) {
-                runs.push(course.quiet(what, BESIDE, |attempt| {
-                    let seed = seed + (u64::from(attempt) << u32::BITS);
-                    Beside::of((host, nice, slice), cpus, seed)
-                })?);
+                runs.push(
+                    course.seeded(what, BESIDE, seed, |seed| {
+                        beside((host, nice, slice), cpus, seed)
+                    })?,
+                );
             }
         }
     }
-    Ok((alones, besides))
+    Ok(all)
 }
 
-fn beside_rows() -> Vec<Row<Beside>> {
+/// The rows of all settings.
+pub(super) fn rows() -> Vec<Row<Seen>> {
     let mut rows = Vec::new();
-    for (host, [before, after]) in [("live", [LIVE, SENSITIVE]), ("linux", [LINUX, SLICE])] {
-        for (which, of) in FIGURES {
-            let figure = move |runs: &[&Beside]| of(&Took::sum(runs.iter().map(|run| &run.took)));
-            rows.push(Row::new(format!("{which}, {host}"), "us", figure).of(before, after));
-        }
-        let used =
-            Row::new(format!("CPU time that was used, {host}"), "%", |runs: &[&Beside]| {
-                percent(least(runs, |run| run.used))
-            });
-        rows.push(used.of(before, after));
+    for (host, [before, after]) in PAIRS {
+        let used = |runs: &[&Seen]| percent(least(runs, |run| run.given));
+        let used = Row::new(format!("CPU time that was used, {host}"), "%", used);
+        let figures = FIGURES.map(|(which, of)| took(&format!("{which}, {host}"), "us", of));
+        let of_host = figures.into_iter().chain([used]).map(|row| row.of(before, after));
+        rows.extend(of_host.map(|row| row.below("cyclictest beside hackbench")));
     }
-    let mut rows: Vec<_> =
-        rows.into_iter().map(|row| row.below("cyclictest beside hackbench")).collect();
-    let what = "tasks of hackbench that ran beside cyclictest at -20, live";
-    let ran = Row::new(what, "%", |runs: &[&Beside]| {
-        percent(least(runs, |run| run.ran as f64 / run.tasks as f64))
-    });
-    let all = |run: &&Beside| run.ran == run.tasks;
-    rows.push(
-        ran.after(SENSITIVE)
-            .judged_by(Word::Holds, move |sides, _| sides[SENSITIVE].iter().all(all)),
-    );
+    rows.push(reached("tasks of hackbench that ran beside cyclictest at -20, live", SENSITIVE));
+    for (at, groups) in GROUPS.into_iter().enumerate() {
+        let first = BESIDES.len() + at * HOSTS.len();
+        rows.push(reached("messages that arrived, live", first).always().below(&name(groups)));
+        for (nth, (host, _)) in HOSTS.into_iter().enumerate() {
+            let time = Row::new(format!("time, {host}"), "ms", millis);
+            rows.push(time.after(first + nth).below(&name(groups)));
+        }
+    }
     rows
 }
 
-fn least(runs: &[&Beside], of: fn(&Beside) -> f64) -> f64 {
+/// The row that all tasks ran or all messages arrived in each run of a setting.
+fn reached(what: &str, setting: usize) -> Row<Seen> {
+    let part = |runs: &[&Seen]| percent(least(runs, |run| run.reached as f64 / run.all as f64));
+    Row::new(what, "%", part).after(setting).judged_by(Word::Holds, move |sides, _| {
+        sides[setting].iter().all(|run| run.reached == run.all)
+    })
+}
+
+fn least(runs: &[&Seen], of: fn(&Seen) -> f64) -> f64 {
     runs.iter().map(|run| of(run)).fold(f64::INFINITY, f64::min)
-}
-
-fn alone_rows() -> Vec<Row<Alone>> {
-    let of_groups = |(at, groups): (usize, u32)| {
-        let name = name(groups);
-        let sum =
-            |runs: &[&Alone], of: fn(&Alone) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
-        let arrived = Row::new("messages that arrived, live", "%", move |runs: &[&Alone]| {
-            percent(sum(runs, |run| run.arrived) as f64 / sum(runs, |run| run.sent) as f64)
-        });
-        let live: usize = 2 * at;
-        let all = arrived.after(live).always().judged_by(Word::Holds, move |sides, _| {
-            sides[live].iter().all(|run| run.arrived == run.sent)
-        });
-        let time = |host: usize| {
-            let what = format!("time, {}", ["live", "linux"][host]);
-            let millis =
-                move |runs: &[&Alone]| rounded(sum(runs, |run| run.time.0) as f64 / 1e6, 2);
-            Row::new(what, "ms", millis).after(live + host)
-        };
-        [all, time(0), time(1)].map(|row| row.below(&name))
-    };
-    GROUPS.into_iter().enumerate().flat_map(of_groups).collect()
-}
-
-/// The names of all rows, for the page that has them.
-#[cfg(test)]
-pub(super) fn names() -> Vec<String> {
-    let beside = beside_rows().into_iter().map(|row| row.what().to_owned());
-    beside.chain(price::tests::with(&alone_rows())).collect()
 }
 
 /// Whether the kernel gives a thread this slice.
@@ -197,43 +150,40 @@ fn kernel_takes(slice: Option<Slice>) -> bool {
     std::thread::spawn(asks).join().unwrap_or(false)
 }
 
-impl Beside {
-    fn of(
-        (host, nice, slice): (Host, i64, Option<Slice>),
-        cpus: &[usize],
-        seed: u64,
-    ) -> Result<Beside, Failure> {
-        let threads = cpus.len() as u32;
-        let groups = (GROUPS_PER_CPU * threads).min(MOST_GROUPS);
-        let mut scenario = cyclictest::scenario(nice, groups).scenario()?;
-        let it = &mut scenario.tasks[CYCLICTEST.index()];
-        (it.instances, it.properties.slice) = (threads, slice);
-        scenario.duration = Some(LENGTH);
-        let (begun, used) = (Instant::now(), process_cpu_time());
-        let tasks = run(scenario, (host, cpus), threads as usize, seed)?;
-        let (wall, used) = (begun.elapsed().as_nanos() as f64, process_cpu_time() - used);
-        let used = used.0 as f64 / (wall * cpus.len() as f64);
-        let (cyclictest, hackbench) = tasks.split_at(threads as usize);
-        let ran = hackbench.iter().filter(|task| task.steps > 0).count() as u64;
-        let took = Took::sum(cyclictest.iter().map(|task| &task.took));
-        Ok(Beside { took, tasks: hackbench.len() as u64, ran, used })
-    }
+/// cyclictest, as many threads as CPUs, beside hackbench.
+fn beside(
+    (host, nice, slice): (Host, i64, Option<Slice>),
+    cpus: &[usize],
+    seed: u64,
+) -> Result<Seen, Failure> {
+    let threads = cpus.len();
+    let groups = (GROUPS_PER_CPU * threads as u32).min(MOST_GROUPS);
+    let mut scenario = cyclictest::scenario(nice, groups).scenario()?;
+    let it = &mut scenario.tasks[CYCLICTEST.index()];
+    (it.instances, it.properties.slice) = (threads as u32, slice);
+    scenario.duration = Some(LENGTH);
+    let (tasks, given) = used_part(threads, || run(scenario, (host, cpus), threads, seed));
+    let tasks = tasks?;
+    let (cyclictest, hackbench) = tasks.split_at(threads);
+    let reached = hackbench.iter().filter(|task| task.steps > 0).count() as u64;
+    let took = Took::sum(cyclictest.iter().map(|task| &task.took));
+    Ok(Seen { took, all: hackbench.len() as u64, reached, given, ..Seen::default() })
 }
 
 /// The time of hackbench alone, and the number of messages that arrive.
-fn alone(hackbench: Hackbench, host: Host, cpus: &[usize], seed: u64) -> Result<Alone, Failure> {
+fn alone(hackbench: Hackbench, host: Host, cpus: &[usize], seed: u64) -> Result<Seen, Failure> {
     let tasks = run(hackbench.alone().scenario()?, (host, cpus), 0, seed)?;
     let last = tasks.iter().map(|task| task.last).max().unwrap_or_default();
     // Each group has its senders first, then its receivers.
     let receivers = tasks.chunks(FAN as usize).skip(1).step_by(2).flatten();
-    let arrived = receivers.map(|task| task.steps).sum();
-    let sent = hackbench.messages().expect("it ends");
-    Ok(Alone { sent, arrived, time: last.since(Time::ZERO) })
+    let reached = receivers.map(|task| task.steps).sum();
+    let all = hackbench.messages().expect("it ends");
+    Ok(Seen { all, reached, time: last.since(Time::ZERO), ..Seen::default() })
 }
 
 /// The notes of a task: the rounds of one of cyclictest; the number of times that it reached the second step of a round
 /// (once a message, for a receiver); and its last step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Notes {
     rounds: Option<Requests>,
     took: Took,
@@ -248,11 +198,8 @@ fn run(
     threads: usize,
     seed: u64,
 ) -> Result<Vec<Notes>, Failure> {
-    let notes = |nth| {
-        let rounds = (nth < threads).then_some(ROUNDS);
-        Notes { rounds, took: Took::default(), steps: 0, last: Time::ZERO }
-    };
-    let notes = (0..scenario.instances().count()).map(notes).collect();
+    let mut notes = vec![Notes::default(); scenario.instances().count()];
+    notes[..threads].iter_mut().for_each(|it| it.rounds = Some(ROUNDS));
     let note: Note<Notes> = |it, _, step, now| {
         if let Some(rounds) = &mut it.rounds {
             rounds.step(step, now, &mut it.took);
@@ -267,31 +214,27 @@ fn run(
 mod tests {
     use super::*;
     use crate::claims::tests::failed;
+    use runyard_engine::time::Nanos;
 
     #[test]
     fn what_can_fail_is_that_somebody_does_not_run_or_a_message_is_lost() {
-        let beside =
-            |ran| Tried::quiet(Beside { took: Took::default(), tasks: 80, ran, used: 0.5 });
-        let besides = |ran| {
-            let runs = [vec![beside(80)], vec![beside(ran)], vec![beside(80)], vec![]];
-            failed(rows::claims(&beside_rows(), &runs))
-        };
-        assert_eq!(besides(80), [""; 0]);
-        assert_eq!(besides(79), ["tasks of hackbench that ran beside cyclictest at -20, live"]);
-        let alone = |arrived| vec![Tried::quiet(Alone { sent: 400, arrived, time: Nanos(5) })];
-        let mut alones = vec![alone(400); 2 * GROUPS.len()];
-        alones[2] = alone(399);
-        let lost = failed(rows::claims(&alone_rows(), &alones));
-        assert_eq!(lost, ["hackbench of 4 groups: messages that arrived, live"]);
+        let run = |reached| vec![Tried::quiet(Seen { all: 80, reached, ..Seen::default() })];
+        let mut runs = vec![run(80); BESIDES.len() + GROUPS.len() * HOSTS.len()];
+        (runs[SENSITIVE], runs[BESIDES.len() + HOSTS.len()]) = (run(79), run(79));
+        let expected = [
+            "tasks of hackbench that ran beside cyclictest at -20, live",
+            "hackbench of 4 groups: messages that arrived, live",
+        ];
+        assert_eq!(failed(rows::claims(&rows(), &runs)), expected);
     }
 
     #[test]
     fn all_messages_arrive_on_both_hosts() {
         let cpus = machine::cpus().unwrap();
         let hackbench = Hackbench { groups: 2, loops: Some(2) };
-        for host in [Host::Live, Host::Linux] {
+        for (_, host) in HOSTS {
             let alone = alone(hackbench, host, &cpus, 1).unwrap();
-            assert!(alone.arrived == alone.sent && alone.time > Nanos::ZERO, "{alone:?}");
+            assert!(alone.reached == alone.all && alone.time > Nanos::ZERO, "{alone:?}");
         }
     }
 }

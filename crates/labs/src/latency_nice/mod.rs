@@ -26,5 +26,5 @@ fn shipped() -> Setting {
 /// The names of the rows on real CPUs, for the page that has them.
 #[cfg(test)]
 pub(crate) fn live_names() -> Vec<String> {
-    live::names()
+    crate::price::tests::with(&live::rows())
 }

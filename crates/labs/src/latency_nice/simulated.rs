@@ -146,14 +146,17 @@ const MAX_DIFFERENCE: f64 = 0.01;
 /// hackbench alone: its time with the feature latency nice, which no task uses, and without.
 fn throughput(groups: u32, seeds: u64) -> Part {
     let setting = Hackbench { groups, loops: Some(LOOPS / groups) }.alone().seeds(1..=seeds);
-    let time = Row::new("time", "ms", |runs: &[&Seen]| {
-        rounded(runs.iter().map(|run| run.time.0 as f64).sum::<f64>() / 1e6, 2)
-    });
+    let time = Row::new("time", "ms", millis);
     let same = Word::Same("no task has a latency nice, so no decision differs");
     let time =
         time.judged(same, |without, with| (with - without).abs() <= without * MAX_DIFFERENCE);
     let name = format!("{}, nobody sensitive", hackbench::name(groups));
     Part::new(name, setting.pair(Experiment::LatencyNice), vec![time])
+}
+
+/// The time of all runs together, in milliseconds.
+pub(super) fn millis(runs: &[&Seen]) -> f64 {
+    rounded(runs.iter().map(|run| run.time.0 as f64).sum::<f64>() / 1e6, 2)
 }
 
 #[cfg(test)]

@@ -53,35 +53,18 @@ pub(super) fn passes(round: &[Lap]) -> bool {
     })
 }
 
-/// What has rounds: a run on any host.
-pub(super) trait Rounds: 'static {
-    fn rounds(&self) -> &[Round];
-}
-
-impl Rounds for Seen {
-    fn rounds(&self) -> &[Round] {
-        &self.rounds
-    }
-}
-
-impl Rounds for Vec<Round> {
-    fn rounds(&self) -> &[Round] {
-        self
-    }
-}
-
 /// The rounds of all runs.
-pub(super) fn rounds<'r, S: Rounds>(runs: &'r [&S]) -> impl Iterator<Item = &'r Round> + Clone {
-    runs.iter().flat_map(|run| run.rounds())
+pub(super) fn rounds<'r>(runs: &'r [&Seen]) -> impl Iterator<Item = &'r Round> + Clone {
+    runs.iter().flat_map(|run| &run.rounds)
 }
 
 /// The number of rounds that failed.
-pub(super) fn failed<S: Rounds>(runs: &[&S]) -> usize {
+pub(super) fn failed(runs: &[&Seen]) -> usize {
     rounds(runs).filter(|round| !passes(round)).count()
 }
 
 /// The starts of all threads but the least important one.
-pub(super) fn important_starts<S: Rounds>(runs: &[&S]) -> impl Iterator<Item = Nanos> {
+pub(super) fn important_starts(runs: &[&Seen]) -> impl Iterator<Item = Nanos> {
     rounds(runs).flat_map(|round| round.iter().skip(1).map(|lap| lap.start))
 }
 
@@ -95,15 +78,14 @@ pub(super) fn shipped() -> Setting {
     Setting::of("rt-migrate.json", SCENARIO)
 }
 
-/// The scenario with this number of threads and rounds.
-pub(super) fn scenario(threads: usize, rounds: u32) -> Scenario {
-    let setting = shipped().edit(move |scenario| set_threads(scenario, threads, rounds));
-    setting.scenario().expect("the scenario that comes with the program is right")
+/// The same with this number of threads and rounds.
+pub(super) fn setting(threads: usize, rounds: u32) -> Setting {
+    shipped().edit(move |scenario| set_threads(scenario, threads, rounds))
 }
 
 /// Gives the scenario this number of threads and rounds. Each thread is like the first, with a priority higher by one; the
 /// parent has the highest.
-pub(super) fn set_threads(scenario: &mut Scenario, threads: usize, rounds: u32) {
+fn set_threads(scenario: &mut Scenario, threads: usize, rounds: u32) {
     let (mut parent, least) = (scenario.tasks[PARENT.index()].clone(), scenario.tasks[1].clone());
     let lowest = least.properties.policy.map(Policy::priority).expect("a real-time thread");
     let policy = |above: usize| {
@@ -135,8 +117,8 @@ pub(super) fn title(threads: usize) -> String {
 }
 
 /// An example of these runs with its number in its run: the first round that failed, otherwise the first one.
-pub(super) fn example<S: Rounds>(host: &str, runs: &[&S]) -> String {
-    let all = || runs.iter().flat_map(|run| run.rounds().iter().enumerate());
+pub(super) fn example(host: &str, runs: &[&Seen]) -> String {
+    let all = || runs.iter().flat_map(|run| run.rounds.iter().enumerate());
     let (what, found) = match all().find(|(_, round)| !passes(round)) {
         Some(failed) => ("a round that failed", Some(failed)),
         None => ("a round", all().next()),
@@ -160,31 +142,34 @@ fn as_printed(number: usize, round: &Round) -> String {
 
 /// The rows that all hosts have: the latest start of the others, and of the least important thread; and the rounds that
 /// failed.
-pub(super) fn latest_important<S: Rounds>() -> Row<S> {
-    let what = "latest start of a thread that is not the least important";
-    let row = Row::new(what, "us", |runs: &[&S]| important_starts(runs).max().map(micros));
-    row.published(20_041.0, 61.0)
+pub(super) fn latest_important() -> Row<Seen> {
+    latest("latest start of a thread that is not the least important").published(20_041.0, 61.0)
 }
 
-pub(super) fn latest_least<S: Rounds>() -> Row<S> {
-    let row = Row::new("latest start of the least important thread", "us", |runs: &[&S]| {
+/// The row about the latest start of the others with this name.
+pub(super) fn latest(what: &str) -> Row<Seen> {
+    Row::new(what, "us", |runs: &[&Seen]| important_starts(runs).max().map(micros))
+}
+
+pub(super) fn latest_least() -> Row<Seen> {
+    let row = Row::new("latest start of the least important thread", "us", |runs: &[&Seen]| {
         rounds(runs).map(|round| round[0].start).max().map(micros)
     });
     row.published(None, 20_060.0)
 }
 
-pub(super) fn failed_percent<S: Rounds>() -> Row<S> {
+pub(super) fn failed_percent() -> Row<Seen> {
     let what = "rounds in which a thread waited for a less important one";
-    let row = Row::new(what, "%", |runs: &[&S]| {
+    let row = Row::new(what, "%", |runs: &[&Seen]| {
         percent(failed(runs) as f64 / rounds(runs).count().max(1) as f64)
     });
     row.published(None, 0.0)
 }
 
 /// The row about the runs without a failure, of so many.
-pub(super) fn good_runs<S: Rounds>(all: u64) -> Row<S> {
+pub(super) fn good_runs(all: u64) -> Row<Seen> {
     let what = format!("runs of {ROUNDS} rounds without a failure, of {all}");
-    let row = Row::new(what, "runs", |runs: &[&S]| {
+    let row = Row::new(what, "runs", |runs: &[&Seen]| {
         runs.iter().filter(|run| failed(&[**run]) == 0).count() as f64
     });
     row.after(1).published(None, PUBLISHED_RUNS as f64)
@@ -227,6 +212,7 @@ mod tests {
 
     #[test]
     fn the_shipped_scenario_is_one_of_any_number_of_threads() {
+        let scenario = |threads, rounds| setting(threads, rounds).scenario().unwrap();
         let (shipped, made) = (shipped().scenario().unwrap(), scenario(5, ROUNDS));
         assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
         let large = scenario(MOST_CPUS + 1, 3);

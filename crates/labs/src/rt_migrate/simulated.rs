@@ -2,18 +2,16 @@
 
 use super::rounds::{
     self, END, MAX_LATE, PARENT, PUBLISHED_RUNS, RELEASE, ROUNDS, START, example, failed,
-    failed_percent, good_runs, latest_important, latest_least, passes, percentile, rounds,
+    failed_percent, good_runs, latest, latest_important, latest_least, passes, percentile, rounds,
 };
 use crate::figure::{micros, rounded};
 use crate::lap::{Lap, Round};
 use crate::length::Length;
 use crate::rows::{Row, Sides, Word};
 use crate::setting::{Part, Seen, Setting, Simulated, Watch};
-use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::features::Feature;
 use runyard_engine::kernel::Experiment;
-use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_workload::Scenario;
 
@@ -60,7 +58,7 @@ fn of_seeds(length: Length, seeds: u64) -> Simulated {
     let after = setting().seeds(1..=soaked).checked(length == Length::Short);
     let other = setting().seeds(1..=seeds);
     let at_cost = |cost| other.clone().set("machine.costs.migration_ns", cost);
-    let alone = other.clone().edit(|it| rounds::set_threads(it, THREADS - 2, ROUNDS));
+    let alone = rounds::setting(THREADS - 2, ROUNDS).watch(laps).seeds(1..=seeds);
     let settings = vec![
         other.clone().checked(true).before(Experiment::RtMigrate),
         after,
@@ -134,8 +132,7 @@ fn besides() -> Vec<Row<Seen>> {
         |sides, side| Some(rounded((lost(&sides[side]) - lost(&sides[FREE])).max(0.0), 1)),
     );
     vec![
-        latest_important()
-            .named("latest start, push and pull: beside RT_BALANCE, alone")
+        latest("latest start, push and pull: beside RT_BALANCE, alone")
             .of(BESIDE, AFTER)
             .published(None, 61.0),
         of_thousand("rounds that fail, push and pull: beside RT_BALANCE, alone", failed)
@@ -196,71 +193,36 @@ fn lost(runs: &[&Seen]) -> f64 {
     rounded(lost as f64 / 1_000.0 / rounds(runs).count() as f64, 1)
 }
 
-/// Notes the laps.
-#[derive(Debug)]
-struct Laps {
-    released: Time,
-    /// For each thread: its executed time so far, and that time at its start.
-    executed: Vec<(Nanos, Nanos)>,
-    /// For each CPU: the executing thread, and the instant at which it began.
-    executing: Vec<Option<(TaskId, Time)>>,
-}
-
 /// Watches the laps of all threads, and counts the wake-ups.
 fn laps(scenario: &Scenario) -> Watch {
-    let mut laps = Laps {
-        released: Time::ZERO,
-        executed: vec![Default::default(); scenario.tasks.len()],
-        executing: vec![None; scenario.machine.topology.cpus()],
-    };
-    Box::new(move |event, seen| {
-        let (at, cpu) = (event.at, event.cpu);
-        match event.what {
-            What::Step { task, step, .. } => {
-                // The task executes while it takes a step, so its account is brought up to the present.
-                laps.execute(cpu, Some(task), at);
-                laps.step(task, step as usize, at, &mut seen.rounds);
-            }
-            What::Wake { .. } => seen.wakeups += 1,
-            What::Exec { task, .. } => laps.execute(cpu, Some(task), at),
-            What::Overhead | What::Idle => laps.execute(cpu, None, at),
-            _ => {}
+    let threads = scenario.tasks.len() - 1;
+    let mut released = Time::ZERO;
+    // The executed time of each thread at its start.
+    let mut at_start = vec![Nanos::ZERO; threads];
+    Box::new(move |event, used, seen| match event.what {
+        What::Wake { .. } => seen.wakeups += 1,
+        What::Step { task: PARENT, step, .. } if step as usize == RELEASE => {
+            released = event.at;
+            seen.rounds.push(vec![Lap::default(); threads]);
         }
+        What::Step { task, step, .. } if task != PARENT => {
+            let Some(round) = seen.rounds.last_mut() else { return };
+            let thread = task.index() - 1;
+            let (lap, executed) = (&mut round[thread], used.of_task(task));
+            match step as usize {
+                START => {
+                    lap.start = event.at.since(released);
+                    at_start[thread] = executed;
+                }
+                END => {
+                    lap.end = event.at.since(released);
+                    lap.work = executed - at_start[thread];
+                }
+                _ => {}
+            }
+        }
+        _ => {}
     })
-}
-
-impl Laps {
-    fn step(&mut self, task: TaskId, step: usize, at: Time, rounds: &mut Vec<Round>) {
-        if task == PARENT {
-            if step == RELEASE {
-                self.released = at;
-                rounds.push(vec![Lap::default(); self.executed.len() - 1]);
-            }
-            return;
-        }
-        let (total, at_start) = &mut self.executed[task.index()];
-        let Some(round) = rounds.last_mut() else { return };
-        let lap = &mut round[task.index() - 1];
-        match step {
-            START => {
-                lap.start = at.since(self.released);
-                *at_start = *total;
-            }
-            END => {
-                lap.end = at.since(self.released);
-                lap.work = *total - *at_start;
-            }
-            _ => {}
-        }
-    }
-
-    /// Notes that the CPU now executes another task, or none.
-    fn execute(&mut self, cpu: CpuId, task: Option<TaskId>, at: Time) {
-        let now = task.map(|task| (task, at));
-        if let Some((task, since)) = std::mem::replace(&mut self.executing[cpu.index()], now) {
-            self.executed[task.index()].0 += at.since(since);
-        }
-    }
 }
 
 #[cfg(test)]
