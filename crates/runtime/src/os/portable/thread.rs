@@ -33,11 +33,6 @@ pub(crate) fn may_pin(_cpu: usize) -> bool {
     false
 }
 
-/// Refuses to bind a thread.
-pub(crate) fn bind(_thread: Tid, _cpus: impl IntoIterator<Item = usize>) -> bool {
-    false
-}
-
 /// A set of CPUs, of which none is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mask;
@@ -60,11 +55,7 @@ impl Mask {
         true
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        std::iter::empty()
-    }
-
-    /// Refuses as [`bind`] does.
+    /// Refuses to bind a thread.
     pub(crate) fn bind(&self, _thread: Tid) -> bool {
         false
     }
