@@ -78,9 +78,9 @@ pub struct FairRules {
     /// A queue that is throttled while it is empty counts as throttled from then on. Since 6.6 it
     /// counts from its first task on (`throttle_cfs_rq`, `enqueue_entity`).
     pub counts_empty_throttling: bool,
-    /// A task in the kernel is not throttled before its return to user mode (since 6.18,
-    /// `throttle_cfs_rq_work`).
-    pub throttles_in_user_mode: bool,
+    /// A throttled queue stays where it is, and each of its tasks leaves on its own, at its return to
+    /// user mode (since 6.18, `throttle_cfs_rq_work`). Before, the queue leaves with all its tasks.
+    pub throttles_tasks: bool,
 }
 
 /// The point until which the running entity is picked as long as it is eligible (`RUN_TO_PARITY`).
@@ -203,7 +203,7 @@ impl FairRules {
         lone_rt_overloads: false,
         interleaves_periods: true,
         counts_empty_throttling: false,
-        throttles_in_user_mode: false,
+        throttles_tasks: false,
     };
 
     /// The rules of 6.1, with CFS as its fair class.
@@ -244,7 +244,7 @@ impl FairRules {
         lone_rt_overloads: false,
         interleaves_periods: true,
         counts_empty_throttling: false,
-        throttles_in_user_mode: false,
+        throttles_tasks: false,
     };
 
     /// The rules of 6.12.
@@ -273,7 +273,7 @@ impl FairRules {
         bound: LagBound::LongestQueued,
         buddies: Buddies::EligibleAtWakeups,
         pulls_eligible: true,
-        throttles_in_user_mode: true,
+        throttles_tasks: true,
         ..FairRules::V6_12
     };
 

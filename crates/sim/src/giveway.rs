@@ -13,16 +13,14 @@
 //! A lazy request to another CPU does not interrupt it. The other CPU notices it when it enters the kernel for another
 //! reason: an interrupt, its tick, a system call of its task.
 //!
-//! A switch that is due because a group has no bandwidth left waits for the return to user mode under every model, if
-//! the kernel throttles tasks there (6.18).
+//! A task that its throttled group holds back leaves at its return to user mode under every model, if the kernel throttles
+//! task by task (6.18).
 //!
 //! Source: `__resched_curr`, `resched_curr_lazy`, `sched_tick` and `wakeup_preempt` in `kernel/sched/core.c`,
 //! `check_preempt_wakeup_fair` in `kernel/sched/fair.c`, and `exit_to_user_mode_loop` in `kernel/entry/common.c`.
 //!
 //! Accepted inaccuracies: the scheduler's own work is never preempted. A wake-up across a cache boundary interrupts a
-//! real CPU (`ttwu_queue_wakelist`) even if the request is lazy; here it does not. A task in the kernel whose group has
-//! no bandwidth left is throttled at once if another CPU charged it, or if a switch is due for another reason too. The
-//! kernel lets it compete on.
+//! real CPU (`ttwu_queue_wakelist`) even if the request is lazy; here it does not.
 
 use crate::program::{Todo, Waiting};
 use crate::sim::Sim;

@@ -536,7 +536,9 @@ impl<'s> Sim<'s> {
                 asked => asked,
             };
             let target = &mut self.cpus[cpu.index()];
-            if self.here == Some(cpu) || resched == Resched::Lazy {
+            // The CPU itself has asked for a switch at its task's return to user mode.
+            let waits = matches!(resched, Resched::Lazy | Resched::InUserMode);
+            if self.here == Some(cpu) || waits {
                 target.resched = target.resched.max(resched);
                 if self.here != Some(cpu) {
                     // No switch follows that would do so.

@@ -1,14 +1,15 @@
 //! The choice of the next task of a CPU.
 //!
 //! The run queue makes the choice. This file handles the tasks that leave the queue in the meantime, and finds work for
-//! a CPU that would be idle. It repeats both until the choice is stable.
+//! a CPU that would be idle. It repeats both until the choice is stable. A chosen task that may only run to its return to
+//! user mode asks for the next switch at once ([`Effects::kick_in_user_mode`]).
 
 use crate::cpu::Delta;
 use crate::host::{Controlled, Effects, Moving, mark_released};
 use crate::machine::Machine;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Enqueue, Prev, Released, Switch};
+use runyard_engine::run_queue::{Enqueue, Prev, Released, Resched, Switch};
 use runyard_engine::time::Time;
 
 impl<W: Controlled> Machine<W> {
@@ -48,12 +49,21 @@ impl<W: Controlled> Machine<W> {
                 };
             }
             // The reaction may have brought a task here that must run first.
-            if reacted && self.cpu(cpu).resched().is_due() {
+            let resched = self.resched_after(cpu, delta, reacted);
+            if resched == Resched::InUserMode {
+                fx.kick_in_user_mode(cpu);
+            } else if reacted && resched.is_due() {
                 prev = next.map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
                 continue;
             }
             return Switch { next, released: kept };
         }
+    }
+
+    /// Returns whether another switch is due after one and the reaction to it.
+    #[inline]
+    fn resched_after(&self, cpu: CpuId, delta: Delta, reacted: bool) -> Resched {
+        if reacted { self.cpu(cpu).resched() } else { delta.resched }
     }
 
     #[inline(always)]

@@ -87,6 +87,7 @@ impl Fair {
         ensure!(picture, names, "group queues are in order");
         self.check_lists(picture);
         self.check_delayed(picture);
+        self.check_limbo(picture);
         let queues = self.group_queues.iter().map(|&(_, id)| id).chain([QueueId::ROOT]);
         by_order!(&self.order, order => order.buddies.check(&self.tree, queues, picture));
         let mut idle_load = 0;

@@ -122,6 +122,8 @@ pub(crate) struct Entity {
     pub(crate) idle: bool,
     /// Whether it sleeps in its place (`sched_delayed`, [`super::ghosts`]).
     pub(crate) delayed: bool,
+    /// Whether it is a task in limbo ([`super::limbo`]).
+    pub(crate) in_limbo: bool,
 }
 
 impl Entity {
@@ -135,6 +137,7 @@ impl Entity {
         latency_nice: LatencyNice::ZERO,
         idle: false,
         delayed: false,
+        in_limbo: false,
     };
 
     pub(crate) fn new(ask: Ask, parent: QueueId) -> Entity {

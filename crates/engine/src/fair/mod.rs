@@ -43,6 +43,7 @@ pub(crate) mod entity;
 mod ghosts;
 pub(crate) mod heaps;
 pub(crate) mod lend;
+mod limbo;
 mod nominate;
 pub(crate) mod order;
 mod passed_over;
@@ -95,6 +96,8 @@ pub(crate) struct Fair {
     /// The queues of groups that exist, in order of group.
     group_queues: Vec<(GroupId, QueueId)>,
     nr_throttled: u32,
+    /// The number of tasks in limbo ([`limbo`]).
+    nr_in_limbo: u32,
     reap_cursor: usize,
     /// The company of the running task, if the first tasks of its queue are with the host
     /// ([`lend`]).
@@ -171,6 +174,7 @@ impl Fair {
             idle_load: 0,
             group_queues: Vec::new(),
             nr_throttled: 0,
+            nr_in_limbo: 0,
             reap_cursor: 0,
             company: None,
             pelt: None,
@@ -270,6 +274,11 @@ impl Fair {
         self.tree.remove_queue(id)
     }
 
+    /// Returns the queue of a group, by its number in the order of groups.
+    pub(crate) fn nth_group_queue(&self, nth: usize) -> QueueId {
+        self.group_queues[nth].1
+    }
+
     /// Returns the number of groups that have a queue.
     pub(crate) fn nr_group_queues(&self) -> usize {
         self.group_queues.len()
@@ -289,6 +298,7 @@ impl Fair {
         let queue = self.tree.queue(id);
         let at = queue.entity.expect("a group has an entity");
         let empty = queue.nr == 0 && queue.children == 0 && !self.tree.entity(at).delayed;
+        let empty = empty && self.last_in_limbo(id).is_none();
         let order = &self.order;
         let rests = || rests(id) && self.is_decayed(now, id);
         let reap =

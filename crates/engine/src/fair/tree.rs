@@ -12,6 +12,7 @@ use crate::fair::entity::{ByQueue, Entity, QueueId, QueueName, Standing};
 use crate::fair::heaps::Heaps;
 use crate::store::column::Column;
 use crate::store::heap::Index;
+use crate::store::list::List;
 use crate::time::{Time, VTime};
 
 /// The queue of the root or of a group on one CPU.
@@ -54,6 +55,9 @@ pub(crate) struct Queue {
     pub(crate) standing: Standing,
     /// The number of queues of this CPU that have this one as their parent, including empty ones.
     pub(crate) children: u32,
+    /// Its tasks that are throttled at their return to user mode, the last one first
+    /// ([`super::limbo`]).
+    pub(crate) limbo: List,
 }
 
 impl Queue {
@@ -74,6 +78,7 @@ impl Queue {
             throttled: false,
             exhausted_until: Time::ZERO,
             children: 0,
+            limbo: List::default(),
         }
     }
 

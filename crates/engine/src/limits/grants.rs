@@ -568,11 +568,17 @@ impl Limits {
         here.forget(group);
     }
 
-    /// Asserts the invariants of this file for a group's queue.
+    /// Asserts the invariants of this file for a group's queue. If the kernel's bandwidth
+    /// `throttles_tasks`, a queue that it throttles stays in its parent's queue.
     ///
     /// # Panics
     /// If an invariant does not hold, with `picture`.
-    pub(crate) fn check(&self, tree: &Tree, queue: QueueId, picture: &dyn Display) {
+    pub(crate) fn check(
+        &self,
+        tree: &Tree,
+        (queue, throttles_tasks): (QueueId, bool),
+        picture: &dyn Display,
+    ) {
         let group = tree.queue(queue).group;
         let fault = self.slices.fault(tree, queue);
         ensure!(picture, fault.is_none(), "{}: {group:?}", fault.unwrap_or_default());
@@ -582,7 +588,7 @@ impl Limits {
         };
         let is = tree.queue(queue).throttled;
         if self.slices.has(queue) {
-            let slice = self.slices.is_throttled(queue);
+            let slice = self.slices.is_throttled(queue) && !throttles_tasks;
             ensure!(picture, is == slice, "the queue of {group:?} is throttled: {is}");
             return;
         }

@@ -191,6 +191,12 @@ impl Slices {
         self.payers.iter().find(spent).copied()
     }
 
+    /// Returns whether a throttled group holds the running task back.
+    #[inline]
+    pub(crate) fn holds_back(&self) -> bool {
+        self.payers.iter().any(|payer| payer.holds_back && self.is_throttled(payer.queue))
+    }
+
     /// Charges the payers (`account_cfs_rq_runtime`). Returns whether one of them has no budget
     /// left, so that the task must leave.
     pub(crate) fn charge(&mut self, here: &Here<impl Pools>, span: Nanos) -> bool {
@@ -199,7 +205,8 @@ impl Slices {
             let payer = self.payers[nth];
             let slice = self.slice_mut(payer.queue);
             slice.used += span;
-            slice.lent |= !payer.holds_back && slice.remaining() <= 0;
+            // A task of a throttled queue runs to its return to user mode, where tasks are throttled.
+            slice.lent |= (!payer.holds_back || slice.throttled) && slice.remaining() <= 0;
             if self.has_left(payer.queue) || self.is_throttled(payer.queue) {
                 continue;
             }

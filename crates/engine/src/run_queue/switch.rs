@@ -14,9 +14,9 @@ pub enum Resched {
     /// task finish its stay in the kernel, until the next tick (`resched_curr_lazy`). Any other host
     /// treats it as [`Resched::Yes`].
     Lazy,
-    /// The running task leaves when it is in user mode: its group has no bandwidth left, and the
-    /// kernel throttles tasks on their way there (`throttle_cfs_rq_work`). A host whose tasks are
-    /// never in the kernel treats it as [`Resched::Yes`].
+    /// The running task leaves when it is in user mode: its group is throttled, and the kernel
+    /// throttles tasks on their way there (`throttle_cfs_rq_work`). A host whose tasks are never in
+    /// the kernel treats it as [`Resched::Yes`].
     InUserMode,
     /// The CPU must call it as soon as it can.
     Yes,

@@ -3,7 +3,9 @@
 
 use crate::rig::{Run, world};
 use runyard_engine::attr::GroupId;
+use runyard_engine::event::What;
 use runyard_engine::limits::Usage;
+use runyard_engine::time::Time;
 use runyard_workload::{Overrides, parse};
 
 const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "6.18 + founding"];
@@ -52,10 +54,12 @@ fn a_probe_lives_on_the_millisecond_that_its_cpu_kept() {
             );
             let world = world().cpus(2).costs_of_the_text().millis(10_000).seed(seed);
             let run = world.run_text(&text);
-            let stretches = run.stretches("probe").len();
+            let probe = run.task("probe");
+            let is_woken = |what| matches!(what, What::Wake { task, .. } if task == probe);
+            let woken = run.times(|event| is_woken(event.what)).len();
             run.holds(
-                (690..=785).contains(&stretches),
-                &format!("{kernel}, seed {seed}: the probe ran {stretches} times"),
+                (690..=785).contains(&woken),
+                &format!("{kernel}, seed {seed}: the probe was woken {woken} times"),
             );
             let throttled = usage(&run).nr_throttled;
             run.holds(throttled >= 99, &format!("{kernel}: throttled in {throttled} of 100"));
@@ -158,6 +162,37 @@ fn a_task_in_the_kernel_is_throttled_on_its_way_to_user_mode() {
             (longest > 60_000_000) == most_of_a_period,
             &format!("{kernel}: it ran for {longest} ns without a break"),
         );
+    }
+}
+
+/// A task that wakes in a throttled group finishes its system call since 6.18, and before that waits for budget at once.
+/// What comes after the call waits for budget in both.
+#[test]
+fn a_task_that_wakes_in_a_throttled_group_finishes_its_call() {
+    for (kernel, finishes) in [("6.12", false), ("6.18", true)] {
+        let machine = format!("'cpus': 1, 'kernel': '{kernel}', 'costs': {{'sleep_ns': 200000}}");
+        let tasks = "'hog': {'group': '/pod', 'run': 1000000, 'loop': -1},
+                     'naps': {'group': '/pod', 'run': 300, 'sleep': 30000, 'loop': -1}";
+        let groups = "'/pod': {'runtime': 20000, 'period': 100000}";
+        let text =
+            format!("{{'machine': {{{machine}}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}");
+        let run = world().costs_of_the_text().millis(1_000).run_text(&text);
+        let begins = run.times(|event| matches!(event.what, What::Throttled { .. }));
+        let ends = run.times(|event| matches!(event.what, What::Unthrottled { .. }));
+        let waits = begins.into_iter().zip(ends);
+        let waits: Vec<_> = waits.filter(|(from, to)| to.since(*from).0 > 50_000_000).collect();
+        run.holds(waits.len() >= 8, &format!("{kernel}: throttled {} times", waits.len()));
+        let stretches = run.stretches("naps");
+        let within =
+            |from: Time, to: Time| stretches.iter().filter(move |it| from < it.from && it.to < to);
+        let ran: Vec<u64> = waits
+            .iter()
+            .flat_map(|&(from, to)| within(from, to))
+            .map(|it| it.to.since(it.from).0)
+            .collect();
+        run.is("whether it ran", !ran.is_empty(), finishes);
+        let rest = ran.iter().all(|&span| span <= 200_000);
+        run.holds(rest, &format!("{kernel}: no more than the rest of its call: {ran:?}"));
     }
 }
 

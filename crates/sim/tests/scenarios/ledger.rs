@@ -90,6 +90,8 @@ pub struct Ledger<'s> {
     affinities_hold: bool,
     /// Whether an owner of a mutex may use more than its group's budget.
     inherits: bool,
+    /// Whether the kernel's bandwidth throttles task by task: each goes on to its return to user mode.
+    by_task: bool,
     parents: Vec<GroupId>,
     /// Whether a CPU was found idle that had switched to a task.
     idle_with_a_task: bool,
@@ -135,6 +137,7 @@ impl<'s> Ledger<'s> {
             affinities_hold: !scenario.timeline.iter().any(|timed| moves(&timed.change))
                 && scenario.groups.iter().all(|group| group.cpuset.is_none()),
             inherits: scenario.objects.inherit(),
+            by_task: scenario.model.config(scenario.machine.topology).rules.throttles_tasks,
             parents: scenario.groups.iter().map(|group| group.spec.parent).collect(),
             idle_with_a_task: false,
         }
@@ -152,6 +155,12 @@ impl<'s> Ledger<'s> {
         let below_root = |group: GroupId| (group != GroupId::ROOT).then_some(group);
         let parent = move |group: &GroupId| below_root(self.parents[group.index()]);
         std::iter::successors(below_root(group), parent)
+    }
+
+    /// Returns the throttled groups at and above that of a task.
+    fn throttled_above(&self, cpu: CpuId, task: TaskId) -> impl Iterator<Item = GroupId> {
+        let throttled = &self.cpus[cpu.index()].throttled;
+        self.lineage(self.tasks[task.index()].group).filter(|group| throttled.contains(group))
     }
 
     /// Checks the events of the run in order.
@@ -201,12 +210,10 @@ impl<'s> Ledger<'s> {
                 let throttled = &self.cpus[cpu.index()].throttled;
                 let rt = throttled.contains(&GroupId::ROOT) && policy.class().has_rt_budget();
                 want(!rt, "no real-time task executes where they are throttled")?;
-                let group = self.tasks[task.index()].group;
-                let holds = |group: &GroupId| {
-                    throttled.contains(group)
-                        && (policy.class().is_fair() || !self.is_fair_only(*group))
-                };
-                let below = self.lineage(group).any(|group| holds(&group));
+                // In 6.18 a fair task goes on to its next step.
+                let may =
+                    |group| self.is_fair_only(group) && (self.by_task || !policy.class().is_fair());
+                let below = self.throttled_above(cpu, task).any(|group| !may(group));
                 want(!below || self.inherits, "no task executes below a throttled group")?;
                 self.turn(cpu, Doing::Exec(task));
                 self.known(task).executes_since = at;
@@ -246,6 +253,9 @@ impl<'s> Ledger<'s> {
         want(!self.known(task).stopped, "a task that is stopped takes no step")?;
         let doing = self.cpus[cpu.index()].doing;
         want(doing == Doing::Exec(task), "a step is taken by executing it")?;
+        let is_fair = self.tasks[task.index()].policy.class().is_fair();
+        let below = is_fair && self.throttled_above(cpu, task).next().is_some();
+        want(!below || self.inherits, "no fair task takes a step below a throttled group")?;
         self.turn(cpu, doing);
         self.oracle.ends(task, &self.tasks[task.index()], at)?;
         let allowed = self.known(task).enter_phase(phase as usize, cpu);

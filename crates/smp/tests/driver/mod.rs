@@ -221,7 +221,8 @@ pub fn live(bytes: &[u8]) {
 }
 
 impl World {
-    /// Returns a world with each feature on or off. In half of the lives, the features that all laws need are on.
+    /// Returns a world with each feature on or off. In half of the lives, the features that all laws need are on. In half of
+    /// the lives, the kernel's bandwidth throttles task by task.
     fn new([shape, features, rt, more]: [u8; ACTION]) -> World {
         let flat = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (1, 2, 2), (2, 2, 1), (1, 5, 1), (3, 1, 2)];
         let cores = [(1, 1, 2), (1, 2, 2), (1, 1, 4), (2, 1, 2)];
@@ -231,6 +232,7 @@ impl World {
         let mut config = Config::new(Topology::new(nodes, cores, threads).unwrap());
         config.cookies = has_cookies;
         config.accounts = true;
+        config.rules.throttles_tasks = rt / 3 % 2 == 1;
         // There are more features than bits in two bytes. Those beyond 32 are flipped with an earlier one.
         let both = features.rotate_left(4) ^ more;
         let flips = u32::from_le_bytes([features, more, both, !both]);

@@ -98,9 +98,13 @@ impl<P, G: Pools> Classes<P, G> {
         if running {
             self.queues.put_back(at);
         }
-        self.queues.dequeue(at, false);
+        let was_in_limbo = self.queues.take_from_limbo(at);
+        if !was_in_limbo {
+            self.queues.dequeue(at, false);
+        }
         self.queues.tasks.task_mut(at).apply(change);
-        self.enqueue(at, if after < before { End::Head } else { End::Tail });
+        let end = if after < before { End::Head } else { End::Tail };
+        self.enqueue_changed(at, end, was_in_limbo);
         if running {
             self.queues.take(at, false, &mut Before::default());
             self.queues.set_next(at);

@@ -23,12 +23,13 @@ impl<P, G: Pools> Classes<P, G> {
         self.check_class_order();
         fair.check(site.now(), self);
         for (_, queue) in fair.group_queues() {
-            limits.check(&fair.tree, queue, self);
+            limits.check(&fair.tree, (queue, self.queues.throttles_tasks()), self);
         }
         let below = tasks.running().is_some_and(|curr| self.queues.is_set_aside(curr));
         let due = self.next.is_due();
         ensure!(self, !below || due, "the running task is not below a throttled group");
         self.check_ghosts();
+        self.check_limbo(self);
         let serves = tasks.running_fair().is_some() || due || !self.is_serving();
         ensure!(self, serves || self.next.is_kept_off(), "a fair task runs while the server does");
         self.server.check(fair.root().nr > 0 && site.is_online(), site.config(), self);
@@ -56,8 +57,8 @@ impl<P, G: Pools> Classes<P, G> {
             let queued = fair.tree.waits(at);
             ensure!(
                 self,
-                queued == (is_fair && !runs),
-                "{} is in a heap if and only if it is fair and waits",
+                queued == (is_fair && !runs && !fair.is_in_limbo(at)),
+                "{} is in a heap if and only if it is fair, waits, and is not in limbo",
                 task.id
             );
             let current = is_fair && fair.tree.queue_of(at).curr == Some(at);

@@ -25,9 +25,17 @@ use crate::limits::here::Here;
 use crate::limits::{Pools, UsageOnCpu};
 use crate::run_queue::class::Classes;
 use crate::run_queue::class::queues::Queues;
+use crate::run_queue::switch::Resched;
 use crate::store::heap::Index;
 use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time};
+
+/// Whether a throttled group lets a picked task run only to its return to user mode (`limbo.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run_queue) enum Held {
+    No,
+    Back,
+}
 
 /// The budget of a group on this CPU.
 impl<P, G: Pools> Queues<P, G> {
@@ -72,19 +80,23 @@ impl<P, G: Pools> Queues<P, G> {
 
     /// Charges the following CPU time to the group of a picked task. The limited groups above get
     /// budget for it and pay. If one has no budget left and `waits`, this CPU is noted as one that
-    /// waits for more.
+    /// waits for more. Returns whether the task may only run to its return to user mode.
     ///
     /// # Errors
     /// The outermost group that has no budget left.
     #[inline]
-    pub(super) fn charge_to_groups(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
+    pub(super) fn charge_to_groups(
+        &mut self,
+        picked: Index,
+        waits: bool,
+    ) -> Result<Held, Exhausted> {
         let own = self.tasks.task(picked).attr.group;
         let limited = own != GroupId::ROOT && self.site.groups().is_limited(own);
-        if limited { self.charge_to_limited(picked, waits) } else { Ok(()) }
+        if limited { self.charge_to_limited(picked, waits) } else { Ok(Held::No) }
     }
 
     #[inline(never)]
-    fn charge_to_limited(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
+    fn charge_to_limited(&mut self, picked: Index, waits: bool) -> Result<Held, Exhausted> {
         let task = self.tasks.task(picked);
         let (own, group) = (task.attr.group, task.queue_group());
         let is_fair = task.class().is_fair();
@@ -96,11 +108,15 @@ impl<P, G: Pools> Queues<P, G> {
         }
         self.limits.call_payers(&here, &mut self.fair.tree, (own, competes), waits)?;
         while let Some(payer) = self.limits.slices.spent() {
-            if !self.draw_slice(payer.queue, Want::Any) {
+            if self.draw_slice(payer.queue, Want::Any) {
+                continue;
+            }
+            if !waits || !self.throttles_tasks() {
                 return Err(Exhausted(payer.queue));
             }
+            self.throttle_slice(payer.queue, false);
         }
-        Ok(())
+        Ok(if self.holds_back() { Held::Back } else { Held::No })
     }
 
     /// After a pick: returns unneeded grants to their pools.
@@ -132,9 +148,9 @@ impl<P, G: Pools> Queues<P, G> {
     /// bandwidth. One that gets none is throttled (`check_enqueue_throttle`).
     #[inline(never)]
     pub(super) fn draw_for_first(&mut self, id: QueueId) {
-        let mut next = id;
+        let (mut next, by_task) = (id, self.throttles_tasks());
         while next != QueueId::ROOT && self.fair.tree.queue(next).nr == 0 {
-            if self.limits.slices.has(next) {
+            if self.limits.slices.has(next) && !by_task {
                 self.limits.slices.note_task(self.site.clock(), next);
             }
             // Nothing of a throttled group comes to the queue above, whatever limit throttles it.
@@ -142,11 +158,14 @@ impl<P, G: Pools> Queues<P, G> {
                 return;
             }
             if self.limits.slices.has(next)
+                && !self.limits.slices.is_throttled(next)
                 && !self.limits.slices.has_left(next)
                 && !self.draw_slice(next, Want::Slice)
             {
                 self.throttle_slice(next, true);
-                return;
+                if !by_task {
+                    return;
+                }
             }
             let at = self.fair.tree.queue(next).entity.expect("the root is above");
             next = self.fair.tree.entity(at).parent;
@@ -167,9 +186,12 @@ impl<P, G: Pools> Queues<P, G> {
     fn throttle_slice(&mut self, id: QueueId, comes: bool) {
         let queue = self.fair.tree.queue(id);
         let has_tasks = queue.nr > 0 || comes;
-        let counts = has_tasks || self.site.config().rules.counts_empty_throttling;
+        let by_task = self.throttles_tasks();
+        let counts = (has_tasks || self.site.config().rules.counts_empty_throttling) && !by_task;
         let group = queue.group;
-        self.fair.throttle_asleep(self.site.now(), self.site.groups(), id);
+        if !by_task {
+            self.fair.throttle_asleep(self.site.now(), self.site.groups(), id);
+        }
         self.limits.slices.throttle(&self.site.here(), (id, group), counts);
         self.limits.note_throttling(group, true, Nanos::ZERO);
         self.return_slack();
@@ -234,10 +256,11 @@ impl<P, G: Pools> Queues<P, G> {
         }
     }
 
-    /// Returns whether a task is below a throttled group.
+    /// Returns whether a task is below a throttled group, or in limbo.
     #[inline]
     pub(in crate::run_queue) fn is_set_aside(&self, at: Index) -> bool {
         self.fair.is_any_throttled() && self.is_task_set_aside(self.tasks.task(at))
+            || self.fair.is_in_limbo(at)
     }
 
     #[inline(never)]
@@ -320,7 +343,7 @@ impl<P, G: Pools> Classes<P, G> {
         // A real-time task may have run without a queue of its group.
         self.queues.limits.dismiss_payers();
         if let Some(id) = self.queues.fair.queue_of(group) {
-            self.unthrottle_queue(id);
+            self.end_throttling(id);
             let Queues { site, fair, limits, .. } = &mut self.queues;
             if limits.has_budget(id) {
                 // The budget may be of the new pool already.
@@ -344,7 +367,7 @@ impl<P, G: Pools> Classes<P, G> {
     /// Removes a group that has no task any more, after the queues of its children.
     pub(in crate::run_queue) fn forget_group(&mut self, group: GroupId) {
         if let Some(id) = self.queues.fair.queue_of(group) {
-            self.unthrottle_queue(id);
+            self.end_throttling(id);
             let Queues { site, tasks, fair, .. } = &mut self.queues;
             tasks.drop_ghosts_of(id, site, fair);
             self.queues.return_slack();
@@ -357,12 +380,22 @@ impl<P, G: Pools> Classes<P, G> {
     pub(super) fn renew_payers(&mut self) {
         self.queues.limits.dismiss_payers();
         let curr = self.queues.tasks.running();
-        let stopped = curr.is_some_and(|curr| self.queues.charge_to_groups(curr, false).is_err());
-        self.next.ask(stopped);
+        match curr.map_or(Ok(Held::No), |curr| self.queues.charge_to_groups(curr, false)) {
+            Ok(Held::No) => {}
+            Ok(Held::Back) => self.next.ask_for(Resched::InUserMode),
+            Err(_) => self.next.ask(true),
+        }
         self.queues.return_grants();
     }
 
-    /// Lets a group compete again, if it is throttled.
+    /// Ends the throttling of a group, if it is throttled.
+    fn end_throttling(&mut self, id: QueueId) {
+        if self.queues.fair.tree.queue(id).throttled || self.queues.limits.slices.is_throttled(id) {
+            self.unthrottle(id);
+        }
+    }
+
+    /// Lets a group compete again, if it is out of its parent's queue.
     fn unthrottle_queue(&mut self, id: QueueId) {
         if self.queues.fair.tree.queue(id).throttled {
             self.unthrottle(id);
@@ -379,7 +412,8 @@ impl<P, G: Pools> Classes<P, G> {
             limits.unthrottle(&site.here(), id, group);
         }
         let queue = fair.tree.queue(id);
-        if queue.nr > 0
+        if queue.throttled
+            && queue.nr > 0
             && limits.slices.is_used()
             && let Some(at) = queue.entity
         {
@@ -388,7 +422,11 @@ impl<P, G: Pools> Classes<P, G> {
         }
         let due = self.server_due();
         let Queues { site, fair, .. } = &mut self.queues;
-        fair.unthrottle(site.now(), site.groups(), id);
+        if fair.tree.queue(id).throttled {
+            fair.unthrottle(site.now(), site.groups(), id);
+        } else {
+            self.queues.empty_limbo();
+        }
         self.start_server();
         if self.server_due() != due {
             // Another CPU may have handed the budget out, and then this one is not interrupted.

@@ -18,6 +18,7 @@ mod check;
 mod count;
 mod fair;
 mod give;
+mod limbo;
 mod limits;
 mod load;
 mod passed_over;
@@ -245,10 +246,7 @@ impl<P, G: Pools> Classes<P, G> {
     fn charge_payers(&mut self, span: Nanos) {
         let Queues { site, limits, .. } = &mut self.queues;
         let stops = limits.charge(&site.here(), span);
-        if stops {
-            let in_user_mode = site.config().rules.throttles_in_user_mode;
-            self.next.ask_for(if in_user_mode { Resched::InUserMode } else { Resched::Yes });
-        }
+        self.next.ask(stops);
     }
 
     /// A tick comes while a task runs (`task_tick`).

@@ -4,7 +4,9 @@
 use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::limits::grants::Exhausted;
+use crate::run_queue::class::limits::Held;
 use crate::run_queue::class::{Classes, Queues};
+use crate::run_queue::switch::Resched;
 use crate::store::heap::Index;
 use crate::task::TaskId;
 use crate::time::Nanos;
@@ -38,8 +40,14 @@ impl<P, G: Pools> Classes<P, G> {
         }
         loop {
             let at = self.pick_class(&mut before)?;
-            let Err(group) = self.queues.charge_to_groups(at, true) else { return Some(at) };
-            self.queues.pass_over(at, group);
+            match self.queues.charge_to_groups(at, true) {
+                Ok(Held::No) => return Some(at),
+                Ok(Held::Back) => {
+                    self.next.ask_for(Resched::InUserMode);
+                    return Some(at);
+                }
+                Err(group) => self.queues.pass_over(at, group),
+            }
         }
     }
 

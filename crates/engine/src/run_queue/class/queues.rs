@@ -252,6 +252,8 @@ impl<P, G: Pools> Queues<P, G> {
     /// A queued task asks for another slice or latency nice (`reweight_task`).
     pub(super) fn reask(&mut self, at: Index) {
         match self.tasks.task(at).class() {
+            // A task in limbo is asked when it comes back.
+            Class::Fair if self.fair.is_in_limbo(at) => {}
             Class::Fair => {
                 let ask = self.tasks.task(at).ask();
                 self.fair.reask(self.site.now(), at, ask);
@@ -387,6 +389,7 @@ impl<P, G: Pools> Queues<P, G> {
             Class::Rt(_) if self.is_set_aside(at) => None,
             Class::Rt(prio) => Some((Shelf::RT, rt_key(prio))),
             Class::Fair if self.tasks.running() == Some(at) => None,
+            Class::Fair if self.fair.is_in_limbo(at) => None,
             Class::Fair => {
                 let entity = self.fair.tree.entity(at);
                 Some((Shelf::of(entity.parent), key_of(entity, self.site.config())))

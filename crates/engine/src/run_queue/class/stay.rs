@@ -63,20 +63,27 @@ impl<P, G: Pools> Classes<P, G> {
 
     /// Takes a waiting task out.
     pub(in crate::run_queue) fn detach(&mut self, at: Index) -> Box<Task<P>> {
-        self.queues.dequeue(at, false);
+        if !self.queues.take_from_limbo(at) {
+            self.queues.dequeue(at, false);
+        }
         self.preempt_for_loss();
         self.remove(at)
     }
 
     /// Removes a task that is in no queue any more.
     pub(super) fn remove(&mut self, at: Index) -> Box<Task<P>> {
+        self.note_loss(at);
+        self.queues.tasks.remove(at)
+    }
+
+    /// Notes that a task left its queue without a pick.
+    pub(super) fn note_loss(&mut self, at: Index) {
         self.queues.limits.pass_on(&self.queues.site.here());
         if self.next.has_core() {
             let runs = self.queues.tasks.running().is_some();
             self.next.note_loss(at, runs, self.queues.anybody_waits());
             self.note_boost(self.queues.tasks.task(at).boost.is_some());
         }
-        self.queues.tasks.remove(at)
     }
 
     /// Notes that a task came or left, perhaps one that is `boosted`: while it is here, no real-time
@@ -104,14 +111,15 @@ impl<P, G: Pools> Classes<P, G> {
         let given = self.next.take_given();
         let released = match (prev, self.queues.tasks.running()) {
             (Prev::Idle, None) => None,
-            (Prev::Preempted(payload), Some(at)) => {
-                if !self.next.is_due() {
-                    return Err((self.queues.tasks.task(at).id, payload));
+            (Prev::Preempted(payload), Some(at)) => match self.next.resched() {
+                Resched::No => return Err((self.queues.tasks.task(at).id, payload)),
+                Resched::InUserMode => self.leave_for_limbo(at, payload, before)?,
+                Resched::Lazy | Resched::Yes => {
+                    let gone = self.stop(at, payload).or_else(|| self.give(at, given?));
+                    before.ran = gone.is_none().then_some(at);
+                    gone
                 }
-                let gone = self.stop(at, payload).or_else(|| self.give(at, given?));
-                before.ran = gone.is_none().then_some(at);
-                gone
-            }
+            },
             (Prev::Yielded(payload), Some(at)) => {
                 let passed_over = self.yield_task(at);
                 let evicted = self.stop(at, payload);

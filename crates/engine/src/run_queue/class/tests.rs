@@ -2,6 +2,7 @@
 
 mod buddies;
 mod ghosts;
+mod limbo;
 mod pelt;
 mod reap;
 
