@@ -201,19 +201,8 @@ impl Sim<'_> {
         program.stopping = true;
         program.owed = false;
         program.todo = program.todo.abandoned();
-        let waiting = std::mem::replace(&mut program.waiting, Waiting::Nothing);
         let started = program.started;
-        match waiting {
-            Waiting::Nothing => {}
-            Waiting::Timer(_) => self.cancel_timer(task),
-            Waiting::Other(awaited) => {
-                self.watch.note_objects();
-                self.objects.forget(task, awaited);
-                if let Awaited::Mutex(mutex) = awaited {
-                    self.objects.owner(mutex).into_iter().for_each(|owner| self.disinherit(owner));
-                }
-            }
-        }
+        self.wait_for_nothing(task);
         if !started {
             return self.begin(None, task, self.now);
         }
@@ -227,6 +216,21 @@ impl Sim<'_> {
         }
         if executes {
             self.go_on(cpu);
+        }
+    }
+
+    /// Ends what a task waits for, without its condition.
+    pub(crate) fn wait_for_nothing(&mut self, task: TaskId) {
+        match std::mem::replace(&mut self.tasks[task.index()].waiting, Waiting::Nothing) {
+            Waiting::Nothing => {}
+            Waiting::Timer(_) => self.cancel_timer(task),
+            Waiting::Other(awaited) => {
+                self.watch.note_objects();
+                self.objects.forget(task, awaited);
+                if let Awaited::Mutex(mutex) = awaited {
+                    self.objects.owner(mutex).into_iter().for_each(|owner| self.disinherit(owner));
+                }
+            }
         }
     }
 

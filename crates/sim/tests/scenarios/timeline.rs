@@ -225,6 +225,20 @@ fn a_task_that_is_woken_for_a_mutex_passes_it_on() {
     run.is("b has the mutex", run.exit("b"), ms(6));
 }
 
+/// Seen failing in a random scenario: the task was over and still waited for the mutex.
+#[test]
+fn a_task_that_is_woken_for_a_mutex_that_another_has_taken_since_ends() {
+    let run = world().run_text(
+        "{'timeline': [{'at': 3500, 'stop': 'a'}],
+          'tasks': {'owner': {'policy': 'SCHED_FIFO', 'priority': 9, 'loop': 1, 'lock': 'm', 'sleep': 3000, 'unlock': 'm', 'run': 2000,
+                              'lock': 'm', 'sleep': 4000, 'unlock': 'm'},
+                    'a': {'policy': 'SCHED_FIFO', 'priority': 5, 'delay': 1000, 'loop': 1, 'lock': 'm', 'run': 1000, 'unlock': 'm'},
+                    'b': {'policy': 'SCHED_FIFO', 'priority': 4, 'delay': 2000, 'loop': 1, 'lock': 'm', 'run': 1000, 'unlock': 'm'}}}",
+    );
+    run.is("a ends without work", run.exit("a"), ms(5));
+    run.is("b has the mutex after the owner", run.exit("b"), ms(10));
+}
+
 #[test]
 fn a_system_call_ends_before_its_task_does() {
     let run = world().run_text(
