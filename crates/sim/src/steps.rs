@@ -81,7 +81,6 @@ impl Sim<'_> {
                     // The next task has the mutex that this one was woken to take.
                     self.watch.note_objects();
                     self.forgo(task, mutex);
-                    // Another task may have it, and this one was queued for a moment.
                     self.wait_for_nothing(task);
                     continue;
                 }

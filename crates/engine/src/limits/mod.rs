@@ -2,6 +2,8 @@
 //! the grants that one CPU has drawn.
 
 pub mod bandwidth;
+#[cfg(test)]
+pub(crate) mod flat;
 pub(crate) mod grants;
 pub(crate) mod here;
 mod limit;

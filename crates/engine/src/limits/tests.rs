@@ -1,15 +1,15 @@
 //! The kernel's control of one group on a few CPUs, against a model that is written another way: plain
 //! numbers, one list of CPUs, and time that goes from event to event.
 
-use crate::attr::{GroupId, LatencyNice, Weight};
+use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::fair::entity::{Entity, QueueId};
 use crate::fair::tree::Tree;
-use crate::group::Groups;
+use crate::limits::Limit;
 use crate::limits::bandwidth::{CfsBandwidth, Control, Want};
+use crate::limits::flat::Flat;
 use crate::limits::here::Here;
 use crate::limits::slices::{Payer, Slices};
-use crate::limits::{Limit, Pools};
 use crate::time::{Nanos, Time};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,42 +18,6 @@ use std::cell::RefCell;
 const CPUS: usize = 6;
 const GROUP: GroupId = GroupId(1);
 const MS: i64 = 1_000_000;
-
-/// A machine with one limited group.
-#[derive(Debug)]
-struct OneGroup(RefCell<CfsBandwidth>);
-
-impl Groups for OneGroup {
-    fn count(&self) -> usize {
-        2
-    }
-
-    fn parent(&self, _: GroupId) -> GroupId {
-        GroupId::ROOT
-    }
-
-    fn weight(&self, _: GroupId) -> Weight {
-        Weight::NICE_0
-    }
-
-    fn is_idle(&self, _: GroupId) -> bool {
-        false
-    }
-
-    fn latency_nice(&self, _: GroupId) -> LatencyNice {
-        LatencyNice::ZERO
-    }
-
-    fn exchange_load(&self, _: GroupId, _: u64, new: u64) -> u64 {
-        new
-    }
-}
-
-impl Pools for OneGroup {
-    fn with_bandwidth<R>(&self, _: GroupId, act: impl FnOnce(&mut CfsBandwidth) -> R) -> Option<R> {
-        Some(act(&mut self.0.borrow_mut()))
-    }
-}
 
 /// What a user of the group does on a CPU, or time that passes without it.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +53,7 @@ fn numbers() -> impl Strategy<Value = Numbers> {
 /// The code under test: the pool, and the part of each CPU.
 struct Real {
     now: Time,
-    pool: OneGroup,
+    pool: Flat<RefCell<CfsBandwidth>>,
     cpus: Vec<(Slices, Tree, QueueId)>,
 }
 
@@ -112,7 +76,7 @@ impl Real {
         };
         Real {
             now: Time::ZERO,
-            pool: OneGroup(RefCell::new(pool)),
+            pool: Flat(1, RefCell::new(pool)),
             cpus: (0..CPUS).map(cpu).collect(),
         }
     }
@@ -120,7 +84,7 @@ impl Real {
     fn on<R>(
         &mut self,
         at: usize,
-        act: impl FnOnce(&Here<'_, OneGroup>, &mut Slices, &mut Tree, QueueId) -> R,
+        act: impl FnOnce(&Here<'_, Flat<RefCell<CfsBandwidth>>>, &mut Slices, &mut Tree, QueueId) -> R,
     ) -> R {
         let here = Here { now: self.now, cpu: CpuId::at(at), pools: &self.pool };
         let (slices, tree, queue) = &mut self.cpus[at];
@@ -167,7 +131,7 @@ impl Real {
                                 let _ = slices.unthrottle(here, (queue, GROUP));
                             }
                         });
-                        let next = self.pool.0.borrow().first_waiting();
+                        let next = self.pool.1.borrow().first_waiting();
                         first = next.map(|cpu| (cpu, GROUP));
                     }
                 }
@@ -358,7 +322,7 @@ proptest! {
                 prop_assert_eq!(slices.fault(tree, *queue), None);
                 held += slices.held(*queue);
             }
-            let pool = real.pool.0.borrow();
+            let pool = real.pool.1.borrow();
             pool.check(held);
             let usage = pool.usage();
             let stat = [usage.nr_periods, usage.nr_throttled, usage.burst.0];

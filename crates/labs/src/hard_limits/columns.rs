@@ -7,9 +7,11 @@
 use super::founding::{PERIOD, RUNTIME};
 use crate::claims::{Claim, ClaimVerdict, Unjudged};
 use crate::figure::{percent, rounded};
+use crate::length::Length;
 use crate::quiet::Tried;
 use crate::rows::{self, Row, Sides, Word};
 use runyard_engine::time::Nanos;
+use std::time::Duration;
 
 /// The number of columns.
 pub(super) const COLUMNS: usize = 3;
@@ -58,12 +60,22 @@ pub(super) struct Ran {
     pub(super) switch_us: Option<f64>,
 }
 
-/// Runs so many rounds. Each begins with another column.
+/// The number of rounds, each with a run in each column.
+fn nr_rounds(length: Length) -> u32 {
+    length.pick(1, 5)
+}
+
+/// The time of all rounds of a program whose run takes this time without a limit.
+pub(super) fn takes(run: Nanos, length: Length) -> Duration {
+    Duration::from_nanos(run.0) * nr_rounds(length) * COLUMNS as u32
+}
+
+/// Runs all rounds. Each begins with another column.
 ///
 /// # Errors
 /// Those of `run`.
 pub(super) fn rounds<E>(
-    rounds: u32,
+    length: Length,
     mut run: impl FnMut(usize) -> Result<Ran, E>,
 ) -> Result<Vec<[Ran; COLUMNS]>, E> {
     let mut round = |number: usize| {
@@ -73,7 +85,7 @@ pub(super) fn rounds<E>(
         }
         Ok(ran.map(|ran| ran.expect("each column has run")))
     };
-    (0..rounds as usize).map(&mut round).collect()
+    (0..nr_rounds(length) as usize).map(&mut round).collect()
 }
 
 impl Ran {
@@ -291,8 +303,8 @@ pub(super) mod tests {
             order.push(column);
             Ok::<_, ()>(ran(column as u64, None))
         };
-        let rounds = rounds(2, run).unwrap();
-        assert_eq!(order, [0, 1, 2, 1, 2, 0]);
+        let rounds = rounds(Length::Soak, run).unwrap();
+        assert_eq!(order, [0, 1, 2, 1, 2, 0, 2, 0, 1, 0, 1, 2, 1, 2, 0]);
         assert!(rounds.iter().all(|round| round[LIMITED].used == Nanos::from_millis(2)));
     }
 

@@ -25,14 +25,9 @@ fn run_takes(original: Original, length: Length) -> Nanos {
     Nanos::from_millis(length.pick(short, 4_000))
 }
 
-fn rounds(length: Length) -> u32 {
-    length.pick(1, 5)
-}
-
 /// The time of the runs of one program.
 fn one_takes(original: Original, length: Length) -> Duration {
-    let run = Duration::from_nanos(run_takes(original, length).0);
-    PROBE + run * rounds(length) * COLUMNS as u32
+    PROBE + columns::takes(run_takes(original, length), length)
 }
 
 /// The time of all runs of all programs.
@@ -65,7 +60,7 @@ fn of_one(bench: &Bench, original: Original, length: Length, limit: Option<Limit
     let places = [Place::Own, Place::Group(None), Place::Group(limit)];
     let all = |job: Job<'_>| {
         let run = |column: usize| job.run(places[column]);
-        Ok((job.shown(), columns::rounds(rounds(length), run)?))
+        Ok((job.shown(), columns::rounds(length, run)?))
     };
     let ran = bench.find(original, run_takes(original, length)).and_then(all);
     of_original(original, ran)

@@ -26,11 +26,6 @@ const LIMITED: GroupId = GroupId(1);
 
 const GROUP: &str = "'/limited': {'runtime': 450000, 'period': 500000, 'per_cpu': true}";
 
-/// The number of rounds of the columns.
-fn rounds(length: Length) -> u32 {
-    length.pick(1, 5)
-}
-
 /// The time of a run without a limit: more than a period of the limit, and of one whose row has a bound as much as that
 /// needs.
 fn run_takes(program: Program, length: Length) -> Nanos {
@@ -44,8 +39,7 @@ fn is_bound(program: Program) -> bool {
 
 /// The time of all runs of one program.
 fn one_takes(program: Program, length: Length) -> Duration {
-    let run = Duration::from_nanos(run_takes(program, length).0);
-    run * (rounds(length) * COLUMNS as u32) + PROBE
+    PROBE + columns::takes(run_takes(program, length), length)
 }
 
 /// The rounds of a probe, which tells how much work a run needs, as a multiple of the price's.
@@ -101,7 +95,7 @@ fn of_one(
     let times = run_takes(program, length).0 * u64::from(PROBED) / probe.0.max(1);
     let times = u32::try_from(times).unwrap_or(u32::MAX).max(1);
     let settings = of(times);
-    let rounds = columns::rounds(rounds(length), |column| run(&settings[column], cpus))?;
+    let rounds = columns::rounds(length, |column| run(&settings[column], cpus))?;
     Ok(of_program(program, format!("{} rounds of each task", times * program.loops), rounds))
 }
 

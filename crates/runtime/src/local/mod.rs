@@ -98,7 +98,6 @@ pub(crate) struct Tasks {
     members: RefCell<Vec<Option<Member>>>,
     /// The free places of `members`.
     free: RefCell<Vec<usize>>,
-    nr: Cell<usize>,
     queue: Arc<Queue>,
     careful: RefCell<LastCareful>,
     /// Set when the set is dropped.
@@ -145,7 +144,6 @@ impl LocalSet {
             tasks: Rc::new(Tasks {
                 members: RefCell::default(),
                 free: RefCell::default(),
-                nr: Cell::new(0),
                 queue: Arc::default(),
                 careful: RefCell::default(),
                 is_closed: Cell::new(false),
@@ -241,14 +239,17 @@ impl Tasks {
             Some(place) => *place = member,
             None => members.push(member),
         }
-        self.nr.set(self.nr.get() + 1);
         handle
+    }
+
+    fn len(&self) -> usize {
+        self.members.borrow().len() - self.free.borrow().len()
     }
 
     /// Polls the tasks that were woken. Is ready when there are no tasks.
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..POLLS {
-            if self.nr.get() == 0 {
+            if self.len() == 0 {
                 return Poll::Ready(());
             }
             match self.queue.pop() {
@@ -286,7 +287,6 @@ impl Tasks {
     fn leave(&self, at: usize) {
         let member = self.members.borrow_mut()[at].take();
         self.free.borrow_mut().push(at);
-        self.nr.set(self.nr.get() - 1);
         // Its result, if nobody takes it.
         harmless(|| drop(member));
     }
@@ -294,7 +294,7 @@ impl Tasks {
     fn close(&self) {
         self.is_closed.set(true);
         let members = self.members.take();
-        self.nr.set(0);
+        self.free.take();
         harmless(|| drop(members));
         self.queue.close();
     }
@@ -316,12 +316,12 @@ impl Default for LocalSet {
 
 impl fmt::Debug for LocalSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalSet").field("tasks", &self.tasks.nr).finish()
+        f.debug_struct("LocalSet").field("tasks", &self.tasks).finish()
     }
 }
 
 impl fmt::Debug for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tasks").field("nr", &self.nr).finish_non_exhaustive()
+        f.debug_struct("Tasks").field("len", &self.len()).finish_non_exhaustive()
     }
 }

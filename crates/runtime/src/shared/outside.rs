@@ -43,9 +43,9 @@ pub(crate) struct Outside {
 impl Outside {
     /// Reads the quota. The program asks for so many workers, if it asks for a number.
     pub(crate) fn new(asked: Option<usize>) -> Outside {
-        let mut quotas = Quotas::default();
-        let quota = quotas.read();
-        Outside { asked, quotas, quota, allowed: Vec::new(), looked: Time::ZERO }
+        let mut outside = Outside::none(asked);
+        outside.quota = outside.quotas.read();
+        outside
     }
 
     /// For a runtime in virtual time, which has no quota.

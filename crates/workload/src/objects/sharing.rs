@@ -104,11 +104,11 @@ pub trait Sharing {
         self.took_or_queued(task, id, owns)
     }
 
-    /// Lets the next task have `mutex` instead of `task`, which was woken to take it and ends.
+    /// Lets the next task have `mutex` instead of `task`, which was woken to take it and ends. If another task has it, `task`
+    /// is queued, and its host ends that wait as any other.
     fn forgo(&mut self, task: TaskId, id: ObjectId) {
-        match self.try_again(task, id) {
-            None => self.unlock(task, id),
-            Some(awaited) => self.objects_mut().forget(task, awaited),
+        if self.try_again(task, id).is_none() {
+            self.unlock(task, id);
         }
     }
 

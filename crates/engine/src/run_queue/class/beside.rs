@@ -20,8 +20,6 @@ use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::run_queue::class::Classes;
 use crate::run_queue::class::give::MAX_LOOKED_AT;
-use crate::run_queue::class::limits::Held;
-use crate::run_queue::switch::Resched;
 use crate::run_queue::tasks::Place;
 use crate::run_queue::thread::{Call, Thread};
 use crate::store::heap::Index;
@@ -127,13 +125,8 @@ impl<P, G: Pools> Classes<P, G> {
                 return None;
             };
             self.queues.take(at, best.is_some_and(|(_, fits)| fits), &mut before);
-            match self.queues.charge_to_groups(at, true) {
-                Ok(Held::No) => return Some(at),
-                Ok(Held::Back) => {
-                    self.next.ask_for(Resched::InUserMode);
-                    return Some(at);
-                }
-                Err(group) => self.queues.pass_over(at, group),
+            if self.has_budget(at) {
+                return Some(at);
             }
             // The thread that decided did not know of the throttling.
             called = None;

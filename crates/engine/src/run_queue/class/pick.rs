@@ -40,13 +40,25 @@ impl<P, G: Pools> Classes<P, G> {
         }
         loop {
             let at = self.pick_class(&mut before)?;
-            match self.queues.charge_to_groups(at, true) {
-                Ok(Held::No) => return Some(at),
-                Ok(Held::Back) => {
-                    self.next.ask_for(Resched::InUserMode);
-                    return Some(at);
-                }
-                Err(group) => self.queues.pass_over(at, group),
+            if self.has_budget(at) {
+                return Some(at);
+            }
+        }
+    }
+
+    /// Charges the groups of a picked task. Returns whether they have budget for it; otherwise it is put back, and the
+    /// group without budget is throttled. A task that a throttled group holds back has its next switch due in user mode.
+    #[inline(always)]
+    pub(super) fn has_budget(&mut self, at: Index) -> bool {
+        match self.queues.charge_to_groups(at, true) {
+            Ok(Held::No) => true,
+            Ok(Held::Back) => {
+                self.next.ask_for(Resched::InUserMode);
+                true
+            }
+            Err(group) => {
+                self.queues.pass_over(at, group);
+                false
             }
         }
     }

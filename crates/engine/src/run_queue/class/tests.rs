@@ -8,7 +8,7 @@ mod reap;
 
 use super::*;
 use crate::attr::GroupId;
-use crate::attr::{Attr, LatencyNice, Nice, Policy, Slice, Weight};
+use crate::attr::{Attr, LatencyNice, Nice, Policy, Slice};
 use crate::config::Config;
 use crate::cpu::CpuId;
 use crate::cpu::CpuSet;
@@ -19,7 +19,7 @@ use crate::fair::entity::Now;
 use crate::fair::entity::QueueId;
 use crate::fair::order::QueueOrder;
 use crate::features::{Features, Switched};
-use crate::group::Groups;
+use crate::limits::flat::Flat;
 use crate::rules::FairRules;
 use crate::run_queue::tasks::Place;
 use crate::run_queue::{Enqueue, Prev, Released, Resched, RunQueue, Switch};
@@ -30,38 +30,6 @@ use crate::timer::Walk;
 use crate::topology::Topology;
 use proptest::prelude::*;
 use std::sync::Arc;
-
-/// A number of sibling groups below the root.
-#[derive(Debug)]
-struct Flat(u32);
-
-impl Pools for Flat {}
-
-impl Groups for Flat {
-    fn count(&self) -> usize {
-        1 + self.0 as usize
-    }
-
-    fn parent(&self, _: GroupId) -> GroupId {
-        GroupId::ROOT
-    }
-
-    fn weight(&self, _: GroupId) -> Weight {
-        Weight::NICE_0
-    }
-
-    fn is_idle(&self, _: GroupId) -> bool {
-        false
-    }
-
-    fn latency_nice(&self, _: GroupId) -> LatencyNice {
-        LatencyNice::ZERO
-    }
-
-    fn exchange_load(&self, _: GroupId, _: u64, new: u64) -> u64 {
-        new
-    }
-}
 
 /// An entity in a queue, with its task or without.
 #[derive(Clone, Copy, Debug)]

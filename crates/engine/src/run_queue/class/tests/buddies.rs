@@ -13,7 +13,7 @@ impl Cpu {
     /// Returns a CPU with these tasks of nice 0, numbered from 0, by their group.
     fn new(kernel: &str, groups: &[u32]) -> Cpu {
         let config = Model::named(kernel.parse().unwrap()).config(Topology::flat(8).unwrap());
-        let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(Flat(1)));
+        let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(Flat(1, ())));
         let mut cpu = Cpu { rq, now: Time(1) };
         for (id, &group) in (0..).zip(groups) {
             let mut task = Task::new(TaskId(id), Attr::normal(CpuSet::first(1)), id);

@@ -150,7 +150,7 @@ impl Nested {
         let model = Model::named("6.18".parse().unwrap());
         let config = model.config(Topology::flat(8).unwrap());
         let mut nested =
-            Nested(RunQueue::new(CpuId(0), Arc::new(config), Arc::new(Flat(1))), Time(1));
+            Nested(RunQueue::new(CpuId(0), Arc::new(config), Arc::new(Flat(1, ()))), Time(1));
         for (id, &(group, slice)) in (0..).zip(tasks) {
             let mut task = task(id, 0, slice);
             task.attr.group = GroupId(group);

@@ -12,61 +12,9 @@ use std::cell::RefCell;
 const POD: GroupId = GroupId(1);
 const MS: Nanos = Nanos::from_millis(1);
 
-/// A machine with one group, which has a limit.
-#[derive(Debug)]
-struct OnePod(RefCell<CfsBandwidth>);
-
-impl Groups for OnePod {
-    fn count(&self) -> usize {
-        2
-    }
-
-    fn parent(&self, _: GroupId) -> GroupId {
-        GroupId::ROOT
-    }
-
-    fn weight(&self, _: GroupId) -> Weight {
-        Weight::NICE_0
-    }
-
-    fn is_idle(&self, _: GroupId) -> bool {
-        false
-    }
-
-    fn latency_nice(&self, _: GroupId) -> LatencyNice {
-        LatencyNice::ZERO
-    }
-
-    fn exchange_load(&self, _: GroupId, _: u64, new: u64) -> u64 {
-        new
-    }
-}
-
-impl Pools for OnePod {
-    fn has_limit(&self, group: GroupId) -> bool {
-        group == POD
-    }
-
-    fn is_limited(&self, group: GroupId) -> bool {
-        group == POD
-    }
-
-    fn has_bandwidth(&self, group: GroupId) -> bool {
-        group == POD
-    }
-
-    fn with_bandwidth<R>(
-        &self,
-        group: GroupId,
-        act: impl FnOnce(&mut CfsBandwidth) -> R,
-    ) -> Option<R> {
-        (group == POD).then(|| act(&mut self.0.borrow_mut()))
-    }
-}
-
 /// A CPU with tasks in the pod, which has 10 of each 100 ms.
 struct Pod {
-    rq: RunQueue<u64, OnePod>,
+    rq: RunQueue<u64, Flat<RefCell<CfsBandwidth>>>,
     now: Time,
     /// The tasks in the order in which they were picked.
     picked: Vec<u64>,
@@ -81,7 +29,7 @@ impl Pod {
         let limit = Limit::new(Nanos::from_millis(10), Limit::PERIOD, Nanos::ZERO, false).unwrap();
         let control = Control { slice: Nanos::from_millis(5), interleaves: true };
         let pool = CfsBandwidth::new(limit, 1, 1, control, (Time(1), Nanos::ZERO));
-        let groups = OnePod(RefCell::new(pool));
+        let groups = Flat(1, RefCell::new(pool));
         #[expect(clippy::arc_with_non_send_sync, reason = "a run queue of a test has one thread")]
         let groups = Arc::new(groups);
         let rq = RunQueue::new(CpuId(0), Arc::new(config), groups);

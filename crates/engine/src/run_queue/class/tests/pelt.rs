@@ -59,7 +59,7 @@ impl World {
     fn new(kernel: &str) -> World {
         let model: Model = kernel.parse().unwrap();
         let config = Arc::new(model.config(Topology::flat(2).unwrap()));
-        let rq = RunQueue::new(CpuId(0), config, Arc::new(Flat(GROUPS)));
+        let rq = RunQueue::new(CpuId(0), config, Arc::new(Flat(GROUPS, ())));
         let queues = (0..=GROUPS).map(|group| (GroupId(group), [0.0; 3])).collect();
         World { rq, now: Time(12_345_678_901), tasks: BTreeMap::new(), queues }
     }

@@ -17,7 +17,7 @@ const BURSTS_UNTIL_DECAYED: usize = 4;
 /// there together.
 fn most_queues(model: Model, bursts: u32) -> usize {
     let config = Arc::new(model.config(Topology::flat(2).unwrap()));
-    let mut rq = RunQueue::new(CpuId(0), config, Arc::new(Flat(GROUPS)));
+    let mut rq = RunQueue::new(CpuId(0), config, Arc::new(Flat(GROUPS, ())));
     let (mut now, mut most) = (Time(1), 0);
     for burst in 0..bursts {
         for nth in burst * BURST..(burst + 1) * BURST {
