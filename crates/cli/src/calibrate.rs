@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
 }
 
 /// The measured costs: the key, the figure, and the method.
-fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 14] {
+fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 16] {
     let costs = &found.costs;
     let calls = &costs.system_calls;
     [
@@ -48,6 +48,12 @@ fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 14] {
             costs.wakeup,
             "a wake-up on the same CPU after both have computed, less the switch",
         ),
+        (
+            "wakeup_fair_ns",
+            costs.wakeup_fair,
+            "the wake-up of a fair task by a timer, less that of a real-time task",
+        ),
+        ("wakeup_level_ns", costs.wakeup_level, "the same in groups, for each of them"),
         (
             "timer_interrupt_ns",
             costs.timer_interrupt,

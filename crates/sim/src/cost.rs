@@ -33,13 +33,16 @@ const KINDS: usize = Kind::WakeCall as usize + 1;
 #[derive(Debug)]
 pub(crate) struct CostModel {
     costs: Costs,
+    /// The number of groups, one in the other, that a task may be in.
+    levels: usize,
     draws: Vec<[Pcg64Mcg; KINDS]>,
 }
 
 impl CostModel {
-    pub(crate) fn new(costs: Costs, topology: Topology, seed: u64) -> CostModel {
+    /// The costs of a machine whose tasks are in at most `levels` groups.
+    pub(crate) fn new(costs: Costs, levels: usize, topology: Topology, seed: u64) -> CostModel {
         let kinds = |cpu| std::array::from_fn(|kind| stream(seed, Stream::Cost(cpu, kind as u32)));
-        CostModel { costs, draws: topology.iter().map(kinds).collect() }
+        CostModel { costs, levels, draws: topology.iter().map(kinds).collect() }
     }
 
     pub(crate) fn context_switch(&mut self, cpu: CpuId) -> Nanos {
@@ -60,8 +63,15 @@ impl CostModel {
         self.costs.ipi + self.costs.jitter + Costs::longest_spread(self.costs.ipi_spread)
     }
 
-    pub(crate) fn wakeup(&mut self, cpu: CpuId) -> Nanos {
-        self.draw(cpu, Kind::Wakeup, self.costs.wakeup)
+    /// Returns the cost of a wake-up; `levels` is the number of groups of the task if it is fair.
+    pub(crate) fn wakeup(&mut self, cpu: CpuId, levels: Option<usize>) -> Nanos {
+        let cost = levels.map_or(self.costs.wakeup, |levels| self.fair_wakeup(levels));
+        self.draw(cpu, Kind::Wakeup, cost)
+    }
+
+    fn fair_wakeup(&self, levels: usize) -> Nanos {
+        let Costs { wakeup, wakeup_fair, wakeup_level, .. } = self.costs;
+        wakeup + wakeup_fair + Nanos(wakeup_level.0 * levels as u64)
     }
 
     /// Returns the cost of a timer interrupt.
@@ -86,8 +96,8 @@ impl CostModel {
     /// Returns a bound on the time from a request to another CPU to its completion, if that CPU has some other work to
     /// do first.
     pub(crate) fn longest_errand(&self) -> Nanos {
-        let Costs { context_switch, wakeup, idle_exit, idle_exit_spread, jitter, .. } = self.costs;
-        let work = context_switch + wakeup + idle_exit + Nanos(3 * jitter.0);
+        let Costs { context_switch, idle_exit, idle_exit_spread, jitter, .. } = self.costs;
+        let work = context_switch + self.fair_wakeup(self.levels) + idle_exit + Nanos(3 * jitter.0);
         let interrupts = self.longest_kick()
             + self.costs.longest_interrupt()
             + Costs::longest_spread(idle_exit_spread);
@@ -175,7 +185,7 @@ mod tests {
     use super::*;
 
     fn model(seed: u64) -> CostModel {
-        CostModel::new(Costs::default(), Topology::flat(2).expect("two CPUs"), seed)
+        CostModel::new(Costs::default(), 0, Topology::flat(2).expect("two CPUs"), seed)
     }
 
     const CPU: CpuId = CpuId(1);
@@ -186,7 +196,7 @@ mod tests {
         for nth in 0..100_u16 {
             for _ in 0..nth % 3 {
                 busy.context_switch(CPU);
-                busy.wakeup(CPU);
+                busy.wakeup(CPU, None);
                 busy.timer_interrupt(CpuId(0));
             }
             assert_eq!(plain.timer_interrupt(CPU), busy.timer_interrupt(CPU));

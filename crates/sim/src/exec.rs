@@ -74,8 +74,9 @@ impl Sim<'_> {
             self.verify_expiry(task, window);
             self.tell(cpu, What::TimerExpired { greedy });
             self.tasks[task.index()].waiting = Waiting::Nothing;
+            let levels = self.fair_levels(task);
             self.wake(cpu, task, window.soft, None);
-            cost += self.costs.wakeup(cpu);
+            cost += self.costs.wakeup(cpu, levels);
         }
         cost
     }
@@ -322,6 +323,12 @@ impl Sim<'_> {
         self.here = here;
         self.program_server(to);
         self.explain(task, to);
+    }
+
+    /// Returns the number of groups of a task that waits, if it is fair.
+    pub(crate) fn fair_levels(&self, task: TaskId) -> Option<usize> {
+        let parked = self.tasks[task.index()].parked.as_ref()?;
+        parked.class().is_fair().then(|| self.scenario.levels_of(parked.queue_group()))
     }
 
     /// Sets the timer hardware of a CPU where a task came. The fair server may have been started for an earlier one, and is

@@ -284,6 +284,8 @@ impl<'s> Sim<'s> {
         let cores = Cores::new(&config);
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
+        let levels = (0..).take(groups.len()).map(|group| scenario.levels_of(GroupId(group)));
+        let levels = levels.max().unwrap_or(0);
         let watch = Watch::new(options.check, topology.cpus());
         let mut sim = Sim {
             scenario,
@@ -295,7 +297,7 @@ impl<'s> Sim<'s> {
             tasks: Vec::new(),
             objects: Objects::new(&scenario.objects),
             inherits: scenario.objects.inherit(),
-            costs: CostModel::new(scenario.machine.costs, topology, options.seed),
+            costs: CostModel::new(scenario.machine.costs, levels, topology, options.seed),
             here: None,
             fx: Asked {
                 hold_back: options.hint_delay > Nanos::ZERO,

@@ -112,8 +112,19 @@ impl Scenario {
     #[must_use]
     pub fn cookie_of(&self, own: Option<Cookie>, group: GroupId) -> Option<Cookie> {
         let spec = |group: GroupId| &self.groups[group.index()].spec;
-        let parent = |&group: &GroupId| (group != GroupId::ROOT).then(|| spec(group).parent);
-        own.or_else(|| successors(Some(group), parent).find_map(|group| spec(group).cookie))
+        own.or_else(|| self.upwards(group).find_map(|group| spec(group).cookie))
+    }
+
+    /// Returns the number of groups that a task of `group` is in; the root is none.
+    #[must_use]
+    pub fn levels_of(&self, group: GroupId) -> usize {
+        self.upwards(group).count() - 1
+    }
+
+    /// Goes from a group to the root.
+    fn upwards(&self, group: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        let parent = |group: &GroupId| self.groups[group.index()].spec.parent;
+        successors(Some(group), move |group| (*group != GroupId::ROOT).then(|| parent(group)))
     }
 
     /// Returns the instances of the thread objects, in file order. Some may [begin later](Scenario::begins_later). Each
@@ -197,6 +208,10 @@ pub struct Costs {
     pub ipi: Nanos,
     /// The time that a wake-up takes on the waker's CPU.
     pub wakeup: Nanos,
+    /// The additional time of the wake-up of a fair task.
+    pub wakeup_fair: Nanos,
+    /// The additional time of that for each group that the task is in: the kernel queues and picks at each level.
+    pub wakeup_level: Nanos,
     /// The time that a timer interrupt takes.
     pub timer_interrupt: Nanos,
     /// The delay from the time for which a timer was set to its interrupt; none if zero, with or without jitter.
@@ -258,6 +273,8 @@ impl Default for Costs {
             migration: Costs::MIGRATION,
             ipi: Costs::IPI,
             wakeup: Costs::WAKEUP,
+            wakeup_fair: Nanos::ZERO,
+            wakeup_level: Nanos::ZERO,
             timer_interrupt: Costs::TIMER_INTERRUPT,
             timer_latency: Nanos::ZERO,
             idle_exit: Nanos::ZERO,
@@ -289,6 +306,8 @@ impl Costs {
         migration: Nanos::ZERO,
         ipi: Nanos::ZERO,
         wakeup: Nanos::ZERO,
+        wakeup_fair: Nanos::ZERO,
+        wakeup_level: Nanos::ZERO,
         timer_interrupt: Nanos::ZERO,
         timer_latency: Nanos::ZERO,
         idle_exit: Nanos::ZERO,

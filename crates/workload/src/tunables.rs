@@ -390,6 +390,18 @@ pub const ALL: &[Tunable] = &[
         |costs| &mut costs.wakeup,
     ),
     cost(
+        "machine.costs.wakeup_fair_ns",
+        "The additional time of the wake-up of a fair task.",
+        CALIBRATE,
+        |costs| &mut costs.wakeup_fair,
+    ),
+    cost(
+        "machine.costs.wakeup_level_ns",
+        "The additional time of that for each group that the task is in.",
+        CALIBRATE,
+        |costs| &mut costs.wakeup_level,
+    ),
+    cost(
         "machine.costs.timer_interrupt_ns",
         "The time that a timer interrupt takes; less than a tick.",
         CALIBRATE,

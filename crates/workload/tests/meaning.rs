@@ -543,7 +543,7 @@ fn the_machine_has_defaults() {
 fn the_machine_is_as_described() {
     let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'machine': {'topology': '2x2x2', \
          'cpus': 8, 'tick_hz': 250, 'skew_tick': true, 'rt_group_sched': true, 'packs_below': 68, 'costs': {'context_switch_ns': 1, 'migration_ns': 2, \
-         'ipi_ns': 3, 'wakeup_ns': 4, 'timer_interrupt_ns': 5, 'jitter_ns': 6, \
+         'ipi_ns': 3, 'wakeup_ns': 4, 'wakeup_fair_ns': 12, 'wakeup_level_ns': 13, 'timer_interrupt_ns': 5, 'jitter_ns': 6, \
          'timer_latency_ns': 7, 'idle_exit_ns': 8, 'timer_spread_ns': 9, 'ipi_spread_ns': 10, 'idle_exit_spread_ns': 11}}}";
     let machine = parsed(text).scenario.machine;
     assert_eq!((machine.topology.to_string(), machine.tick_hz), ("2x2x2".into(), 250));
@@ -554,6 +554,8 @@ fn the_machine_is_as_described() {
         migration: Nanos(2),
         ipi: Nanos(3),
         wakeup: Nanos(4),
+        wakeup_fair: Nanos(12),
+        wakeup_level: Nanos(13),
         timer_interrupt: Nanos(5),
         timer_latency: Nanos(7),
         idle_exit: Nanos(8),

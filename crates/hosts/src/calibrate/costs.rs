@@ -96,6 +96,26 @@ const ON_TIME: Probe = Probe {
 /// The spread of the same figure.
 const ON_TIME_SPREAD: Probe = Probe { name: "on time, spread", text: ON_TIME.text, figure: spread };
 
+/// A timer wakes a fair task while its CPU computes for a task that always gives way.
+const FAIR: Probe = Probe {
+    name: "fair",
+    text: r#"{"tasks": {"fair": {"cpus": [0], "timer": {"ref": "unique", "period": 500}},
+                        "hog": {"policy": "SCHED_IDLE", "cpus": [0], "run": 1000}}}"#,
+    figure: |report| Some(task(report, "fair")?.wakeup_latency.p50_ns? as f64),
+};
+
+/// The same in groups.
+const DEEP: Probe = Probe {
+    name: "deep",
+    text: r#"{"groups": {"/a": {}, "/a/b": {}, "/a/b/c": {}, "/a/b/c/d": {}},
+              "tasks": {"deep": {"group": "/a/b/c/d", "cpus": [0], "timer": {"ref": "unique", "period": 500}},
+                        "hog": {"policy": "SCHED_IDLE", "cpus": [0], "run": 1000}}}"#,
+    figure: |report| Some(task(report, "deep")?.wakeup_latency.p50_ns? as f64),
+};
+
+/// The groups of that, and the one that the host makes for the root of a scenario.
+const LEVELS: f64 = 5.0;
+
 /// A timer wakes a task while its CPU idles. The periods are longer, since idle states are.
 const FROM_IDLE: Probe = Probe {
     name: "from idle",
@@ -148,11 +168,16 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
         &AFTER_WORK,
         &ON_TIME,
         &ON_TIME_SPREAD,
+        &FAIR,
         &FROM_IDLE,
         &FROM_IDLE_SPREAD,
     ];
     if several {
         probes.extend([&KICKED, &KICKED_SPREAD]);
+    }
+    let no_groups = bench.refuses_groups();
+    if no_groups.is_none() {
+        probes.push(&DEEP);
     }
     let (here, tick) = bench.here(&probes)?;
     let lacks = |probe: &Probe, costs| Ok(here.of(probe) - bench.simulated(probe, costs)?);
@@ -177,6 +202,14 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
     costs.timer_spread = exponential(timer, by_jitter);
     let tick = tick - costs.timer_spread.0 as f64 * LN_2;
     (costs.timer_interrupt, costs.timer_latency) = interrupt(lacks(&ON_TIME, costs)?, tick, notes);
+    costs.wakeup_fair = cost("wakeup_fair_ns", lacks(&FAIR, costs)?, notes);
+    match no_groups {
+        None => {
+            let level = (here.of(&DEEP) - here.of(&FAIR)) / LEVELS;
+            costs.wakeup_level = cost("wakeup_level_ns", level, notes);
+        }
+        Some(why) => notes.push(format!("wakeup_level_ns: 0, since no groups can be made: {why}")),
+    }
     if several {
         costs.ipi_spread = exponential(here.of(&KICKED_SPREAD), by_jitter);
         costs.ipi = cost("ipi_ns", lacks(&KICKED, costs)?, notes);

@@ -66,6 +66,11 @@ impl<'a> Bench<'a> {
         self.cpus.len()
     }
 
+    /// The reason why task groups cannot be made here.
+    pub(super) fn refuses_groups(&self) -> Option<String> {
+        linux::refuses_groups(self.nr_cpus())
+    }
+
     /// The remark about runs that were never quiet.
     pub(super) fn disturbance(&self) -> Option<String> {
         let Disturbed { others, stolen } = self.disturbed.get()?;
@@ -97,8 +102,9 @@ impl<'a> Bench<'a> {
 
     /// Runs the scenario of some probes, and returns the figure of each.
     fn run(&self, probes: &[&Probe]) -> Result<Vec<f64>, Failure> {
-        let plan = Plan::new(self.scenario(probes[0], SPAN)?, 1);
-        let report = linux::run(plan, Ground::new(self.cpus.clone()))?.report();
+        let scenario = self.scenario(probes[0], SPAN)?;
+        let ground = Ground::with_groups(self.cpus.clone(), &scenario);
+        let report = linux::run(Plan::new(scenario, 1), ground)?.report();
         probes.iter().map(|probe| figure(probe, &report)).collect()
     }
 

@@ -21,6 +21,7 @@ mod thread;
 
 pub use crate::program::{Finished, Place, Refusal};
 pub use ground::Ground;
+pub(crate) use program::refuses_groups;
 pub use program::run_program;
 pub use run::{LinuxRun, run};
 pub use schedstat::Schedstat;

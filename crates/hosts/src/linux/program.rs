@@ -65,6 +65,11 @@ pub fn run_program(command: &mut Command, cpus: usize, place: Place) -> Result<F
     })
 }
 
+/// The reason why the kernel makes no groups for a run on so many CPUs.
+pub(crate) fn refuses_groups(cpus: usize) -> Option<String> {
+    Tree::make(&groups(None), cpus).err()
+}
+
 /// The root of the run, and the program's group.
 fn groups(limit: Option<Limit>) -> [TaskGroup; 2] {
     let group = |path: &str, spec| TaskGroup { path: path.to_owned(), spec, cpuset: None };

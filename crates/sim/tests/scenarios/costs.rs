@@ -99,6 +99,32 @@ fn a_timer_costs_its_interrupt_and_the_wake_up() {
     run.is("overhead", overhead, Nanos(2 * SWITCH + INTERRUPT + WAKEUP));
 }
 
+/// Each level of groups has a cost of its own for fair tasks: the kernel queues and picks at each.
+#[test]
+fn a_fair_task_s_wake_up_costs_more_and_more_by_each_group_above_it() {
+    let costs = Costs {
+        wakeup: Nanos(WAKEUP),
+        wakeup_fair: Nanos(30),
+        wakeup_level: Nanos(7),
+        ..Costs::FREE
+    };
+    for (group, levels) in [("/", 0), ("/a", 1), ("/a/b", 2)] {
+        for (policy, dearer) in [("SCHED_OTHER", 30 + 7 * levels), ("SCHED_FIFO", 0)] {
+            let told = |what: &str| format!("{what} of {policy} in {group}");
+            let attr = format!("'policy': '{policy}', 'group': '{group}'");
+            let run = world().cpus(2).costs(costs).run_text(&format!(
+                "{{'groups': {{'/a': {{}}, '/a/b': {{}}}}, 'tasks': {{
+                    'sleeper': {{{attr}, 'cpus': [1], 'timer_slack': 0, 'loop': 1, 'sleep': 5000, 'run': 9}},
+                    'waker': {{'cpus': [0], 'loop': 1, 'run': 500, 'sem_post': 's', 'run1': 100}},
+                    'woken': {{{attr}, 'cpus': [1], 'loop': 1, 'sem_wait': 's', 'run': 100}}}}}}"
+            ));
+            let cost = WAKEUP + dearer;
+            run.is(&told("the timer"), run.at_step("sleeper", 1), [Time(5 * MS + cost)]);
+            run.is(&told("the post"), run.at_step("waker", 2), [Time(MS / 2 + cost)]);
+        }
+    }
+}
+
 #[test]
 fn a_timer_that_expires_on_a_busy_cpu_costs_the_task_that_runs_there() {
     let run = dear(2).run(

@@ -29,7 +29,7 @@ const FAIR: [&str; 3] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE"];
 const REAL_TIME: [&str; 2] = ["SCHED_FIFO", "SCHED_RR"];
 
 /// The costs of a machine, each with its largest value.
-const COSTS: [&str; 11] = [
+const COSTS: [&str; 13] = [
     "context_switch_ns",
     "migration_ns",
     "ipi_ns",
@@ -40,6 +40,8 @@ const COSTS: [&str; 11] = [
     "timer_latency_ns",
     "idle_exit_ns",
     "ipi_spread_ns",
+    "wakeup_fair_ns",
+    "wakeup_level_ns",
     "idle_exit_spread_ns",
 ];
 

@@ -44,7 +44,7 @@ use crate::workspace::{self, Outcome, cargo, program};
 const LEFT_OUT: [&str; 2] = ["group with a limit", "slice"];
 
 /// The version of what a guest does and records. Results of another version are not used.
-const GUEST: u32 = 6;
+const GUEST: u32 = 7;
 
 /// The longest name of a thread, in bytes.
 const COMM: usize = 15;
@@ -129,16 +129,21 @@ impl Scenario {
             && text.is_ok_and(|text| text == self.text)
     }
 
-    /// The settings by which the groups weigh what they weigh in the guest, where `runyard linux` writes `cpu.weight`.
-    fn weights(&self) -> Outcome<Vec<String>> {
+    /// The settings of a simulation on this machine. The groups weigh what they weigh in the guest, where `runyard linux` writes
+    /// `cpu.weight`. It also makes a group for the root if there are others, which is one more level for each task.
+    fn settings(&self, machine: &Value) -> Outcome<Vec<String>> {
         let parsed = runyard_workload::parse(&self.name, &self.text, &Overrides::default());
         let scenario = parsed.map_err(|error| format!("{error:?}"))?.scenario;
+        let mut machine = machine.clone();
+        if scenario.groups.len() > 1 {
+            machine["costs"][FAIR] = (cost(&machine, FAIR) + cost(&machine, LEVEL)).0.into();
+        }
         let groups = scenario.groups.iter().skip(1).filter(|group| !group.spec.idle);
         let setting = |group: &TaskGroup| {
             let weight = Weight::of_cpu_weight(group.spec.weight.nearest_cpu_weight());
             format!("groups.{}.weight={weight}", group.path)
         };
-        Ok(groups.map(setting).collect())
+        Ok(groups.map(setting).chain([on(&machine)]).collect())
     }
 }
 
@@ -369,8 +374,8 @@ impl Lab<'_> {
         let mut all = Followed::default();
         let span = Nanos::from_secs(self.options.seconds);
         for scenario in &self.scenarios {
-            let settings = scenario.weights()?.into_iter().chain([on(&machine)]);
-            let settings = settings.map(|it| it.parse()).collect::<Result<Vec<_>, _>>()?;
+            let settings = scenario.settings(&machine)?;
+            let settings = settings.iter().map(|it| it.parse()).collect::<Result<Vec<_>, _>>()?;
             let features = features.clone();
             let overrides = Overrides { features, settings, ..Overrides::default() };
             let parsed = runyard_workload::parse(&scenario.name, &scenario.text, &overrides);
@@ -394,7 +399,7 @@ impl Lab<'_> {
         let mut sim = program(&self.runyard);
         sim.args(["sim", "--json", &format!("--duration={}s", self.options.seconds)]);
         sim.arg(format!("--seed={}", scenario.seed)).arg("--trace").arg(&trace);
-        for setting in scenario.weights()?.into_iter().chain([on(machine)]) {
+        for setting in scenario.settings(machine)? {
             sim.arg("--set").arg(setting);
         }
         sim.args(self.options.kernel.iter().map(|name| format!("--kernel={name}")));
@@ -441,18 +446,22 @@ fn keep(place: &Path) -> Outcome {
     Ok(())
 }
 
-/// The key of the cost of a switch in a machine's costs.
+/// Keys of a machine's costs.
 const SWITCH: &str = "context_switch_ns";
+const FAIR: &str = "wakeup_fair_ns";
+const LEVEL: &str = "wakeup_level_ns";
 
 /// The machine of a guest's calibration, as [`describe`] corrects it. A wake-up and the switch that follows take what the
 /// trace of the same calibration says, from `sched_waking` to `sched_switch`. What a wake-up takes of the waker beyond that is
 /// its way into the kernel, before the wake-up. A program cannot tell the two apart.
 fn guest_machine(image: &Image, place: &Path) -> Outcome<Value> {
     let mut machine = json_of(&place.join("calibrate.report"))?;
-    let Wakeup { latency, call } = wakeup(&trace_of(place, "calibrate")?)?;
-    let wakeup = latency.0.saturating_sub(switch_cost(&machine).0);
-    machine["costs"]["wakeup_ns"] = wakeup.into();
-    machine["costs"]["wake_call_ns"] = call.0.saturating_sub(wakeup).into();
+    let Wakeup { latency, call, fair, level } = wakeup(&trace_of(place, "calibrate")?)?;
+    let wakeup = latency.0.saturating_sub(cost(&machine, SWITCH).0);
+    let costs = &mut machine["costs"];
+    costs["wakeup_ns"] = wakeup.into();
+    costs["wake_call_ns"] = call.0.saturating_sub(wakeup).into();
+    (costs[FAIR], costs[LEVEL]) = (fair.0.into(), level.0.into());
     describe(image, place, &mut machine)?;
     Ok(machine)
 }
@@ -474,14 +483,14 @@ fn describe(image: &Image, place: &Path, machine: &mut Value) -> Outcome {
     Ok(())
 }
 
-fn switch_cost(machine: &Value) -> Nanos {
-    Nanos(machine["costs"][SWITCH].as_u64().unwrap_or(0))
+fn cost(machine: &Value, key: &str) -> Nanos {
+    Nanos(machine["costs"][key].as_u64().unwrap_or(0))
 }
 
 /// The figures of a simulated run with its latencies as the kernel counts them. The kernel records a switch after it has
 /// chosen the next task, near the switch's end; the simulator records it at the begin.
 fn switched(mut tally: Tally, machine: &Value) -> Tally {
-    let cost = switch_cost(machine);
+    let cost = cost(machine, SWITCH);
     let latencies = tally.tasks.values_mut().flat_map(|ran| &mut ran.latencies);
     latencies.for_each(|latency| *latency += cost);
     tally
