@@ -15,6 +15,7 @@ use runyard_engine::balance::{
 };
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
+use runyard_engine::limits::Pools;
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
@@ -136,17 +137,18 @@ impl Sight {
         let affinity = &self.within(cpu, &task.attr().affinity);
         let soaks = !idle_class && self.hints.pressed.contains(cpu);
         let cookie = self.cookie_of(task);
-        let wakes = |idle: &CpuId| !idle_class || !self.sleeps_deep(now, *idle);
+        let wakes = |idle: CpuId| !idle_class || !self.sleeps_deep(now, idle);
+        let runs_on = |to: CpuId| !self.groups.is_throttled_on(task.queue_group(), to);
         let room = |&(level, _): &(Level, Domain)| {
             let span = self.config.topology.span(cpu, level);
             let idle = || {
                 let mut idle = self.hints.idle.ring(affinity, span.clone(), cpu);
-                idle.find(|to| wakes(to) && self.gains_at(*to, cpu, cookie))
+                idle.find(|&to| wakes(to) && self.gains_at(to, cpu, cookie) && runs_on(to))
             };
             let soaker = || {
                 let some = self.hints.sched_idle.ring(affinity, span.clone(), cpu);
                 let few = |&to: &CpuId| self.hints.counts(to).nr_fair;
-                some.take(CPUS_ASKED).min_by_key(few)
+                some.take(CPUS_ASKED).filter(|&to| runs_on(to)).min_by_key(few)
             };
             Some((if soaks { idle().or_else(soaker) } else { idle() }?, level))
         };

@@ -35,6 +35,8 @@ pub(super) enum Measure {
     /// The difference of a limited group's throttled periods, in parts of what may be apart: 10 % of the larger number,
     /// or 2.
     Throttled,
+    /// The ratio of such a group's throttled time, summed over CPUs, at least 1, with a millisecond added on either side.
+    ThrottledTime,
     /// The ratio of the medians of a task's wake-up latency in a scenario about limits.
     Wake50,
     /// The ratio of its ninetieth percentiles.
@@ -64,8 +66,14 @@ impl Measure {
     ];
 
     /// The measures of scenarios about limits.
-    pub(super) const OF_LIMITS: [Measure; 5] =
-        [Measure::Throttled, Measure::Wake50, Measure::Wake90, Measure::Wake99, Measure::Waits];
+    pub(super) const OF_LIMITS: [Measure; 6] = [
+        Measure::Throttled,
+        Measure::ThrottledTime,
+        Measure::Wake50,
+        Measure::Wake90,
+        Measure::Wake99,
+        Measure::Waits,
+    ];
 
     /// The field of the JSON.
     pub(super) fn field(self) -> &'static str {
@@ -77,6 +85,7 @@ impl Measure {
             Measure::Switches => "switches_ratio",
             Measure::Preemptions => "preemptions_ratio",
             Measure::Throttled => "throttled_apart",
+            Measure::ThrottledTime => "throttled_time_ratio",
             Measure::Wake50 => "wakeup_p50_ratio",
             Measure::Wake90 => "wakeup_p90_ratio",
             Measure::Wake99 => "wakeup_p99_ratio",
@@ -90,7 +99,7 @@ impl Measure {
             Measure::Share => 3.0,
             Measure::Throttled => 1.0,
             Measure::Wake50 | Measure::Wake90 | Measure::Wake99 => 1.5,
-            Measure::Waits => 1.25,
+            Measure::ThrottledTime | Measure::Waits => 1.25,
             _ => 2.0,
         }
     }
@@ -98,7 +107,7 @@ impl Measure {
     pub(super) fn of(self) -> Of {
         match self {
             Measure::Migrations | Measure::Switches | Measure::Preemptions => Of::Run,
-            Measure::Throttled => Of::Group,
+            Measure::Throttled | Measure::ThrottledTime => Of::Group,
             _ => Of::Task,
         }
     }
@@ -108,8 +117,8 @@ impl Measure {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     tasks: BTreeMap<String, Task>,
-    /// The throttled periods of each group whose limit counts them.
-    throttled: BTreeMap<String, f64>,
+    /// The groups whose limits count throttled periods.
+    throttled: BTreeMap<String, Throttled>,
     migrations: Option<f64>,
     switches: Option<f64>,
     preemptions: Option<f64>,
@@ -128,7 +137,16 @@ struct Task {
     wait: Option<f64>,
 }
 
-/// What is added to a wait, so that no ratio is of zero.
+/// The figures of a group with a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Throttled {
+    /// The periods in which it was throttled on a CPU.
+    pub(super) periods: f64,
+    /// The time that it was throttled, summed over CPUs.
+    pub(super) time_ns: f64,
+}
+
+/// What is added to a wait and to a throttled time, so that no ratio is of zero.
 const WAIT_NS: f64 = 1e6;
 
 impl Seen {
@@ -152,7 +170,9 @@ impl Seen {
         let groups = report["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
         let throttled = groups.iter().filter(|group| group["limit"].is_object());
         let throttled = throttled.filter_map(|group| {
-            Some((group["path"].as_str()?.to_owned(), group["nr_throttled"].as_f64()?))
+            let periods = group["nr_throttled"].as_f64()?;
+            let time_ns = group["throttled_ns"].as_f64().unwrap_or(0.0);
+            Some((group["path"].as_str()?.to_owned(), Throttled { periods, time_ns }))
         });
         Ok(Seen {
             throttled: throttled.collect(),
@@ -172,8 +192,8 @@ impl Seen {
         }
     }
 
-    /// The throttled periods of a group.
-    pub(super) fn throttled_periods(&self, path: &str) -> Option<f64> {
+    /// The throttling of a group.
+    pub(super) fn throttled(&self, path: &str) -> Option<Throttled> {
         self.throttled.get(path).copied()
     }
 
@@ -195,7 +215,11 @@ impl Seen {
             Measure::Migrations => plus_one(self.migrations, other.migrations),
             Measure::Switches => plus_one(self.switches, other.switches),
             Measure::Preemptions => plus_one(self.preemptions, other.preemptions),
-            Measure::Throttled => throttled(self.throttled.get(name), other.throttled.get(name)),
+            Measure::Throttled => throttled(self.throttled(name), other.throttled(name)),
+            Measure::ThrottledTime => {
+                let time = |seen: &Seen| Some(seen.throttled(name)?.time_ns + WAIT_NS);
+                Some(ratio(time(self)?, time(other)?))
+            }
             Measure::Wake50 => latency(ours, theirs, |task| task.p50),
             Measure::Wake90 => latency(ours, theirs, |task| task.p90),
             Measure::Wake99 => latency(ours, theirs, |task| task.p99),
@@ -209,11 +233,11 @@ impl Seen {
 }
 
 /// The part of what the throttled periods of a group may be apart that they are.
-fn throttled(ours: Option<&f64>, theirs: Option<&f64>) -> Option<f64> {
-    match (ours, theirs) {
+fn throttled(ours: Option<Throttled>, theirs: Option<Throttled>) -> Option<f64> {
+    match (ours.map(|it| it.periods), theirs.map(|it| it.periods)) {
         (None, None) => None,
         (Some(ours), Some(theirs)) => {
-            Some((ours - theirs).abs() / (ours.max(*theirs) * 0.1).max(2.0))
+            Some((ours - theirs).abs() / (ours.max(theirs) * 0.1).max(2.0))
         }
         _ => Some(f64::INFINITY),
     }
@@ -333,7 +357,8 @@ pub(super) mod tests {
             Seen::read(&json!({"duration_ns": 1e9, "machine": {},
                 "tasks": [{"name": "a", "wakeups": 99, "wait_ns": wait_ms * 1_000_000, "wakeup_latency": latency}],
                 "groups": [{"path": "/", "limit": null, "nr_throttled": 0},
-                    {"path": "/g", "limit": {"runtime_ns": 1}, "nr_throttled": throttled}]}))
+                    {"path": "/g", "limit": {"runtime_ns": 1}, "nr_throttled": throttled,
+                     "throttled_ns": throttled * 1_000_000}]}))
             .expect("it has all fields")
         };
         let (few, many) = (run(3, 0, 100), run(40, 249, 100));
@@ -344,6 +369,9 @@ pub(super) mod tests {
         assert_eq!(apart(&many, &run(36, 0, 0), Measure::Throttled, "/g"), Some(1.0));
         assert_eq!(apart(&many, &run(30, 0, 0), Measure::Throttled, "/g"), Some(2.5));
         assert_eq!(apart(&few, &many, Measure::Throttled, "/none"), None);
+        assert_eq!(apart(&few, &run(4, 0, 0), Measure::ThrottledTime, "/g"), Some(1.25));
+        assert_eq!(apart(&few, &run(6, 0, 0), Measure::ThrottledTime, "/g"), Some(1.75));
+        assert_eq!(apart(&few, &many, Measure::ThrottledTime, "/none"), None);
         assert_eq!(apart(&many, &run(0, 199, 0), Measure::Waits, "a"), Some(1.25));
         assert_eq!(apart(&few, &run(0, 0, 150), Measure::Wake90, "a"), Some(1.5));
         assert_eq!(apart(&few, &run(0, 0, 150), Measure::Wake99, "a"), Some(1.0));

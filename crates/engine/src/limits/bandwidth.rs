@@ -243,6 +243,12 @@ impl CfsBandwidth {
         self.waiting.retain(|&it| it != cpu);
     }
 
+    /// Returns whether a CPU waits for budget: its queue of the group is throttled.
+    #[must_use]
+    pub fn waits(&self, cpu: CpuId) -> bool {
+        self.waiting.contains(&cpu)
+    }
+
     /// Returns the CPU that waits longest, if there is budget.
     #[must_use]
     pub fn first_waiting(&self) -> Option<CpuId> {

@@ -25,6 +25,8 @@ pub(super) enum Measure {
     Switches,
     /// In scenarios about limits, the throttled periods of a group: 10 %, or 2.
     Throttled,
+    /// There the throttled time of a group: 25 %, with a millisecond added on either side.
+    ThrottledTime,
     /// There the median of a task's wake-up latency: a factor of 1.5.
     Wake50,
     /// There the ninetieth percentile: the same.
@@ -49,8 +51,14 @@ impl Measure {
         [Measure::Share, Measure::P50, Measure::P99, Measure::Preemptions, Measure::Switches];
 
     /// The measures of scenarios about limits.
-    pub(super) const OF_LIMITS: [Measure; 5] =
-        [Measure::Throttled, Measure::Wake50, Measure::Wake90, Measure::Wake99, Measure::Waits];
+    pub(super) const OF_LIMITS: [Measure; 6] = [
+        Measure::Throttled,
+        Measure::ThrottledTime,
+        Measure::Wake50,
+        Measure::Wake90,
+        Measure::Wake99,
+        Measure::Waits,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -60,6 +68,7 @@ impl Measure {
             Measure::Preemptions => "preemptions",
             Measure::Switches => "switches",
             Measure::Throttled => "throttled",
+            Measure::ThrottledTime => "for how long",
             Measure::Wake50 => "wake-up p50",
             Measure::Wake90 => "wake-up p90",
             Measure::Wake99 => "wake-up p99",
@@ -79,6 +88,7 @@ impl Measure {
         };
         let (ours, theirs) = match self {
             Measure::Throttled => return of_reports(judge::Measure::Throttled),
+            Measure::ThrottledTime => return of_reports(judge::Measure::ThrottledTime),
             Measure::Waits => return of_reports(judge::Measure::Waits),
             _ => (&ours.tally, &theirs.tally),
         };
@@ -94,7 +104,9 @@ impl Measure {
             Measure::P99 => of_tasks(ours, theirs, |ours, theirs| latency(ours, theirs, 99)),
             Measure::Preemptions => counts(ours.preemptions, theirs.preemptions),
             Measure::Switches => counts(ours.switches, theirs.switches),
-            Measure::Throttled | Measure::Waits => unreachable!("a report has it"),
+            Measure::Throttled | Measure::ThrottledTime | Measure::Waits => {
+                unreachable!("a report has it")
+            }
             wake => of_tasks(ours, theirs, |ours, theirs| {
                 ratio_of(ours, theirs, wake.percent()).map(|ratio| ratio <= 1.5)
             }),
@@ -200,7 +212,11 @@ fn shown(measure: Measure, task: &str, run: &Run, seconds: f64) -> String {
         Measure::Preemptions => tally.preemptions.to_string(),
         Measure::Switches => tally.switches.to_string(),
         Measure::Throttled => {
-            run.seen.throttled_periods(task).map_or("-".to_owned(), |some| format!("{some:.0}"))
+            run.seen.throttled(task).map_or("-".to_owned(), |it| format!("{:.0}", it.periods))
+        }
+        Measure::ThrottledTime => {
+            let time = run.seen.throttled(task).map(|it| it.time_ns / 1e6);
+            time.map_or("-".to_owned(), |ms| format!("{ms:.1} ms"))
         }
         Measure::Waits => {
             run.seen.wait_ns(task).map_or("-".to_owned(), |ns| format!("{:.1} ms", ns / 1e6))

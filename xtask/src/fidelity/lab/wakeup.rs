@@ -72,7 +72,9 @@ pub(super) fn wakeup(trace: &str) -> Outcome<Wakeup> {
     }
     let mut median = |name: &'static str, is_fair| {
         let probes = latencies.get_mut(&(name, is_fair));
-        probes.map(|probes| middle_one(probes)).ok_or_else(|| format!("a calibration wakes the task {name}"))
+        probes
+            .map(|probes| middle_one(probes))
+            .ok_or_else(|| format!("a calibration wakes the task {name}"))
     };
     let latency = median(PROBE, false)?;
     let (fair, deep) = (median(FAIR_PROBE, true)?, median(DEEP_PROBE, true)?);

@@ -39,7 +39,7 @@ pub struct FairPull {
 pub enum NotPulled {
     /// There is no task of those that count.
     Nobody,
-    /// No task may run there.
+    /// No task may run there, by its affinity or since its group is throttled there.
     Pinned,
     /// The tasks are too heavy, or ran recently, or another one was already asked for.
     NotNow,
@@ -176,7 +176,7 @@ impl<P, G: Pools> Classes<P, G> {
             {
                 continue;
             }
-            if !self.queues.tasks.task(at).attr.affinity.contains(pull.to) {
+            if !self.queues.may_run_on(at, pull.to) {
                 stays = if stays == NotPulled::Nobody { NotPulled::Pinned } else { stays };
                 continue;
             }
@@ -229,7 +229,7 @@ impl<P, G: Pools> Classes<P, G> {
             self.queues.tasks.task(*at).class().is_fair() && self.queues.is_counted(*at, measure)
         };
         let at = self.queues.tasks.running().filter(fair).ok_or(NotPulled::Nobody)?;
-        if !self.queues.tasks.task(at).attr.affinity.contains(to) {
+        if !self.queues.may_run_on(at, to) {
             return Err(NotPulled::Pinned);
         }
         if self.next.is_given() { Err(NotPulled::NotNow) } else { Ok(()) }
@@ -237,6 +237,13 @@ impl<P, G: Pools> Classes<P, G> {
 }
 
 impl<P, G: Pools> Queues<P, G> {
+    /// Returns whether balance may take a task to a CPU.
+    fn may_run_on(&self, at: Index, to: CpuId) -> bool {
+        let task = self.tasks.task(at);
+        task.attr.affinity.contains(to)
+            && !self.site.groups().is_throttled_on(task.queue_group(), to)
+    }
+
     fn is_counted(&self, at: Index, measure: Measure) -> bool {
         match measure {
             Measure::All => true,

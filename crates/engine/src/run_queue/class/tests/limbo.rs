@@ -4,10 +4,11 @@
 
 use super::*;
 use crate::attr::RtPrio;
+use crate::balance::Measure;
 use crate::fair::entity::Lag;
 use crate::limits::Limit;
 use crate::limits::bandwidth::{CfsBandwidth, Control};
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 
 const POD: GroupId = GroupId(1);
 const MS: Nanos = Nanos::from_millis(1);
@@ -23,7 +24,7 @@ struct Pod {
 impl Pod {
     fn new() -> Pod {
         let mut config =
-            Config { rules: FairRules::V6_18, ..Config::new(Topology::flat(1).unwrap()) };
+            Config { rules: FairRules::V6_18, ..Config::new(Topology::flat(2).unwrap()) };
         config.features.set(Switched { feature: Feature::Eevdf, on: true });
         config.features.set(Switched { feature: Feature::DelayDequeue, on: true });
         let limit = Limit::new(Nanos::from_millis(10), Limit::PERIOD, Nanos::ZERO, false).unwrap();
@@ -43,6 +44,11 @@ impl Pod {
         pod.run(50 * MS.0);
         assert_eq!(pod.rq.tasks().curr().map(|task| task.id), None, "{}", pod.rq);
         pod
+    }
+
+    /// The group's bandwidth, which all CPUs share.
+    fn bandwidth(&self) -> RefMut<'_, CfsBandwidth> {
+        self.rq.classes.queues.site.groups().1.borrow_mut()
     }
 
     fn wake(&mut self, id: u64, slice: u64) {
@@ -229,4 +235,34 @@ fn a_change_in_limbo_keeps_a_task_there_unless_nothing_holds_it_back() {
     pod.rq.check();
     pod.refill_at_period_end();
     assert_eq!(pod.limbo(), []);
+}
+
+/// Neither a waiting task nor the running one goes where it could not run (`throttled_lb_pair`).
+#[test]
+fn balance_takes_no_task_to_a_cpu_where_its_group_is_throttled() {
+    let mut pod = Pod::new();
+    for id in 0..2 {
+        let mut task = task(id, 0, 3_000);
+        (task.attr.group, task.attr.affinity) = (POD, CpuSet::first(2));
+        pod.offer(task);
+    }
+    let _ = pod.switch(Prev::Preempted);
+    let to = CpuId(1);
+    let pull = FairPull {
+        to,
+        measure: Measure::All,
+        max_load: u64::MAX,
+        hot: true,
+        eligible: false,
+        runs: None,
+    };
+    pod.bandwidth().wait(to);
+    let given = pod.rq.at(pod.now).detach_fair(pull).map(|(task, _)| task.id);
+    assert_eq!(given, Err(NotPulled::Pinned));
+    assert_eq!(pod.rq.at(pod.now).give_curr(to, Measure::All), Err(NotPulled::Pinned));
+    pod.bandwidth().forget(to);
+    assert_eq!(pod.rq.at(pod.now).give_curr(to, Measure::All), Ok(Resched::Yes));
+    let given = pod.rq.at(pod.now).detach_fair(pull).map(|(task, _)| task.id);
+    assert!(given.is_ok(), "{given:?}");
+    pod.rq.check();
 }
