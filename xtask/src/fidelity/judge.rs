@@ -147,7 +147,7 @@ pub(super) struct Throttled {
 }
 
 /// What is added to a wait and to a throttled time, so that no ratio is of zero.
-const WAIT_NS: f64 = 1e6;
+pub(super) const WAIT_NS: f64 = 1e6;
 
 impl Seen {
     /// Reads a report. Each task has a name of its own.
@@ -183,6 +183,21 @@ impl Seen {
         })
     }
 
+    /// The simulated run with waits as the kernel counts them (`run_delay`): from the moment at which a wake-up has queued the
+    /// task to the decision to switch to it. If the task is to preempt at once, the kernel reads its clock for both only once
+    /// (`rq_clock_skip_update`). The simulator's waits begin with the wake-up's work and end with the switch.
+    pub(super) fn with_run_delays(mut self, machine: &Value) -> Seen {
+        let cost = |key: &str| machine["costs"][key].as_f64().unwrap_or(0.0);
+        let each = ["wakeup_ns", "wakeup_fair_ns", "context_switch_ns", "jitter_ns"]
+            .map(cost)
+            .iter()
+            .sum::<f64>();
+        for task in self.tasks.values_mut() {
+            task.wait = task.wait.map(|wait| (wait - each * task.wakeups as f64).max(0.0));
+        }
+        self
+    }
+
     /// The names of the tasks, and the paths of the groups with throttled periods.
     pub(super) fn names(&self, of: Of) -> Vec<String> {
         match of {
@@ -195,11 +210,6 @@ impl Seen {
     /// The throttling of a group.
     pub(super) fn throttled(&self, path: &str) -> Option<Throttled> {
         self.throttled.get(path).copied()
-    }
-
-    /// The time that a task was runnable and not running.
-    pub(super) fn wait_ns(&self, task: &str) -> Option<f64> {
-        self.task(task).wait
     }
 
     /// The distance between this run and another, of a task, a group, or the run. `None` if neither has the figure,
@@ -375,6 +385,19 @@ pub(super) mod tests {
         assert_eq!(apart(&many, &run(0, 199, 0), Measure::Waits, "a"), Some(1.25));
         assert_eq!(apart(&few, &run(0, 0, 150), Measure::Wake90, "a"), Some(1.5));
         assert_eq!(apart(&few, &run(0, 0, 150), Measure::Wake99, "a"), Some(1.0));
+    }
+
+    #[test]
+    fn the_kernel_does_not_count_the_work_of_a_wake_up_as_waiting() {
+        let seen = |wait_ns: u64| {
+            let task =
+                json!({"name": "a", "wakeups": 100, "wait_ns": wait_ns, "wakeup_latency": {}});
+            Seen::read(&json!({"duration_ns": 1e9, "machine": {}, "tasks": [task]})).unwrap()
+        };
+        let costs = json!({"wakeup_ns": 9_000, "wakeup_fair_ns": 500, "context_switch_ns": 300, "jitter_ns": 200});
+        let machine = json!({"costs": costs});
+        assert_eq!(seen(3_000_000).with_run_delays(&machine), seen(2_000_000));
+        assert_eq!(seen(999_999).with_run_delays(&machine), seen(0));
     }
 
     #[test]

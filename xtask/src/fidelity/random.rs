@@ -146,7 +146,8 @@ impl Session {
         }
         Ok(Some(Runs {
             a: Seen::read(&a)?,
-            simulated: Seen::read(&simulated)?,
+            simulated: Seen::read(&simulated)?
+                .with_run_delays(&serde_json::from_str(&self.machine)?),
             b: Seen::read(&b)?,
         }))
     }

@@ -26,6 +26,9 @@ pub struct Ran {
     pub runtime: Nanos,
     /// From each wake-up to the switch to the task, in ascending order.
     pub latencies: Vec<Nanos>,
+    /// How long the task was runnable without a CPU: from each wake-up, and from each switch from it while it was runnable, to
+    /// the next switch to it, or to the end.
+    pub waits: Nanos,
     /// How often it left its CPU while it was runnable, and another own task or the idle one followed.
     pub preemptions: u64,
 }
@@ -85,6 +88,7 @@ struct Cpu {
 /// let tally = tally(text, Nanos::from_secs(1), |name| name == "a");
 /// assert_eq!(tally.tasks["a"].runtime, Nanos(3_000));
 /// assert_eq!(tally.tasks["a"].latencies, [Nanos(2_000)]);
+/// assert_eq!(tally.tasks["a"].waits, Nanos(2_000));
 /// assert_eq!((tally.switches, tally.preemptions), (1, 0));
 /// ```
 #[must_use]
@@ -97,6 +101,7 @@ pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
     let mut count = Count {
         tally: Tally::default(),
         woken: BTreeMap::new(),
+        left: BTreeMap::new(),
         foreign_since: Nanos::ZERO,
         begun: noted,
         is_own,
@@ -117,7 +122,7 @@ pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
             What::Waking(task) if (count.is_own)(task.comm) => {
                 let runs = cpus.values().any(|cpu| cpu.since.is_some_and(|it| it.0 == task.tid));
                 if !runs {
-                    count.woken.entry(task.tid).or_insert(record.at);
+                    count.wake(task, record.at);
                 }
             }
             What::Switch { prev, left, next } => {
@@ -130,6 +135,7 @@ pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
     }
     if let Some(begun) = count.begun {
         cpus.values_mut().for_each(|cpu| count.stop(cpu, begun + span.0));
+        count.end_waits(begun + span.0);
     }
     count.tally.tasks.values_mut().for_each(|ran| ran.latencies.sort_unstable());
     count.tally
@@ -139,7 +145,9 @@ pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
 struct Count<F> {
     tally: Tally,
     /// The own tasks that were woken and have no CPU yet, with the time.
-    woken: BTreeMap<u32, u64>,
+    woken: BTreeMap<u32, (u64, String)>,
+    /// The own tasks that left their CPUs runnable and have none yet, with the time.
+    left: BTreeMap<u32, (u64, String)>,
     /// The time of foreign tasks since the last switch to an own one.
     foreign_since: Nanos,
     /// The first switch to an own task.
@@ -148,6 +156,30 @@ struct Count<F> {
 }
 
 impl<F: Fn(&str) -> bool> Count<F> {
+    /// A task without a CPU becomes runnable. A task that left its CPU runnable waits already.
+    fn wake(&mut self, task: Named<'_>, at: u64) {
+        let first = || (at, task.comm.to_owned());
+        self.woken.entry(task.tid).or_insert_with(first);
+    }
+
+    /// Ends a wait of a task with the switch to it.
+    fn end_wait(&mut self, name: &str, tid: u32, at: u64) {
+        let woken = self.woken.remove(&tid).map(|it| it.0);
+        let since = self.left.remove(&tid).map(|it| it.0).or(woken);
+        let ran = self.task(name);
+        ran.latencies.extend(woken.map(|since| Nanos(at - since)));
+        ran.waits += since.map_or(Nanos::ZERO, |since| Nanos(at - since));
+    }
+
+    /// Counts the waits that the end cuts off.
+    fn end_waits(&mut self, end: u64) {
+        let woken = std::mem::take(&mut self.woken).into_iter();
+        let woken: Vec<_> = woken.filter(|(tid, _)| !self.left.contains_key(tid)).collect();
+        for (_, (since, name)) in woken.into_iter().chain(std::mem::take(&mut self.left)) {
+            self.task(&name).waits += Nanos(end.saturating_sub(since));
+        }
+    }
+
     fn leave(&mut self, cpu: &mut Cpu, at: u64, prev: Named<'_>, left: Left) {
         let since = cpu.since.take().filter(|since| since.0 == prev.tid);
         let ran = since.map(|since| Nanos(at - since.1)).unwrap_or_default();
@@ -155,6 +187,9 @@ impl<F: Fn(&str) -> bool> Count<F> {
             self.task(prev.comm).runtime += ran;
             cpu.last = Has::Own(prev.tid, prev.comm.to_owned());
             cpu.runnable = left == Left::Ready;
+            if cpu.runnable {
+                self.left.insert(prev.tid, (at, prev.comm.to_owned()));
+            }
         } else if prev.tid != IDLE && !self.tally.tasks.is_empty() {
             self.foreign_since += ran;
         }
@@ -166,8 +201,7 @@ impl<F: Fn(&str) -> bool> Count<F> {
         if let Has::Own(tid, name) = &now {
             self.begun.get_or_insert(at);
             self.tally.foreign += std::mem::take(&mut self.foreign_since);
-            let latency = self.woken.remove(tid).map(|since| Nanos(at - since));
-            self.task(name).latencies.extend(latency);
+            self.end_wait(name, *tid, at);
         }
         // Until an own task or the idle one was seen, it is unknown what this follows.
         if now != cpu.last && cpu.last != Has::Unknown {
@@ -234,6 +268,7 @@ mod tests {
         assert_eq!((tally.switches, tally.preemptions), (1, 1));
         assert_eq!(tally.tasks["own"].runtime, Nanos(10_000));
         assert_eq!(tally.tasks["own-b"].runtime, Nanos(20_000));
+        assert_eq!(tally.tasks["own"].waits, Nanos(20_000), "it still waits at the end");
     }
 
     /// Seen failing: the switches and wake-ups of the preparation counted.
@@ -277,6 +312,7 @@ mod tests {
         assert_eq!((tally.switches, tally.preemptions), (3, 1));
         assert_eq!(tally.tasks["own"].preemptions, 1);
         assert_eq!(tally.tasks["own"].runtime, Nanos(27_000));
+        assert_eq!(tally.tasks["own"].waits, Nanos(12_000));
         assert_eq!(tally.foreign, Nanos(3_000));
     }
 
@@ -295,5 +331,6 @@ mod tests {
             + &switch(10, "own-1", "S", "swapper/0-0");
         let tally = tally(&text, SPAN, own);
         assert_eq!(tally.tasks["own"].latencies, [Nanos(3_000)]);
+        assert_eq!(tally.tasks["own"].waits, Nanos(3_000));
     }
 }

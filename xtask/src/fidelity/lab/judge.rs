@@ -1,10 +1,10 @@
-//! The distance of two runs on one CPU, by their traces. Waits and throttled periods are those of the reports.
+//! The distance of two runs on one CPU, by their traces. What a group was throttled is in the reports.
 
 use std::collections::BTreeSet;
 
 use runyard_workload::import::{Ran, Tally};
 
-use crate::fidelity::judge::{self, ENOUGH_WAKEUPS, Seen, ratio};
+use crate::fidelity::judge::{self, ENOUGH_WAKEUPS, Seen, WAIT_NS, ratio};
 use crate::fidelity::verdict;
 
 /// Latencies that differ by so little are the same, in nanoseconds.
@@ -89,7 +89,6 @@ impl Measure {
         let (ours, theirs) = match self {
             Measure::Throttled => return of_reports(judge::Measure::Throttled),
             Measure::ThrottledTime => return of_reports(judge::Measure::ThrottledTime),
-            Measure::Waits => return of_reports(judge::Measure::Waits),
             _ => (&ours.tally, &theirs.tally),
         };
         let counts = |ours: u64, theirs: u64| {
@@ -104,9 +103,11 @@ impl Measure {
             Measure::P99 => of_tasks(ours, theirs, |ours, theirs| latency(ours, theirs, 99)),
             Measure::Preemptions => counts(ours.preemptions, theirs.preemptions),
             Measure::Switches => counts(ours.switches, theirs.switches),
-            Measure::Throttled | Measure::ThrottledTime | Measure::Waits => {
-                unreachable!("a report has it")
-            }
+            Measure::Throttled | Measure::ThrottledTime => unreachable!("a report has it"),
+            Measure::Waits => of_tasks(ours, theirs, |ours, theirs| {
+                let [ours, theirs] = [ours, theirs].map(|ran| ran.waits.0 as f64 + WAIT_NS);
+                Some(ratio(ours, theirs) <= 1.25)
+            }),
             wake => of_tasks(ours, theirs, |ours, theirs| {
                 ratio_of(ours, theirs, wake.percent()).map(|ratio| ratio <= 1.5)
             }),
@@ -218,9 +219,7 @@ fn shown(measure: Measure, task: &str, run: &Run, seconds: f64) -> String {
             let time = run.seen.throttled(task).map(|it| it.time_ns / 1e6);
             time.map_or("-".to_owned(), |ms| format!("{ms:.1} ms"))
         }
-        Measure::Waits => {
-            run.seen.wait_ns(task).map_or("-".to_owned(), |ns| format!("{:.1} ms", ns / 1e6))
-        }
+        Measure::Waits => format!("{:.1} ms", ran.waits.0 as f64 / 1e6),
         latency => micros(latency.percent()),
     }
 }
@@ -235,6 +234,7 @@ mod tests {
             runtime: Nanos(runtime_ms * 1_000_000),
             latencies: vec![Nanos(latency_us * 1_000); wakeups],
             preemptions: 0,
+            waits: Nanos(latency_us * 1_000 * wakeups as u64),
         };
         let tally = Tally { tasks: [("a".to_owned(), ran)].into(), switches, ..Tally::default() };
         Run { tally, seen: Seen::default() }

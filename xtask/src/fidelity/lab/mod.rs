@@ -491,8 +491,10 @@ fn cost(machine: &Value, key: &str) -> Nanos {
 /// chosen the next task, near the switch's end; the simulator records it at the begin.
 fn switched(mut tally: Tally, machine: &Value) -> Tally {
     let cost = cost(machine, SWITCH);
-    let latencies = tally.tasks.values_mut().flat_map(|ran| &mut ran.latencies);
-    latencies.for_each(|latency| *latency += cost);
+    for ran in tally.tasks.values_mut() {
+        ran.latencies.iter_mut().for_each(|latency| *latency += cost);
+        ran.waits += Nanos(cost.0 * ran.latencies.len() as u64);
+    }
     tally
 }
 
