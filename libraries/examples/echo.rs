@@ -2,12 +2,12 @@
 //! of its drivers.
 //!
 //! ```text
-//! cargo run --profile dist -p runyard-libraries --example echo [ROUNDS]
+//! cargo run --profile dist -p runyard-libraries --example echo [ROUNDS] [WORKERS]
 //! ```
 //!
 //! One client sends 32 bytes over loopback, and waits for their echo. Then a task sleeps for 5 ms repeatedly: alone,
 //! and beside two tasks that compute for 50 ms at a time. The runtimes take turns within each round. Each runtime has
-//! two workers. The output has the median, the minimum and the maximum over the rounds of each round's median.
+//! two workers, or the given number. The output has the median, the minimum and the maximum over the rounds of each round's median.
 
 use runyard::{Allocator, Runtime};
 use std::future::Future;
@@ -25,12 +25,16 @@ use tokio::runtime;
 static ALLOCATOR: Allocator = Allocator::system();
 
 const ROUNDS: usize = 10;
-const WORKERS: usize = 2;
 const BYTES: usize = 32;
 const ECHOES: usize = 4_000;
 const SLEEPS: usize = 50;
 const SLEEP: Duration = Duration::from_millis(5);
 const POLL: Duration = Duration::from_millis(50);
+
+/// The number of workers of each runtime.
+fn workers() -> usize {
+    std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(2)
+}
 
 /// The runtime that runs the tasks, and its driver.
 #[derive(Clone, Copy)]
@@ -71,10 +75,10 @@ fn main() -> io::Result<()> {
 fn on(host: Host) -> io::Result<[f64; MEASURES.len()]> {
     let tokio =
         |workers| runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runyard = || Runtime::builder().workers(WORKERS);
+    let runyard = || Runtime::builder().workers(workers());
     match host {
         Host::Tokio => {
-            let tokio = tokio(WORKERS)?;
+            let tokio = tokio(workers())?;
             let spawn = |task: Task| drop(tokio.spawn(task));
             Ok(measure(&spawn))
         }
@@ -98,7 +102,7 @@ fn measure(spawn: &dyn Fn(Task)) -> [f64; MEASURES.len()] {
     let mut echoes = run(spawn, echo());
     let mut alone = run(spawn, sleeps());
     let stop = Arc::new(AtomicBool::new(false));
-    for _ in 0..WORKERS {
+    for _ in 0..workers() {
         spawn(Box::pin(compute(stop.clone())));
     }
     let mut beside = run(spawn, sleeps());

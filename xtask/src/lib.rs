@@ -34,4 +34,5 @@ pub mod siege;
 mod stat;
 pub mod tidy;
 pub mod traces;
+pub mod wide;
 pub mod workspace;

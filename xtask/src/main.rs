@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     book, command, fidelity, figures, first_answer, full, fuzz, instructions, lines, models,
-    python, release, replay, rt_app, same, siege, tidy, traces, workspace,
+    python, release, replay, rt_app, same, siege, tidy, traces, wide, workspace,
 };
 
 #[derive(Parser)]
@@ -55,6 +55,8 @@ enum Command {
     RtApp(rt_app::Options),
     /// Run all scenarios and random ones here and at another commit, and compare every byte
     Same(same::Options),
+    /// Measure the runtime on 2 to 16 workers beside tokio, and run the siege: a machine with more CPUs in ten minutes
+    Wide(wide::Options),
 }
 
 fn main() -> ExitCode {
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Replay => replay::run(),
         Command::RtApp(options) => rt_app::run(&options),
         Command::Same(options) => same::run(&options),
+        Command::Wide(options) => wide::run(&options),
     };
     report(outcome)
 }

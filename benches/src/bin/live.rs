@@ -2,7 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use runyard_benches::live::{
-    Effort, LiveFigures, Side, Workload, be_memory_of, be_neighbour, switch_features,
+    Effort, LiveFigures, Side, Workload, be_memory_of, be_neighbour, set_workers, switch_features,
 };
 use runyard_engine::features::Switched;
 use std::time::Duration;
@@ -32,6 +32,9 @@ struct Arguments {
     /// Measure shares only in situations whose names contain this text
     #[arg(long, value_name = "TEXT")]
     situation: Option<String>,
+    /// The number of workers, and of the CPUs that the workloads are made for
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    workers: usize,
     /// Feature of the runtime to switch on, or off with `NO_`, in every workload
     #[arg(long = "feature", value_name = "NAME")]
     features: Vec<Switched>,
@@ -58,6 +61,7 @@ fn main() {
         be_neighbour(seed);
     }
     switch_features(arguments.features);
+    set_workers(arguments.workers);
     if let Some(side) = arguments.memory_of {
         be_memory_of(side);
     }

@@ -10,10 +10,9 @@
 //! interleaved. cyclictest reports whole microseconds; the middle of each is used.
 
 use super::Effort;
-use super::host::{Host, Runyard, builder};
+use super::host::{Host, Runyard, builder, workers};
 use super::probe::{
-    LONG_POLLS, Lateness, PERIOD, PRIORITY, WORKERS, beside_hogs, beside_threads, percentiles,
-    probe,
+    Lateness, PERIOD, PRIORITY, beside_hogs, beside_threads, long_polls, percentiles, probe,
 };
 use runyard::{Task, TaskBuilder};
 use serde::Serialize;
@@ -100,7 +99,7 @@ fn lateness(around: Around, probe: Probe, periods: usize) -> Option<Vec<Duration
 }
 
 fn on_runyard(around: Around, task: TaskBuilder, periods: usize) -> Vec<Duration> {
-    let builder = builder(WORKERS);
+    let builder = builder(workers());
     let runtime = Runyard(match around {
         Around::Idle | Around::Hogs => builder.cpu_latency(Duration::ZERO).build(),
         Around::IdleStates => builder.build(),
@@ -109,7 +108,7 @@ fn on_runyard(around: Around, task: TaskBuilder, periods: usize) -> Vec<Duration
     let probed = async { task.spawn(probe(periods)).await.expect("the probe does not panic") };
     match around {
         Around::Idle | Around::IdleStates => runtime.block_on(probed),
-        Around::Hogs => beside_hogs(&runtime, LONG_POLLS, probed),
+        Around::Hogs => beside_hogs(&runtime, long_polls(), probed),
     }
 }
 

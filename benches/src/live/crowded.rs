@@ -5,8 +5,8 @@
 //! give these tasks to a running worker.
 
 use super::Effort;
-use super::host::{Host, Runyard, Tokio};
-use super::probe::{Percentiles, WORKERS, percentiles};
+use super::host::{Host, Runyard, Tokio, workers};
+use super::probe::{Percentiles, percentiles};
 use crate::median;
 use serde::Serialize;
 use std::hint::black_box;
@@ -99,7 +99,7 @@ fn run<H: Host>(round: u64, span: Duration) -> Percentiles {
 
 /// Returns the time that each question waits for its answer, on a new runtime.
 fn ask<H: Host>(span: Duration) -> Vec<Duration> {
-    let host = H::start(WORKERS);
+    let host = H::start(workers());
     let (asked, tasks): (Vec<_>, Vec<_>) = (0..PAIRS)
         .map(|_| {
             let (ask, mut questions) = mpsc::unbounded_channel::<oneshot::Sender<()>>();

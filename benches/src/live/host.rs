@@ -128,6 +128,22 @@ pub fn switch_features(switched: Vec<Switched>) {
     SWITCHED.set(switched).expect("it is said once");
 }
 
+static WORKERS: OnceLock<usize> = OnceLock::new();
+
+/// Sets the number of workers of each runtime in this process, in place of two.
+///
+/// # Panics
+///
+/// Panics if it was set before.
+pub fn set_workers(workers: usize) {
+    WORKERS.set(workers).expect("it is said once");
+}
+
+/// Returns the number of workers of each runtime, and of the CPUs that the workloads are made for.
+pub(crate) fn workers() -> usize {
+    WORKERS.get().copied().unwrap_or(2)
+}
+
 /// Returns the features of runtimes in this process, except where a workload is about one of them.
 pub(crate) fn features() -> Features {
     let mut features = Features::of_runtime();

@@ -5,8 +5,7 @@
 //! Each side is a process of its own that this program starts. An allocator that other workloads have used would give a
 //! runtime memory that is already resident.
 
-use super::host::{Host, Runyard, Tokio, features};
-use super::probe::WORKERS;
+use super::host::{Host, Runyard, Tokio, features, workers};
 use clap::ValueEnum;
 use runyard::{Group, Limit};
 use rustix::param::page_size;
@@ -83,14 +82,14 @@ fn in_a_process(side: Side) -> Footprint {
 pub fn be_memory_of(side: Side) -> ! {
     let found = match side {
         Side::Runyard => footprint_of_runyard(),
-        Side::Tokio => footprint(&Tokio::start(WORKERS), || None),
+        Side::Tokio => footprint(&Tokio::start(workers()), || None),
     };
     println!("{}", serde_json::to_string(&found).expect("all keys are strings"));
     std::process::exit(0)
 }
 
 fn footprint_of_runyard() -> Footprint {
-    let host = Runyard::start(WORKERS);
+    let host = Runyard::start(workers());
     let group = host.0.group("tenant").create().expect("there is room for a group");
     footprint(&host, || Some(set_limit_ns(&group)))
 }

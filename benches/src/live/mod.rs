@@ -18,6 +18,7 @@ pub(crate) mod rates;
 mod shares;
 mod short_polls;
 mod situations;
+mod spread;
 mod steal;
 pub(crate) mod table;
 mod tasks;
@@ -29,12 +30,13 @@ pub use accuracy::Accuracy;
 pub use crowded::{Crowded, Ratio, be_neighbour};
 pub use expected::Rule;
 pub use hog::BesideHog;
-pub use host::switch_features;
+pub use host::{set_workers, switch_features};
 pub use limits::{Held, Part};
 pub use memory::{Footprint, Memory, Side, be_memory_of};
 pub use probe::{Lateness, Percentiles};
 pub use rates::{Comparison, Peer};
 pub use shares::Share;
+pub use spread::Spread;
 pub use threads::Threads;
 pub use wakeups::Wakeups;
 
@@ -94,6 +96,8 @@ pub enum Workload {
     Limits,
     /// CPU shares charged to tasks in sixteen situations, beside the simulator's; takes 35 minutes
     Shares,
+    /// CPU shares of two groups over all workers
+    Spread,
     /// Threads of the process while 1,000 tasks have polls of 300 us, with and without batches
     Threads,
     /// Arming and cancelling of a sleep, beside 10 to 1,000,000 others
@@ -156,6 +160,8 @@ pub struct LiveFigures {
     pub limits: Vec<Held>,
     /// The shares charged to tasks.
     pub shares: Vec<Share>,
+    /// The shares of two groups over all workers.
+    pub spread: Vec<Spread>,
     /// The threads of the process beside tasks with short polls.
     pub threads: Vec<Threads>,
     /// The timer lateness of a periodic task.
@@ -179,6 +185,7 @@ impl Default for LiveFigures {
             crowded: Vec::new(),
             limits: Vec::new(),
             shares: Vec::new(),
+            spread: Vec::new(),
             threads: Vec::new(),
             accuracy: Vec::new(),
             wakeups: Vec::new(),
@@ -222,6 +229,7 @@ impl LiveFigures {
             Workload::Crowded => return self.crowded.push(crowded::measure(effort)),
             Workload::Limits => return self.limits.extend(limits::measure()),
             Workload::Shares => return self.shares.extend(shares::measure(effort)),
+            Workload::Spread => return self.spread.push(spread::measure(effort)),
             Workload::Threads => return self.threads.extend(threads::measure(effort)),
             Workload::TimersAccuracy => return self.accuracy.extend(accuracy::measure(effort)),
             Workload::Wakeups => return self.wakeups.extend(wakeups::measure(effort)),

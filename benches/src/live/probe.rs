@@ -6,7 +6,7 @@
 //! longest.
 
 use super::Effort;
-use super::host::{Host, Runyard, Tokio, builder};
+use super::host::{Host, Runyard, Tokio, builder, workers};
 use runyard::{Task, TaskBuilder};
 use rustix::process::nice;
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
@@ -23,14 +23,8 @@ use thread_priority::{
     set_thread_priority_and_policy, thread_native_id,
 };
 
-/// Number of CPUs of the machine and of workers of the runtimes.
-pub(super) const WORKERS: usize = 2;
-/// Number of hogs: twice that of CPUs, so that a late probe waits for more than one of them.
-const HOGS: usize = 4;
 /// Computing time of a hog before it yields.
 const POLL: Duration = Duration::from_millis(50);
-/// The hogs of this workload, as tasks.
-pub(super) const LONG_POLLS: Hogs = Hogs { tasks: HOGS, poll: POLL };
 /// Period of the probe.
 pub(super) const PERIOD: Duration = Duration::from_millis(2);
 /// Timer slack: the least that both hosts with timer slack accept.
@@ -139,7 +133,7 @@ pub(crate) fn percentiles(mut lateness: Vec<Duration>) -> Percentiles {
     }
 }
 
-fn compute_for(span: Duration) {
+pub(super) fn compute_for(span: Duration) {
     let started = Instant::now();
     while started.elapsed() < span {
         for step in 0..STEPS {
@@ -155,6 +149,11 @@ pub(super) struct Hogs {
     pub(super) tasks: usize,
     /// Computing time of each before it yields.
     pub(super) poll: Duration,
+}
+
+/// The hogs of this workload, as tasks: twice as many as CPUs, so that a late probe waits for more than one of them.
+pub(super) fn long_polls() -> Hogs {
+    Hogs { tasks: 2 * workers(), poll: POLL }
 }
 
 async fn hog<H: Host>(poll: Duration, stop: Arc<AtomicBool>) {
@@ -183,10 +182,10 @@ where
 }
 
 fn on_runyard(pins: bool, task: TaskBuilder, periods: usize) -> Vec<Duration> {
-    let runtime = builder(WORKERS).pin_workers(pins).build();
+    let runtime = builder(workers()).pin_workers(pins).build();
     let task = task.slack(SLACK);
     let probed = async { task.spawn(probe(periods)).await.expect("the probe does not panic") };
-    beside_hogs(&Runyard(runtime), LONG_POLLS, probed)
+    beside_hogs(&Runyard(runtime), long_polls(), probed)
 }
 
 /// Returns the lateness of each period of the calling task.
@@ -202,26 +201,26 @@ pub(super) async fn probe(periods: usize) -> Vec<Duration> {
 fn on_tokio(periods: usize) -> Vec<Duration> {
     let probed =
         async { Tokio::spawn(tokio_probe(periods)).await.expect("the probe does not panic") };
-    beside_hogs(&Tokio::start(WORKERS), LONG_POLLS, probed)
+    beside_hogs(&Tokio::start(workers()), long_polls(), probed)
 }
 
 /// Runs the probe alone on tokio's workers.
 fn alone_on_tokio(periods: usize) -> Vec<Duration> {
-    Tokio::start(WORKERS).block_on(async {
+    Tokio::start(workers()).block_on(async {
         Tokio::spawn(tokio_probe(periods)).await.expect("the probe does not panic")
     })
 }
 
 /// Runs the probe beside hogs that hand each piece of their work to tokio's pool of blocking threads.
 fn beside_blocking(periods: usize) -> Vec<Duration> {
-    Tokio::start(WORKERS).block_on(async {
+    Tokio::start(workers()).block_on(async {
         let hog = || async {
             loop {
                 let piece = tokio::task::spawn_blocking(|| compute_for(POLL));
                 piece.await.expect("a piece does not panic");
             }
         };
-        let hogs: Vec<_> = (0..HOGS).map(|_| tokio::spawn(hog())).collect();
+        let hogs: Vec<_> = (0..2 * workers()).map(|_| tokio::spawn(hog())).collect();
         let lateness = Tokio::spawn(tokio_probe(periods)).await.expect("the probe does not panic");
         hogs.iter().for_each(tokio::task::JoinHandle::abort);
         lateness
@@ -255,7 +254,7 @@ const NICEST: i32 = 19;
 pub(super) fn beside_threads<T>(nicer: i32, probe: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        for _ in 0..HOGS {
+        for _ in 0..2 * workers() {
             scope.spawn(|| {
                 nice(nicer).expect("any thread may be nicer");
                 while !stop.load(Ordering::Relaxed) {

@@ -2,7 +2,7 @@
 //! alike. A round from which the hypervisor stole CPU time is repeated.
 
 use super::Effort;
-use super::host::{Runyard, Tokio};
+use super::host::{Runyard, Tokio, workers};
 use super::steal::Look;
 use super::tasks::{Bench, Prepared, Sizes};
 use crate::median;
@@ -55,6 +55,11 @@ pub struct Comparison {
     pub stolen: bool,
 }
 
+/// The sizes for this process's number of workers.
+fn sizes() -> Sizes {
+    Sizes { workers: workers(), ..Sizes::FULL }
+}
+
 /// Measures both sides, in turns.
 pub(crate) fn compare(
     workload: &'static str,
@@ -62,9 +67,9 @@ pub(crate) fn compare(
     peer: Peer,
     effort: &Effort,
 ) -> Comparison {
-    let ours = || nanos_each(effort, || Prepared::<Runyard>::new(bench, Sizes::FULL));
+    let ours = || nanos_each(effort, || Prepared::<Runyard>::new(bench, sizes()));
     in_turns(workload, peer, effort, ours, || match peer {
-        Peer::Tokio => nanos_each(effort, || Prepared::<Tokio>::new(bench, Sizes::FULL)),
+        Peer::Tokio => nanos_each(effort, || Prepared::<Tokio>::new(bench, sizes())),
         Peer::Kernel => nanos_each(effort, || KernelPair(Sizes::FULL.round_trips)),
     })
 }

@@ -11,10 +11,8 @@
 //! number of messages is limited by time and may differ between the sides.
 
 use super::Effort;
-use super::host::{Host, Runyard, Tokio};
-use super::probe::{
-    Hogs, Lateness, PERIOD, SLACK, WORKERS, beside_hogs, percentiles, probe, tokio_probe,
-};
+use super::host::{Host, Runyard, Tokio, workers};
+use super::probe::{Hogs, Lateness, PERIOD, SLACK, beside_hogs, percentiles, probe, tokio_probe};
 use runyard::{Task, TaskBuilder};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -89,7 +87,7 @@ fn on_runyard(
     heartbeat: impl Future<Output = Vec<Duration>> + Send + 'static,
 ) -> Vec<Duration> {
     let beats = async { task.spawn(heartbeat).await.expect("a heartbeat does not panic") };
-    beside_hogs(&Runyard::start(WORKERS), hogs, beats)
+    beside_hogs(&Runyard::start(workers()), hogs, beats)
 }
 
 fn on_tokio(
@@ -97,7 +95,7 @@ fn on_tokio(
     heartbeat: impl Future<Output = Vec<Duration>> + Send + 'static,
 ) -> Vec<Duration> {
     let beats = async { Tokio::spawn(heartbeat).await.expect("a heartbeat does not panic") };
-    beside_hogs(&Tokio::start(WORKERS), hogs, beats)
+    beside_hogs(&Tokio::start(workers()), hogs, beats)
 }
 
 /// Starts a waker. Returns the time from each of its messages to the poll in which the calling task receives it.

@@ -2,25 +2,41 @@
 
 use super::{
     Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Memory, Peer, Rule,
-    Share, Side, Threads, Wakeups,
+    Share, Side, Spread, Threads, Wakeups,
 };
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+/// The head of a table.
+const COMPARISONS: [&str; 8] = [
+    "workload",
+    "peer",
+    "runyard ns/op",
+    "peer ns/op",
+    "ratio",
+    "least..greatest",
+    "median at 95 %",
+    "rounds",
+];
+/// The head of a table.
+const SHARES: [&str; 11] = [
+    "situation",
+    "part",
+    "seconds",
+    "by",
+    "expected",
+    "charged",
+    "least..greatest",
+    "single tasks",
+    "apart",
+    "allowed",
+    "",
+];
 
 /// Renders one table for each kind of figure that was measured.
 pub(crate) fn render(measured: &LiveFigures) -> String {
     let mut tables = Vec::new();
     if !measured.comparisons.is_empty() {
-        let head = [
-            "workload",
-            "peer",
-            "runyard ns/op",
-            "peer ns/op",
-            "ratio",
-            "least..greatest",
-            "median at 95 %",
-            "rounds",
-        ];
-        tables.push(table(head, measured.comparisons.iter().map(comparison)));
+        tables.push(table(COMPARISONS, measured.comparisons.iter().map(comparison)));
     }
     if !measured.beside_hog.is_empty() {
         let head = ["pingpong_hog", "alone /s", "beside a hog /s", "ratio", "least..greatest"];
@@ -45,20 +61,12 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
         tables.push(table(head, measured.limits.iter().map(held)));
     }
     if !measured.shares.is_empty() {
-        let head = [
-            "situation",
-            "part",
-            "seconds",
-            "by",
-            "expected",
-            "charged",
-            "least..greatest",
-            "single tasks",
-            "apart",
-            "allowed",
-            "",
-        ];
-        tables.push(table(head, measured.shares.iter().map(share)));
+        tables.push(table(SHARES, measured.shares.iter().map(share)));
+    }
+    if !measured.spread.is_empty() {
+        let head =
+            ["workers", "expected", "the heavier group has", "least..greatest", "single tasks"];
+        tables.push(table(head, measured.spread.iter().map(spread)));
     }
     if !measured.threads.is_empty() {
         let head = ["1,000 polls of 300 us", "most threads", "least..greatest", "on average"];
@@ -149,6 +157,17 @@ fn share(row: &Share) -> [String; 11] {
         format!("{:+.3}", row.apart * 100.0),
         format!("{:.3}", row.allowed * 100.0),
         verdict.to_owned(),
+    ]
+}
+
+fn spread(row: &Spread) -> [String; 5] {
+    let range = |[least, most]: [f64; 2]| format!("{least:.3}..{most:.3}");
+    [
+        row.workers.to_string(),
+        format!("{:.3}", row.expected),
+        format!("{:.3}", row.measured),
+        range(row.range),
+        range(row.single),
     ]
 }
 

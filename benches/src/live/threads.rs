@@ -2,8 +2,8 @@
 //! is preempted in the middle of a poll keeps its thread, so a runtime that preempts many polls has many threads.
 
 use super::Effort;
-use super::host::{Runyard, builder, features};
-use super::probe::{Hogs, WORKERS, beside_hogs};
+use super::host::{Runyard, builder, features, workers};
+use super::probe::{Hogs, beside_hogs};
 use super::rates::median;
 use runyard::experiments::{Experiments, Feature};
 use serde::Serialize;
@@ -64,7 +64,7 @@ fn run(batches: bool, span: Duration) -> Counted {
         true => features().with(Feature::BatchDispatch),
         false => features().without(Feature::BatchDispatch),
     };
-    let host = Runyard(builder(WORKERS).features(features).build());
+    let host = Runyard(builder(workers()).features(features).build());
     // The thread that waits for the hogs is not one of the runtime's, so it may sleep between samples.
     beside_hogs(&host, HOGS, async { count(span) })
 }
@@ -96,7 +96,7 @@ mod tests {
     fn threads_are_counted_with_batches_and_without() {
         for batches in [true, false] {
             let counted = within_time(move || run(batches, Duration::from_millis(100)));
-            assert!(counted.greatest > WORKERS as f64, "{batches}: {counted:?}");
+            assert!(counted.greatest > workers() as f64, "{batches}: {counted:?}");
             assert!(counted.mean <= counted.greatest, "{batches}: {counted:?}");
         }
     }

@@ -6,7 +6,7 @@
 //! them to milliseconds; ours are exact to the nanosecond.
 
 use super::Effort;
-use super::host::{Host, Runyard, Tokio};
+use super::host::{Host, Runyard, Tokio, workers};
 use super::rates::{Comparison, Peer, in_turns};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -20,9 +20,6 @@ const OTHERS: [(usize, &str); 4] = [
     (100_000, "sleep and drop, 100,000 armed"),
     (1_000_000, "sleep and drop, 1,000,000 armed"),
 ];
-
-/// Number of CPUs of the machine and of workers of the runtimes.
-const WORKERS: usize = 2;
 
 /// First and last expiry in nanoseconds from now. No timer expires during the measurement.
 const FIRST: u64 = 60_000_000_000;
@@ -55,7 +52,7 @@ impl Spans {
 /// Returns the time of arming and cancelling beside `others` armed timers.
 fn nanos_each<H: Host>(effort: &Effort, others: usize) -> f64 {
     let (span, iterations) = (effort.span, effort.iterations);
-    let host = H::start(WORKERS);
+    let host = H::start(workers());
     let measured = host.spawn_from_outside(async move {
         let mut spans = Spans(0x9e37_79b9_7f4a_7c15);
         let mut armed: Vec<Pin<Box<H::Sleep>>> = Vec::with_capacity(others);

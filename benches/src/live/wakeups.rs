@@ -6,7 +6,7 @@
 //! same number of workers.
 
 use super::Effort;
-use super::host::{Host, Runyard, Tokio, builder, features};
+use super::host::{Host, Runyard, Tokio, builder, features, workers};
 use super::rates::median;
 use runyard::Task;
 use runyard::experiments::{Experiments, Feature, Features};
@@ -21,8 +21,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Number of CPUs of the machine and of workers of the runtimes.
-const WORKERS: usize = 2;
 /// Number of tasks, and their period.
 const TASKS: u64 = 10_000;
 const PERIOD: Duration = Duration::from_millis(100);
@@ -189,13 +187,13 @@ fn turn(side: Side, tasks: u64, span: Duration) -> Wakeups {
         }
     };
     if side == Side::Tokio {
-        let host = Tokio::start(WORKERS);
+        let host = Tokio::start(workers());
         for nth in 0..tasks {
             drop(host.spawn_from_outside(on_tokio(phase(nth), periods.clone())));
         }
         return counted(&periods);
     }
-    let host = Runyard(builder(WORKERS).features(side.features()).build());
+    let host = Runyard(builder(workers()).features(side.features()).build());
     host.block_on(async {
         for nth in 0..tasks {
             let task = Task::builder().slack(side.slack(nth));
