@@ -533,10 +533,9 @@ fn taskgroup_creates_its_group_and_group_names_one() {
 fn the_machine_has_defaults() {
     let machine = parsed("{'tasks': {'a': {'loop': 1, 'run': 1}}}").scenario.machine;
     assert_eq!((machine.topology.to_string(), machine.tick_hz), ("1x8".into(), 1_000));
-    assert!(!machine.rt_group_sched);
+    assert!(!machine.rt_group_sched && !machine.skew_tick);
     assert_eq!(machine.packs_below, None);
     assert_eq!(machine.costs, Costs::default());
-    assert!(!machine.skew_tick);
 }
 
 #[test]
@@ -547,8 +546,7 @@ fn the_machine_is_as_described() {
          'timer_latency_ns': 7, 'idle_exit_ns': 8, 'timer_spread_ns': 9, 'ipi_spread_ns': 10, 'idle_exit_spread_ns': 11}}}";
     let machine = parsed(text).scenario.machine;
     assert_eq!((machine.topology.to_string(), machine.tick_hz), ("2x2x2".into(), 250));
-    assert!(machine.rt_group_sched && machine.skew_tick);
-    assert_eq!(machine.packs_below, Some(68));
+    assert!(machine.rt_group_sched && machine.skew_tick && machine.packs_below == Some(68));
     let expected = Costs {
         context_switch: Nanos(1),
         migration: Nanos(2),
