@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::workspace::{self, Outcome, cargo};
 
-/// Packs the crates of the checkout `source`, and builds each from its package; `.ci/run` only checks them. In a new
-/// folder, as Cargo keeps the unpacked packages by folder and version, and would build the old ones after a change.
+/// Packs the crates of the checkout `source`, and builds each from its package. In a new folder, as Cargo keeps the unpacked
+/// packages by folder and version, and would build the old ones after a change.
 pub fn check(source: &Path, folder: &Path) -> Outcome {
     if folder.exists() {
         std::fs::remove_dir_all(folder)?;
