@@ -75,7 +75,8 @@ pub struct CfsBandwidth {
 }
 
 impl CfsBandwidth {
-    /// Returns a full pool. Without interleaving `stagger` does not matter; otherwise the periods
+    /// Returns a full pool: the quota and the burst, which a group has as soon as both are set, and after
+    /// each idle period (`__refill_cfs_bandwidth_runtime`). Without interleaving `stagger` does not matter; otherwise the periods
     /// begin so much later than they would from `now` on.
     #[must_use]
     pub fn new(
@@ -85,22 +86,22 @@ impl CfsBandwidth {
         control: Control,
         (now, stagger): (Time, Nanos),
     ) -> Self {
-        let quota = limit.runtime();
+        let runtime = limit.runtime() + limit.burst();
         let period_end = if control.interleaves { now + stagger } else { Time::ZERO };
         CfsBandwidth {
             limit,
             slice: control.slice,
             epoch,
             period_end,
-            runtime: quota,
-            snap: quota,
+            runtime,
+            snap: runtime,
             active: false,
             idle: false,
             slack_started: false,
             waiting: VecDeque::with_capacity(cpus),
             usage: Usage::default(),
             seen: now,
-            granted: quota.0.into(),
+            granted: runtime.0.into(),
             lapsed: 0,
             held: 0,
         }
@@ -367,6 +368,15 @@ mod tests {
         assert_eq!(draw(&mut new, 40, 100), (Nanos(22 * MS), Some(at(100))));
         assert_eq!(new.end_period(at(100)), Some(at(150)));
         new.check(Nanos(22 * MS));
+    }
+
+    /// Seen failing: a new group had only its quota.
+    #[test]
+    fn a_new_group_has_its_burst() {
+        let mut pool = pool(10, 4);
+        assert_eq!(draw(&mut pool, 0, 20).0, Nanos(14 * MS));
+        let _ = pool.end_period(at(100));
+        assert_eq!((pool.usage().nr_bursts, pool.usage().burst), (1, Nanos(4 * MS)));
     }
 
     #[test]
