@@ -303,8 +303,10 @@ impl Sim<'_> {
             Doing::Overhead(_) if !matches!(old, Doing::Overhead(_)) => {
                 self.tell(cpu, What::Overhead);
             }
+            Doing::Exec(_) if self.ends_in_kernel(cpu) => self.tell(cpu, What::Overhead),
             Doing::Exec(_) => {
                 let (task, policy) = curr.expect("a CPU executes its task");
+                self.tasks[task.index()].resumes = false;
                 self.tell(cpu, What::Exec { task, policy });
             }
             Doing::Idle | Doing::Overhead(_) | Doing::Between => {}
@@ -316,6 +318,7 @@ impl Sim<'_> {
     pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time, by: Option<TaskId>) {
         let Some(parked) = self.tasks[task.index()].parked.take() else { return };
         self.blocked -= 1;
+        self.tasks[task.index()].resumes = true;
         let to = self.machine.wake(self.now, parked, Some(cpu), &mut self.fx);
         self.tell(to, What::Wake { task, since, by });
         let here = self.here.replace(cpu);

@@ -22,6 +22,7 @@
 //! Accepted inaccuracies: the scheduler's own work is never preempted. A wake-up across a cache boundary interrupts a
 //! real CPU (`ttwu_queue_wakelist`) even if the request is lazy; here it does not.
 
+use crate::cpu::Current;
 use crate::program::{Todo, Waiting};
 use crate::sim::Sim;
 use runyard_engine::cpu::CpuId;
@@ -80,6 +81,17 @@ impl Sim<'_> {
             Preemption::Voluntary => self.is_at_point(cpu),
             Preemption::None => false,
         }
+    }
+
+    /// Returns whether the running task of `cpu` was woken and is still in the kernel, and its throttled group holds it back at
+    /// its return from there. For the report, its program has not gone on yet.
+    #[inline]
+    pub(crate) fn ends_in_kernel(&self, cpu: CpuId) -> bool {
+        let own = &self.cpus[cpu.index()];
+        let resumes = |curr: &Current| self.tasks[curr.task.index()].resumes;
+        own.resched == Resched::InUserMode
+            && own.curr.as_ref().is_some_and(resumes)
+            && self.is_in_kernel(cpu)
     }
 
     /// Returns whether the running task of `cpu` is in the kernel: it works there, or its system call has effects left.

@@ -74,6 +74,8 @@ pub(crate) struct Program<'s> {
     pub(crate) timers: Vec<Option<Time>>,
     /// Another task has chosen to wake it and has not done so yet.
     pub(crate) owed: bool,
+    /// It was woken, and its program has not gone on yet.
+    pub(crate) resumes: bool,
     /// It released a mutex, so it may have fewer donors.
     pub(crate) donors_left: bool,
     /// It exists for the scheduler. A task that the timeline starts does not exist from the begin of the run.
@@ -178,6 +180,7 @@ impl<'s> Program<'s> {
             returns: Nanos::ZERO,
             retry: None,
             owed: false,
+            resumes: false,
             wakes: VecDeque::new(),
             called: false,
             holds: Vec::new(),

@@ -5,7 +5,7 @@ use crate::rig::{Run, world};
 use runyard_engine::attr::GroupId;
 use runyard_engine::event::What;
 use runyard_engine::limits::Usage;
-use runyard_engine::time::Time;
+use runyard_engine::time::{Nanos, Time};
 use runyard_workload::{Overrides, parse};
 
 const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "6.18 + founding"];
@@ -166,7 +166,9 @@ fn a_task_in_the_kernel_is_throttled_on_its_way_to_user_mode() {
 }
 
 /// A task that wakes in a throttled group finishes its system call since 6.18, and before that waits for budget at once.
-/// What comes after the call waits for budget in both.
+/// What comes after the call waits for budget in both, and so the wake-up is late by that.
+///
+/// Seen failing: on 6.18 the wake-up was over when the task came to its CPU, after 100 us in place of some 60 ms.
 #[test]
 fn a_task_that_wakes_in_a_throttled_group_finishes_its_call() {
     for (kernel, finishes) in [("6.12", false), ("6.18", true)] {
@@ -182,17 +184,15 @@ fn a_task_that_wakes_in_a_throttled_group_finishes_its_call() {
         let waits = begins.into_iter().zip(ends);
         let waits: Vec<_> = waits.filter(|(from, to)| to.since(*from).0 > 50_000_000).collect();
         run.holds(waits.len() >= 8, &format!("{kernel}: throttled {} times", waits.len()));
-        let stretches = run.stretches("naps");
-        let within =
-            |from: Time, to: Time| stretches.iter().filter(move |it| from < it.from && it.to < to);
-        let ran: Vec<u64> = waits
-            .iter()
-            .flat_map(|&(from, to)| within(from, to))
-            .map(|it| it.to.since(it.from).0)
-            .collect();
-        run.is("whether it ran", !ran.is_empty(), finishes);
-        let rest = ran.iter().all(|&span| span <= 200_000);
-        run.holds(rest, &format!("{kernel}: no more than the rest of its call: {ran:?}"));
+        let naps = run.task("naps");
+        let comes = run
+            .times(|event| matches!(event.what, What::Switch { next, .. } if next == Some(naps)));
+        let within = |at: Time| waits.iter().any(|&(from, to)| from < at && at < to);
+        run.is("whether it has a CPU", comes.iter().any(|&at| within(at)), finishes);
+        let executes = run.stretches("naps").iter().any(|it| within(it.from));
+        run.holds(!executes, &format!("{kernel}: its program goes on in a throttled group"));
+        let late = run.account("naps").wakeup_latency.quantile(500);
+        run.holds(late > Some(Nanos(20_000_000)), &format!("{kernel}: p50 {late:?}"));
     }
 }
 
