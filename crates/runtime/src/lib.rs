@@ -60,6 +60,7 @@ mod protocol;
 mod registry;
 mod runtime;
 mod shared;
+mod single;
 mod snapshot;
 mod stall;
 mod task;

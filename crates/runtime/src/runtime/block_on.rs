@@ -23,6 +23,11 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     os::fork::refuse_in_child("a future cannot be blocked on");
     let _context = Entered::enter(shared);
     let _driver = shared.scheduler.driver().enter();
+    if let Some(single) = shared.scheduler.single() {
+        let output = turn::within(|| single.block_on(shared, future));
+        shared.scheduler.flush();
+        return output;
+    }
     let (parker, waker) = Unpark::new();
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);

@@ -290,9 +290,16 @@ impl Builder {
         if cpus.is_empty() {
             cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
         }
+        if self.settings.single {
+            self.settings.workers = Some(1);
+            self.settings.pins = false;
+        }
         let outside = Outside::new(self.settings.workers);
         let ours = outside.most_workers().min(cpus.len());
-        let preempts = self.preempt && os::PREEMPTS && may_preempt(self.settings.signal, ours);
+        let preempts = self.preempt
+            && !self.settings.single
+            && os::PREEMPTS
+            && may_preempt(self.settings.signal, ours);
         self.settings.pins = self.settings.pins && may_pin(cpus[0]);
         self.settings.cores = self.cores(&mut cpus[..ours]);
         let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
