@@ -5,6 +5,7 @@ use crate::current::runtime::Entered;
 use crate::current::turn;
 use crate::current::unpark::Unpark;
 use crate::driver::budget;
+use crate::local::LocalSet;
 use crate::os::sync::Arc;
 use crate::os::{self, here};
 use crate::shared::Shared;
@@ -24,7 +25,8 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     let _context = Entered::enter(shared);
     let _driver = shared.scheduler.driver().enter();
     if let Some(single) = shared.scheduler.single() {
-        let output = turn::within(|| single.block_on(shared, future));
+        let set = LocalSet::new();
+        let output = turn::within(|| single.block_on(shared, set.run_until(future)));
         shared.scheduler.flush();
         return output;
     }

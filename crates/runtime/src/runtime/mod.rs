@@ -15,6 +15,7 @@ pub use builder::Builder;
 pub use error::BuildError;
 
 use crate::group::GroupBuilder;
+use crate::local::LocalSet;
 use crate::os::sync::Arc;
 use crate::os::{self, cpu_latency, here};
 use crate::runtime::handle::{EnterGuard, Handle};
@@ -228,6 +229,17 @@ impl Runtime {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
+    }
+}
+
+impl LocalSet {
+    /// Runs a future as [`LocalSet::run_until`] on the calling thread, in the context of a runtime.
+    ///
+    /// # Panics
+    /// As [`Runtime::block_on`].
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, runtime: &Runtime, future: F) -> F::Output {
+        runtime.block_on(self.run_until(future))
     }
 }
 

@@ -126,7 +126,7 @@ impl Helpers {
                 if state.nr_threads == 0 {
                     let functions = std::mem::take(&mut state.functions);
                     drop(state);
-                    functions.into_iter().for_each(|function| harmless(function));
+                    functions.into_iter().for_each(harmless);
                 }
             }
         }

@@ -11,7 +11,8 @@ use runyard_engine::time::{Nanos, Time};
 /// No thread runs tasks.
 const NOBODY: i32 = 0;
 
-/// The CPU time of the thread that runs tasks.
+/// The CPU time of the thread that runs tasks. The answers err on the high side, as those for workers do: the first answer
+/// in a call of `block_on` includes what the thread has used since the last answer in the call before.
 #[derive(Debug, Default)]
 pub(super) struct OfThread {
     /// The thread. It is set by the thread itself.
@@ -21,9 +22,8 @@ pub(super) struct OfThread {
 
 impl OfThread {
     /// Notes that the calling thread runs tasks from now on.
-    pub(super) fn comes(&self) {
-        self.reading.renew(os::thread::own_cpu_time());
-        self.thread.store(os::thread::current().0, Ordering::Release);
+    pub(super) fn comes(&self, thread: Tid) {
+        self.thread.store(thread.0, Ordering::Release);
     }
 
     /// Notes that no thread runs tasks from now on.

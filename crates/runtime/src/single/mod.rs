@@ -16,6 +16,7 @@ mod helpers;
 mod main;
 mod meter;
 mod run;
+mod work;
 
 pub(crate) use helpers::call;
 
@@ -23,14 +24,13 @@ use self::helpers::Helpers;
 use self::main::Main;
 use self::meter::OfThread;
 use self::run::{State, Until};
+use self::work::Work;
 use crate::current::caller;
 use crate::current::turn;
 use crate::current::unpark::Unpark;
 use crate::driver::budget;
-use crate::local::LocalSet;
 use crate::os;
-use crate::os::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
-use crate::protocol::parker::Parker;
+use crate::os::sync::{Arc, AtomicUsize, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use runyard_engine::run_queue::Meter;
 use runyard_engine::time::Time;
@@ -45,10 +45,7 @@ pub(crate) struct Single {
     seat: Mutex<Seat>,
     /// The [mark](caller::mark) of the thread that has the state; 0 if none has.
     runner: AtomicUsize,
-    /// The word on which that thread waits for work.
-    work: Parker,
-    /// Whether that thread has made work for itself since it last asked for a task. It alone uses the word.
-    has_work: AtomicBool,
+    work: Work,
     cpu_time: Arc<OfThread>,
     helpers: Helpers,
 }
@@ -68,8 +65,7 @@ impl Single {
         Single {
             seat: Mutex::new(Seat { state: Some(State::new()), waiters: Vec::new() }),
             runner: AtomicUsize::new(0),
-            work: Parker::new(),
-            has_work: AtomicBool::new(false),
+            work: Work::new(),
             cpu_time: Arc::default(),
             helpers: Helpers::new(most),
         }
@@ -82,10 +78,7 @@ impl Single {
 
     /// Makes the thread that runs tasks ask for the next one before it waits.
     pub(crate) fn ring(&self) {
-        match self.runs_here() {
-            true => self.has_work.store(true, Ordering::Relaxed),
-            false => self.work.unpark(),
-        }
+        self.work.ring(self.runs_here());
     }
 
     /// Returns whether the calling thread runs the tasks.
@@ -108,8 +101,10 @@ impl Single {
             return None;
         };
         drop(seat);
-        self.cpu_time.comes();
-        self.runner.store(caller::mark(), Ordering::Relaxed);
+        let mark = caller::mark();
+        let state = state.on(mark);
+        self.cpu_time.comes(state.thread());
+        self.runner.store(mark, Ordering::Relaxed);
         Some(state)
     }
 
@@ -133,7 +128,7 @@ impl Single {
 
     /// Runs tasks with `state` until the goal is reached.
     fn run(&self, shared: &Arc<Shared>, state: State, until: &mut Until<'_>) {
-        let state = caller::running(|| run::run(self, shared, state, until));
+        let state = caller::running(|| run::run(&self.work, shared, state, until));
         self.put(shared, state);
     }
 
@@ -148,8 +143,7 @@ impl Single {
             "the tasks of this runtime run only on this thread, which is in one of them: block_on would wait for ever; \
              await the future instead"
         );
-        let set = LocalSet::new();
-        let mut future = pin!(set.run_until(future));
+        let mut future = pin!(future);
         let mut output = None;
         let mut polls = |cx: &mut Context<'_>| match future.as_mut().poll(cx) {
             Poll::Ready(value) => {

@@ -1,14 +1,15 @@
 //! The loop that runs tasks on the calling thread.
 
-use super::Single;
 use super::main::Main;
+use super::work::Work;
 use crate::current::task::with_task;
 use crate::current::turn;
 use crate::driver::budget;
 use crate::observe::teller::Teller;
 use crate::os;
 use crate::os::above::without_preemption;
-use crate::os::sync::{Arc, Ordering, lock};
+use crate::os::sync::{Arc, lock};
+use crate::os::thread::Tid;
 use crate::shared::Shared;
 use crate::task::{Cell, Job};
 use runyard_engine::cpu::CpuId;
@@ -33,13 +34,29 @@ pub(super) struct State {
     /// Its cell, if it is over.
     over: Option<Arc<Cell>>,
     cares_at: Time,
+    /// The [mark](crate::current::caller::mark) and the number of the thread that had the state last. To ask for the number
+    /// is a system call.
+    thread: (usize, Tid),
 }
 
 impl State {
     /// The state of a runtime that has run no task.
     pub(super) fn new() -> State {
         let cares_at = os::thread::now() + CARES_EVERY;
-        State { prev: Prev::Idle, curr: None, over: None, cares_at }
+        State { prev: Prev::Idle, curr: None, over: None, cares_at, thread: (0, Tid(0)) }
+    }
+
+    /// Returns the state on the calling thread, which has this mark.
+    pub(super) fn on(mut self, mark: usize) -> State {
+        if self.thread.0 != mark {
+            self.thread = (mark, os::thread::current());
+        }
+        self
+    }
+
+    /// Returns the thread that had the state last.
+    pub(super) fn thread(&self) -> Tid {
+        self.thread.1
     }
 }
 
@@ -70,7 +87,7 @@ impl Until<'_> {
 
 /// Runs tasks until the goal is reached. Returns the state for the next call.
 pub(super) fn run(
-    single: &Single,
+    work: &Work,
     shared: &Arc<Shared>,
     mut state: State,
     until: &mut Until<'_>,
@@ -82,7 +99,7 @@ pub(super) fn run(
             state.cares_at = now + CARES_EVERY;
             care(shared);
         }
-        single.has_work.store(false, Ordering::Relaxed);
+        work.asks();
         match without_preemption(|| next(shared, now, &mut state, is_idle)) {
             Some((id, job)) => {
                 state.curr = Some(id);
@@ -91,10 +108,10 @@ pub(super) fn run(
             }
             None if without_preemption(|| shared.expire(os::thread::now(), CPU, true)) => {}
             // A task was woken between the end of its poll and the decision.
-            None if single.has_work.load(Ordering::Relaxed) || until.is_reached() => {}
+            None if work.is_there() || until.is_reached() => {}
             None => {
                 shared.scheduler.tell(CPU, || What::Idle);
-                if !wait(single, shared, until.deadline()) {
+                if !wait(work, shared, until.deadline()) {
                     break;
                 }
                 is_idle = true;
@@ -151,16 +168,12 @@ fn poll(shared: &Shared, state: &mut State, (now, cell): (Time, Arc<Cell>), unti
 }
 
 /// Waits until there may be work. Returns `false` if the time is over.
-fn wait(single: &Single, shared: &Shared, deadline: Option<Time>) -> bool {
+fn wait(work: &Work, shared: &Shared, deadline: Option<Time>) -> bool {
     if deadline.is_some_and(|deadline| os::thread::now() >= deadline) {
         return false;
     }
     let next = shared.scheduler.machine().sight().next_expiry(CPU);
-    let until = [next, deadline].into_iter().flatten().min();
-    match until {
-        Some(_) => os::thread::exactly(|| single.work.park_until(until)),
-        None => single.work.park(),
-    }
+    work.wait([next, deadline].into_iter().flatten().min());
     true
 }
 
@@ -173,7 +186,6 @@ fn care(shared: &Shared) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Builder;
 
     /// Between two calls the machine counts the last stand-in as running. Nobody pays for that time.

@@ -18,6 +18,9 @@ use std::task::{Poll, Waker};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+mod calls;
+mod end;
+
 #[global_allocator]
 static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
 
@@ -302,154 +305,6 @@ fn an_idle_call_sleeps() {
 }
 
 #[test]
-fn of_two_calls_one_runs_the_tasks_and_the_other_takes_over() {
-    ends(|| {
-        let runtime = runtime();
-        let (began, goes_on) = (Arc::new(Barrier::new(2)), Arc::new(AtomicBool::new(false)));
-        thread::scope(|scope| {
-            let first = scope.spawn(|| {
-                runtime.block_on(async {
-                    began.wait();
-                    while !goes_on.load(Ordering::SeqCst) {
-                        time::sleep(MS).await;
-                    }
-                    here()
-                })
-            });
-            began.wait();
-            let ran_on = runtime.block_on(async { spawn(async { here() }).await.unwrap() });
-            assert_eq!(ran_on, first.thread().id(), "the first call runs the tasks");
-            let handle = runtime.handle();
-            let last = runtime.block_on(async {
-                let task = handle.spawn(async {
-                    let mut on = vec![here()];
-                    while on.len() < 2 {
-                        yield_now().await;
-                        time::sleep(MS).await;
-                        if here() != on[0] {
-                            on.push(here());
-                        }
-                    }
-                    on
-                });
-                time::sleep(10 * MS).await;
-                goes_on.store(true, Ordering::SeqCst);
-                task.await.unwrap()
-            });
-            assert_eq!(last, [first.join().unwrap(), here()]);
-        });
-    });
-}
-
-/// Many threads call at once, and each one's future needs a task.
-#[test]
-fn calls_come_and_go() {
-    ends(|| {
-        let runtime = runtime();
-        thread::scope(|scope| {
-            for nth in 0..8_u64 {
-                let runtime = &runtime;
-                scope.spawn(move || {
-                    for round in 0..200_u64 {
-                        let told = runtime.block_on(async {
-                            let task = spawn(async move {
-                                yield_now().await;
-                                nth * round
-                            });
-                            if round % 16 == nth {
-                                time::sleep(MS / 10).await;
-                            }
-                            task.await.unwrap()
-                        });
-                        assert_eq!(told, nth * round);
-                    }
-                });
-            }
-        });
-    });
-}
-
-#[test]
-fn a_call_within_the_call_is_refused() {
-    ends(|| {
-        let (one, other) = (runtime(), runtime());
-        let refused = |panic: Box<dyn std::any::Any + Send>| {
-            message(&*panic).contains("await the future instead")
-        };
-        one.block_on(async {
-            let nested = catch_unwind(AssertUnwindSafe(|| Handle::current().block_on(async {})));
-            assert!(nested.is_err_and(refused));
-            let nested = spawn(async { Handle::current().block_on(async {}) }).await;
-            assert!(nested.is_err_and(|error| refused(error.into_panic())));
-            // The tasks of another runtime run, and then the code belongs to this one again.
-            let inner =
-                other.block_on(async { spawn(async { Handle::current().id() }).await.unwrap() });
-            assert_eq!(inner, other.handle().id());
-            assert_eq!(Handle::current().id(), one.handle().id());
-        });
-        assert_eq!(one.block_on(async { spawn(async { 7 }).await.unwrap() }), 7);
-    });
-}
-
-#[test]
-fn a_call_in_a_task_of_a_runtime_with_workers_works() {
-    ends(|| {
-        let outer = Runtime::builder().workers(2).build();
-        let hog = Arc::new(AtomicBool::new(true));
-        let goes = hog.clone();
-        let hogs = outer.spawn(async move {
-            while goes.load(Ordering::Relaxed) {
-                spin(MS / 10);
-                yield_now().await;
-            }
-        });
-        let tasks: Vec<_> = (0..6)
-            .map(|nth| {
-                outer.spawn_blocking(move || {
-                    let outside = Task::current().id();
-                    let inner = runtime();
-                    let mutex = Arc::new(Mutex::new(0));
-                    let set = LocalSet::new();
-                    for _ in 0..20 {
-                        let locks = mutex.clone();
-                        let sum = set.block_on(&inner, async move {
-                            let own = Rc::new(nth);
-                            let local = spawn_local(async move { *own });
-                            let tasks: Vec<_> = (0..10)
-                                .map(|_| {
-                                    let mutex = locks.clone();
-                                    spawn(async move {
-                                        let mut locked = mutex.lock().await;
-                                        spin(MS / 50);
-                                        yield_now().await;
-                                        *locked += 1;
-                                    })
-                                })
-                                .collect();
-                            for task in tasks {
-                                task.await.unwrap();
-                            }
-                            time::sleep(MS / 10).await;
-                            local.await.unwrap()
-                        });
-                        assert_eq!(sum, nth);
-                    }
-                    assert_eq!(*mutex.blocking_lock(), 200);
-                    assert_eq!(Task::current().id(), outside, "it is the outer task again");
-                })
-            })
-            .collect();
-        outer.block_on(async {
-            for task in tasks {
-                task.await.unwrap();
-            }
-            hog.store(false, Ordering::Relaxed);
-            hogs.await.unwrap();
-        });
-    });
-}
-
-#[test]
 fn panics_go_where_they_belong() {
     ends(|| {
         let runtime = runtime();
@@ -476,7 +331,7 @@ fn local_tasks_work_and_end_with_the_call() {
         let runtime = runtime();
         let steps = Rc::new(Cell::new(0));
         let (counts, own) = (steps.clone(), steps.clone());
-        let endless = runtime.block_on(async move {
+        let [endless] = runtime.block_on(async move {
             let endless = spawn_local(async move {
                 loop {
                     counts.set(counts.get() + 1);
@@ -487,7 +342,7 @@ fn local_tasks_work_and_end_with_the_call() {
                 spawn_local(async move { spawn_local(async move { own.get() }).await });
             assert!(from_local.await.unwrap().unwrap() < 100);
             time::sleep(20 * MS).await;
-            endless
+            [endless]
         });
         assert!(steps.get() > 1);
         assert_eq!(Rc::strong_count(&steps), 1, "its future is gone");
@@ -557,100 +412,6 @@ fn an_abort_does_not_end_a_function_that_has_begun() {
             refused.abort();
             assert!(refused.await.unwrap_err().is_cancelled());
         });
-    });
-}
-
-#[test]
-fn the_end_drops_futures_on_the_thread_that_ends_the_runtime() {
-    ends(|| {
-        let kinds: [fn(Runtime); 3] =
-            [drop, |it| it.shutdown_timeout(10_000 * MS), Runtime::shutdown_background];
-        for end in kinds {
-            let dropped = Arc::default();
-            let runtime = runtime();
-            drop(runtime.spawn(noted(&dropped)));
-            runtime.block_on(yield_now());
-            drop(runtime.spawn(noted(&dropped)));
-            assert!(dropped.lock().unwrap().is_empty());
-            let elsewhere = thread::spawn(move || {
-                end(runtime);
-                here()
-            });
-            let on = elsewhere.join().unwrap();
-            assert_eq!(*dropped.lock().unwrap(), [on, on]);
-        }
-    });
-}
-
-#[test]
-fn the_end_waits_for_blocking_functions_unless_it_has_no_time() {
-    ends(|| {
-        let done = Arc::new(AtomicBool::new(false));
-        let runtime = runtime();
-        let tells = done.clone();
-        drop(runtime.spawn_blocking(move || {
-            thread::sleep(20 * MS);
-            tells.store(true, Ordering::SeqCst);
-        }));
-        drop(runtime);
-        assert!(done.load(Ordering::SeqCst), "it ran, although it had not begun");
-        let runtime = self::runtime();
-        let (ends, ended) = channel::<()>();
-        drop(runtime.spawn_blocking(move || ended.recv()));
-        runtime.block_on(yield_now());
-        let began = Instant::now();
-        runtime.shutdown_timeout(20 * MS);
-        assert!(began.elapsed() < 10_000 * MS);
-        drop(ends);
-    });
-}
-
-#[test]
-fn a_runtime_that_is_dropped_in_its_own_task_ends() {
-    ends(|| {
-        let dropped = Arc::default();
-        let runtime = Arc::new(runtime());
-        let waits = runtime.spawn(noted(&dropped));
-        let own = runtime.clone();
-        let handle = runtime.handle().clone();
-        let (give, given) = channel::<Runtime>();
-        let drops = runtime.spawn(async move {
-            yield_now().await;
-            drop(given.recv().unwrap());
-        });
-        drop(own);
-        give.send(Arc::into_inner(runtime).unwrap()).unwrap();
-        // It is cancelled as the runtime ends, or was over before.
-        let _ = handle.block_on(drops);
-        assert!(handle.block_on(waits).unwrap_err().is_cancelled());
-        assert_eq!(dropped.lock().unwrap().len(), 1);
-        // The handle outlives the runtime.
-        assert!(handle.block_on(handle.spawn(async {})).unwrap_err().is_cancelled());
-        handle.block_on(time::sleep(MS));
-    });
-}
-
-#[test]
-fn a_call_goes_on_when_the_runtime_ends_elsewhere() {
-    ends(|| {
-        let runtime = runtime();
-        let handle = runtime.handle().clone();
-        let dropped = Arc::default();
-        drop(handle.spawn(noted(&dropped)));
-        let (began, begins) = channel();
-        let calls = thread::spawn(move || {
-            handle.block_on(async {
-                began.send(()).unwrap();
-                time::sleep(60 * MS).await;
-                assert!(spawn(async {}).await.unwrap_err().is_cancelled());
-                time::sleep(MS).await;
-                here()
-            })
-        });
-        begins.recv().unwrap();
-        drop(runtime);
-        let on = dropped.lock().unwrap().clone();
-        assert_eq!(calls.join().unwrap(), on[0], "it ran the tasks");
     });
 }
 
@@ -730,7 +491,7 @@ struct Counts(std::sync::Mutex<Vec<Event>>);
 
 impl Observer for Counts {
     fn event(&self, event: &Event) {
-        self.0.lock().unwrap().push(event.clone());
+        self.0.lock().unwrap().push(*event);
     }
 }
 
