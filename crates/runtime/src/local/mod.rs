@@ -115,7 +115,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Tasks>>> = const { RefCell::new(None) };
 }
 
-/// Starts a task in the [`LocalSet`] of the calling code.
+/// Starts a task in the [`LocalSet`] of the calling code. The future of `block_on` of a runtime
+/// [on the calling thread](crate::Builder::new_current_thread) is in one that ends with the call.
 ///
 /// # Panics
 /// If the calling code is in none.

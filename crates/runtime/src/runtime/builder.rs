@@ -420,7 +420,8 @@ impl Builder {
     ///
     /// A signal to the thread takes the backtrace. Like preemption, it may end a wait of the task in the kernel with
     /// `EINTR`; see [`blocking`](crate::blocking). Without [preemption](crate::Runtime::preempts) a report has no
-    /// backtrace. In [virtual time](mod@crate::paused::test) there are no reports.
+    /// backtrace. In [virtual time](mod@crate::paused::test) there are no reports. A runtime
+    /// [on the calling thread](Builder::new_current_thread) calls the function itself, when the poll is over.
     ///
     /// With this function each poll costs a few more stores. Without it, a poll costs one check for the function.
     ///

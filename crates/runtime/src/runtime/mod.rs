@@ -103,7 +103,8 @@ impl Runtime {
     ///
     /// Without preemption a task keeps its CPU until its next await, even while it blocks in the kernel. It gives its
     /// CPU away only in [`blocking`](crate::blocking). A function of [`spawn_blocking`](crate::spawn_blocking) then has
-    /// no CPU of the runtime, and runs beside its tasks.
+    /// no CPU of the runtime, and runs beside its tasks. A runtime [on the calling thread](Builder::new_current_thread)
+    /// never has preemption.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -218,7 +219,13 @@ impl Runtime {
     /// Runs a future on the calling thread until it is ready. The future can spawn tasks. Before the call returns, the
     /// [observer](Builder::observer), if there is one, has received all earlier events.
     ///
-    /// The future itself is not a task. The kernel schedules its thread, and the future need not be `Send`.
+    /// The future itself is not a task. The kernel schedules its thread, and the future need not be `Send`. A runtime
+    /// [on the calling thread](Builder::new_current_thread) runs its tasks in this call, and the future takes turns with
+    /// them as one of them.
+    ///
+    /// # Panics
+    /// If the future panics; in virtual time; in a child of fork; in a task or a `block_on` of the same runtime on this
+    /// thread, if that is a runtime on the calling thread.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};

@@ -10,6 +10,7 @@ use crate::current::caller;
 use crate::current::runtime::Entered;
 use crate::os;
 use crate::os::harmless::harmless;
+use crate::os::refusal::Refusal;
 use crate::os::sync::{Arc, Condvar, Mutex, MutexGuard, lock};
 use crate::os::threads;
 use crate::shared::Shared;
@@ -43,6 +44,8 @@ struct State {
     nr_threads: usize,
     /// All threads, and some that have ended.
     threads: Vec<JoinHandle<()>>,
+    /// Whether a refusal of the system was told.
+    is_told: bool,
     ends: bool,
 }
 
@@ -121,11 +124,18 @@ impl Helpers {
                 state.threads.retain(|thread| !thread.is_finished());
                 state.threads.push(thread);
             }
-            Err(_) => {
+            Err(error) => {
                 state.nr_threads -= 1;
+                let is_told = std::mem::replace(&mut state.is_told, true);
                 if state.nr_threads == 0 {
                     let functions = std::mem::take(&mut state.functions);
                     drop(state);
+                    if !is_told {
+                        let refusal = Refusal::Thread(error);
+                        eprintln!(
+                            "runyard: {refusal}: blocking functions are called on the thread of block_on"
+                        );
+                    }
                     functions.into_iter().for_each(harmless);
                 }
             }
