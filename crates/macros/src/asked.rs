@@ -27,6 +27,8 @@ const SWITCHES: [&str; 2] = ["paused", "tokio"];
 
 /// The arguments of an attribute, all checked.
 pub(crate) struct Asked {
+    /// Whether tasks run on the thread of the function.
+    pub(crate) current_thread: bool,
     pub(crate) workers: Option<usize>,
     pub(crate) max_threads: Option<usize>,
     pub(crate) preempt: Option<bool>,
@@ -163,19 +165,19 @@ impl Reading {
     fn end(self, attribute: Attribute) -> Result<Asked> {
         let paused = self.paused(attribute)?;
         let number = |count: Option<LitInt>| count.map(|it| it.base10_parse()).transpose();
-        let one = match (&self.flavor, &self.workers) {
-            (Some((Flavor::CurrentThread, flavor)), Some(workers))
-                if workers.base10_digits() != "1" =>
-            {
-                return Err(Error::new(flavor.span(), "a `current_thread` runtime has one worker"));
+        let current_thread = match &self.flavor {
+            Some((Flavor::CurrentThread, flavor)) if self.workers.is_some() => {
+                let message = "a `current_thread` runtime has no workers: remove their number";
+                return Err(Error::new(flavor.span(), message));
             }
-            (Some((Flavor::CurrentThread, _)), _) => true,
-            // The default is tokio's: a test has one CPU unless it asks for more.
-            (None, None) => attribute == Attribute::Test,
+            Some((Flavor::CurrentThread, _)) => true,
             _ => false,
         };
+        // As with tokio, a test has one CPU unless it asks for more.
+        let one = self.flavor.is_none() && self.workers.is_none() && attribute == Attribute::Test;
         let workers = number(self.workers)?;
         Ok(Asked {
+            current_thread,
             workers: if one { Some(1) } else { workers },
             max_threads: number(self.max_threads)?,
             preempt: self.preempt,

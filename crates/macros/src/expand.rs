@@ -37,8 +37,20 @@ fn expand(
 ) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function)?;
     check(attribute, &function)?;
-    let Asked { workers, max_threads, preempt, shutdown_timeout, tokio, paused, runyard } =
-        Asked::take(attribute, arguments)?;
+    let Asked {
+        current_thread,
+        workers,
+        max_threads,
+        preempt,
+        shutdown_timeout,
+        tokio,
+        paused,
+        runyard,
+    } = Asked::take(attribute, arguments)?;
+    let builder = match current_thread {
+        true => quote!(#runyard::Builder::new_current_thread()),
+        false => quote!(#runyard::Runtime::builder()),
+    };
     let workers = workers.map(|number| quote!(.workers(#number)));
     let max_threads = max_threads.map(|number| quote!(.max_threads(#number)));
     let preempt = preempt.map(|switch| quote!(.preempt(#switch)));
@@ -60,7 +72,7 @@ fn expand(
                 None => quote!(.block_on(#name())),
             };
             quote! {
-                #runyard::Runtime::builder() #workers #max_threads #preempt #tokio .build() #run
+                #builder #workers #max_threads #preempt #tokio .build() #run
             }
         }
     };
@@ -138,8 +150,15 @@ mod tests {
         assert_eq!(main("tokio = false"), "");
         assert_eq!(main("flavor = \"multi_thread\", worker_threads = 4"), ".workers(4usize)");
         assert_eq!(main("flavor = \"multi_thread\""), "");
-        assert_eq!(main("flavor = \"current_thread\""), ".workers(1usize)");
-        assert_eq!(main("flavor = \"current_thread\", workers = 1"), ".workers(1usize)");
+    }
+
+    #[test]
+    fn a_current_thread_runtime_has_its_own_builder() {
+        for attribute in [Attribute::Main, Attribute::Test] {
+            let all = expanded(attribute, "flavor = \"current_thread\", max_threads = 9, tokio");
+            let built = "::runyard::Builder::new_current_thread().max_threads(9usize).enable_tokio().build()";
+            assert!(all.contains(built), "{all}");
+        }
     }
 
     #[test]
@@ -207,7 +226,7 @@ mod tests {
         assert!(wrong("shutdown_timeout = \"5h\"").contains("a span of time"));
         assert!(wrong("flavor = \"local\"").contains("\"multi_thread\""));
         assert!(wrong("workers = 2, worker_threads = 2").contains("was given before"));
-        assert!(wrong("flavor = \"current_thread\", workers = 2").contains("has one worker"));
+        assert!(wrong("flavor = \"current_thread\", workers = 2").contains("has no workers"));
         assert!(wrong("crate = 7").contains("path of the crate"));
     }
 

@@ -18,7 +18,7 @@
 //! ```
 //! # Where to begin
 //! * [`Runtime`] and its [`Builder`] start a runtime. The attributes [`main`](macro@main) and [`test`](macro@test) do
-//!   so for a function.
+//!   so for a function. [`Builder::new_current_thread`] starts one whose tasks run on the calling thread.
 //! * [`spawn`], [`Task::builder`] and [`spawn_blocking`] start tasks. A [`Group`] of tasks shares a weight and a
 //!   [`Limit`]. A [`LocalSet`] has tasks that stay on one thread and need not be `Send`.
 //! * [`time`](mod@time) has timers, and [`sync::Mutex`] is a lock with priority inheritance.
@@ -60,6 +60,7 @@ mod protocol;
 mod registry;
 mod runtime;
 mod shared;
+mod single;
 mod snapshot;
 mod stall;
 mod task;
@@ -118,7 +119,7 @@ pub mod balance {
 /// | `preempt = BOOL` | [`Builder::preempt`] | `true` |
 /// | `shutdown_timeout = "5s"` | [`Runtime::shutdown_timeout`]; units from `ns` to `m` | the end waits for all tasks |
 /// | `tokio`, or `tokio = BOOL` | `Builder::enable_tokio`, with the feature `tokio` | `false` |
-/// | `flavor = "current_thread"` | one worker | |
+/// | `flavor = "current_thread"` | [`Builder::new_current_thread`]: no workers; tasks run on the thread of the function | |
 /// | `flavor = "multi_thread"` | no effect | |
 /// | `crate = PATH` | path of this crate | `::runyard` |
 ///

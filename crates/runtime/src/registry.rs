@@ -201,12 +201,17 @@ impl Registry {
         self.cells().filter(|cell| are(cell)).for_each(|cell| cell.abort());
     }
 
-    /// Waits until all tasks have ended: then no more are accepted at all, and those that serve others end too. Called
-    /// by the thread that ends the runtime, after [`Registry::close`]. If that takes long, `says` is called once.
-    pub(crate) fn wait_for_the_last(&self, says: impl FnOnce()) {
+    /// Waits by `waits` until all tasks have ended: then no more are accepted at all, and those that serve others end too.
+    /// Called by the thread that ends the runtime, after [`Registry::close`]. If that takes long, `says` is called once.
+    /// `waits` gets the time at which it returns at the latest, and whether its wait is over.
+    pub(crate) fn wait_for_the_last(
+        &self,
+        says: impl FnOnce(),
+        waits: impl Fn(Option<Time>, &dyn Fn() -> bool),
+    ) {
         let (long, mut says) = (Time(os::thread::now().0 + LONG.0), Some(says));
         while self.nr_live_but_serving() > 0 {
-            self.closer.park_until(says.is_some().then_some(long));
+            waits(says.is_some().then_some(long), &|| self.nr_live_but_serving() == 0);
             if os::thread::now() >= long && self.nr_live_but_serving() > 0 {
                 says.take().into_iter().for_each(|says| says());
             }
@@ -214,21 +219,31 @@ impl Registry {
         self.serves_nobody.store(true, Ordering::SeqCst);
         self.abort_all(Cell::serves);
         while self.nr_live() > 0 {
-            self.closer.park();
+            waits(None, &|| self.nr_live() == 0);
         }
     }
 
-    /// The number of live tasks that serve no others.
-    fn nr_live_but_serving(&self) -> usize {
-        let in_part = |part: &Part| part.nr_live - part.nr_serving;
-        without_preemption(|| self.parts.iter().map(|part| in_part(&lock(part))).sum())
+    /// Waits until a task ends, or until `deadline`. Called by the thread that ends the runtime.
+    pub(crate) fn wait_for_call(&self, deadline: Option<Time>) {
+        self.closer.park_until(deadline);
     }
 
-    /// Counts a task that is over, or was refused, after it has left its part.
-    fn one_less_live(&self) {
+    /// Ends the wait of the thread that ends the runtime, if there is one.
+    pub(crate) fn call_closer(&self) {
         if self.is_closed() {
             self.closer.unpark();
         }
+    }
+
+    /// Returns whether no tasks are accepted any more.
+    pub(crate) fn serves_nobody(&self) -> bool {
+        self.serves_nobody.load(Ordering::SeqCst)
+    }
+
+    /// The number of live tasks that serve no others.
+    pub(crate) fn nr_live_but_serving(&self) -> usize {
+        let in_part = |part: &Part| part.nr_live - part.nr_serving;
+        without_preemption(|| self.parts.iter().map(|part| in_part(&lock(part))).sum())
     }
 
     /// Drops the boxes of the tasks that are over, because they refer to the runtime.
@@ -345,7 +360,7 @@ impl Registry {
             self.nr_boxes.fetch_sub(1, Ordering::AcqRel);
             discard(Rubbish::Task(task));
         }
-        self.one_less_live();
+        self.call_closer();
     }
 
     /// Ends a task. Keeps its box and its cell for the next task, if there is room. Called in a worker's own code.
@@ -387,7 +402,7 @@ impl Registry {
         if left.is_some() {
             self.nr_boxes.fetch_sub(1, Ordering::AcqRel);
         }
-        self.one_less_live();
+        self.call_closer();
         left
     }
 }

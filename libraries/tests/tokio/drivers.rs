@@ -1,6 +1,6 @@
 //! The behaviour that is the same with each driver.
 
-use super::with_each_driver;
+use super::{with_each_driver, with_each_runtime};
 use crate::common::{ends, ms, spin, until};
 use runyard::{Builder, Policy, RtPrio, Task, blocking, spawn, spawn_blocking, yield_now};
 use std::io;
@@ -48,7 +48,7 @@ async fn echoes(clients: usize, bytes: u8) {
 
 #[test]
 fn tasks_sleep_by_tokio() {
-    with_each_driver(|builder| {
+    with_each_runtime(|builder| {
         builder.workers(1).build().block_on(async {
             let sleeps = || async {
                 let began = Instant::now();
@@ -66,12 +66,12 @@ fn tasks_sleep_by_tokio() {
 
 #[test]
 fn tasks_talk_by_tokio() {
-    with_each_driver(|builder| builder.workers(2).build().block_on(echoes(8, 100)));
+    with_each_runtime(|builder| builder.workers(2).build().block_on(echoes(8, 100)));
 }
 
 #[test]
 fn tasks_read_files_by_tokio() {
-    with_each_driver(|builder| {
+    with_each_runtime(|builder| {
         builder.workers(1).build().block_on(async {
             let text = spawn(tokio::fs::read_to_string("/proc/self/status")).await.unwrap();
             assert!(text.unwrap().starts_with("Name:"));
@@ -113,7 +113,7 @@ fn who_is_woken_by_tokio_preempts() {
 #[test]
 fn every_thread_knows_the_driver() {
     const THREADS: usize = 12;
-    with_each_driver(|builder| {
+    with_each_runtime(|builder| {
         let runtime = builder.workers(1).build();
         let driver = runtime.handle().tokio().unwrap().id();
         let barrier = Arc::new(Barrier::new(THREADS));
@@ -189,7 +189,7 @@ fn a_task_that_forgets_a_guard_harms_nobody() {
 /// Each timer or socket of tokio's for which a task waits is dropped with the task.
 #[test]
 fn a_runtime_ends_while_tasks_wait_for_tokio() {
-    with_each_driver(|builder| {
+    with_each_runtime(|builder| {
         let runtime = builder.workers(2).build();
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -17,6 +17,9 @@ pub(crate) fn ring(scheduler: &Scheduler, cpu: CpuId) {
     if let Some(paused) = scheduler.paused() {
         return paused.kick(cpu);
     }
+    if let Some(single) = scheduler.single() {
+        return single.ring();
+    }
     if scheduler.here(|it| it.own.serves() && it.thread.cpu() == cpu) == Some(true) {
         return;
     }

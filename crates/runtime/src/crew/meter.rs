@@ -148,7 +148,7 @@ impl Reading {
 
     /// Returns the time used since the last reading when the thread has used `used`. The caller read the clock `late`
     /// after the engine's time: time that may have been used in between is also part of the next answer.
-    fn take(&self, used: Nanos, late: Nanos) -> Option<Nanos> {
+    pub(crate) fn take(&self, used: Nanos, late: Nanos) -> Option<Nanos> {
         let before = self.used.load(Ordering::SeqCst);
         let Some(since) = used.0.checked_sub(before) else {
             // Two threads asked at the same time, or another thread got the number of a thread that has ended.

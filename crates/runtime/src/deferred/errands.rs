@@ -233,10 +233,12 @@ impl Shared {
     /// Several threads may do this at the same time. None waits for another, which may be stopped. A list may then have
     /// several tasks, of which the one that slept last is woken.
     pub(crate) fn provide_for(self: &Arc<Shared>, bell: &Bell) {
-        // In virtual time the wakers are called at once: no thread is stopped there.
+        // In virtual time, and where tasks run on the thread of `block_on`, the wakers are called at once: no thread of the
+        // runtime is stopped there.
         if !bell.is_foreign()
             || self.deferred.errands.are_served()
             || self.scheduler.paused().is_some()
+            || self.scheduler.single().is_some()
         {
             return;
         }

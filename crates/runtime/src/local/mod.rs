@@ -1,6 +1,6 @@
 //! Tasks that stay on one thread: a set of futures that need not be `Send`, as one future.
 //!
-//! The set is polled by the thread that waits for it, in [`Runtime::block_on`] or in a blocking function. It polls the
+//! The set is polled by the thread that waits for it, in [`Runtime::block_on`](crate::Runtime::block_on) or in a blocking function. It polls the
 //! members whose [notices](crate::task::notices) came, in the order in which they came. So its tasks are nothing of the
 //! engine: they run when the surrounding task runs, by its policy and in its group, and are preempted as that one task. A
 //! task that is stopped in the middle of a poll goes on on its own thread, so a set in a blocking function stays on one
@@ -25,7 +25,6 @@ use crate::deferred::careful::LastCareful;
 use crate::driver::budget;
 use crate::os::harmless::harmless;
 use crate::os::sync::Arc;
-use crate::runtime::Runtime;
 use crate::task::notices::{Notice, Queue};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -39,7 +38,7 @@ use std::task::{Context, Poll, Waker};
 const POLLS: u32 = 64;
 
 /// A set of tasks that stay on one thread, so their futures need not be `Send`. The set is a future, which is ready when
-/// all its tasks are over. It is awaited in [`Runtime::block_on`], or in a blocking function that waits for it there.
+/// all its tasks are over. It is awaited in [`Runtime::block_on`](crate::Runtime::block_on), or in a blocking function that waits for it there.
 ///
 /// The tasks of a set are no tasks of the scheduler. They share the policy, the group and the limits of the task in which
 /// the set is polled, and take turns only when they await. [`Task::current`](crate::Task::current) is the surrounding task.
@@ -116,7 +115,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Tasks>>> = const { RefCell::new(None) };
 }
 
-/// Starts a task in the [`LocalSet`] of the calling code.
+/// Starts a task in the [`LocalSet`] of the calling code. The future of `block_on` of a runtime
+/// [on the calling thread](crate::Builder::new_current_thread) is in one that ends with the call.
 ///
 /// # Panics
 /// If the calling code is in none.
@@ -174,15 +174,6 @@ impl LocalSet {
             Poll::Pending
         })
         .await
-    }
-
-    /// Runs a future as [`LocalSet::run_until`] on the calling thread, in the context of a runtime.
-    ///
-    /// # Panics
-    /// As [`Runtime::block_on`].
-    #[track_caller]
-    pub fn block_on<F: Future>(&self, runtime: &Runtime, future: F) -> F::Output {
-        runtime.block_on(self.run_until(future))
     }
 
     /// Enters the set: until the guard is dropped, [`spawn_local`] works on this thread. Guards must be dropped in the

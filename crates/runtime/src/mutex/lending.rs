@@ -30,13 +30,11 @@ use crate::deferred::errands::Bell;
 use crate::deferred::rubbish::{Discarded, Rubbish, discard};
 use crate::mutex::guards;
 use crate::os::above::without_preemption;
-use crate::os::here;
 use crate::os::list::List;
 use crate::os::sync::{Arc, AtomicUsize, MutexGuard as QueueGuard, OnceLock, Ordering, lock};
 use crate::protocol::turns::{Joined, Line, Queue, Taker, Ticket, Word};
 use crate::shared::Shared;
 use crate::task::Cell;
-use crate::worker::Worker;
 use runyard_engine::attr::{GroupId, RtPrio};
 use runyard_engine::inherit::{Lent, Waiter};
 use runyard_engine::limits::Pools;
@@ -54,10 +52,7 @@ const RUNTIME: u32 = 48;
 
 /// Returns the taker that stands for the calling code.
 fn me() -> Taker {
-    let paused =
-        || crate::current::task::task(|task| task.filter(|_| here::is_paused()).map(place_of));
-    let polled = |worker: &Worker| worker.poll.place().map(|place| (worker.shared.number, place));
-    let task = crate::current::worker::worker(polled).flatten().or_else(paused);
+    let task = crate::current::task::task(|task| task.map(place_of));
     task.map_or(NO_TASK, |(shared, place)| Taker(u64::from(shared) << RUNTIME | place))
 }
 

@@ -4,6 +4,7 @@
 //! [`crate::protocol::turns`], and priority inheritance in [`crate::mutex::lending`]. The value has its own lock flag,
 //! so an error in those would be a panic and not unsoundness ([`crate::os::locked`]).
 
+use crate::current::caller;
 use crate::current::section::blocking;
 use crate::current::turn;
 use crate::current::unpark::Unpark;
@@ -136,6 +137,12 @@ pub(super) fn wait_for<G>(lock: impl Future<Output = G>) -> G {
             Poll::Pending if here::is_paused() => {
                 panic!(
                     "a locked mutex cannot be waited for by blocking in virtual time: use `lock().await`"
+                )
+            }
+            Poll::Pending if caller::runs_tasks() => {
+                panic!(
+                    "a locked mutex cannot be waited for by blocking on the thread that runs the tasks of a runtime: use \
+                     `lock().await`"
                 )
             }
             Poll::Pending => blocking(|| parker.park()),

@@ -360,7 +360,14 @@ impl Scheduler {
             let since = Time(since.since(BEGIN).0);
             host.note(task.cpu(), || What::Wake { task: task.id, since, by });
         } else if let Some(teller) = self.teller() {
-            let by = self.here(|worker| worker.poll.waking(&worker.shared.registry)).flatten();
+            let of_worker = || self.here(|worker| worker.poll.waking(&worker.shared.registry));
+            let by = match self.single() {
+                Some(single) if single.runs_here() => {
+                    crate::current::task::task(|task| task.map(|cell| cell.id))
+                }
+                Some(_) => None,
+                None => of_worker().flatten(),
+            };
             let since = teller.told(since);
             self.tell(task.cpu(), || What::Wake { task: task.id, since, by });
         }

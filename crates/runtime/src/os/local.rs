@@ -45,16 +45,15 @@ impl<T> Lent<T> {
         Lent(Cell::new(ptr::null()))
     }
 
-    /// Makes the word point to `value` while `body` runs, and resets it if `body` panics.
+    /// Makes the word point to `value` while `body` runs, and then to what it pointed to before, also if `body` panics.
     pub(crate) fn lend<R>(&self, value: &T, body: impl FnOnce() -> R) -> R {
-        struct End<'a, T>(&'a Cell<*const T>);
+        struct End<'a, T>(&'a Cell<*const T>, *const T);
         impl<T> Drop for End<'_, T> {
             fn drop(&mut self) {
-                self.0.set(ptr::null());
+                self.0.set(self.1);
             }
         }
-        self.0.set(value);
-        let _end = End(&self.0);
+        let _end = End(&self.0, self.0.replace(value));
         body()
     }
 
@@ -62,8 +61,9 @@ impl<T> Lent<T> {
     #[inline]
     pub(crate) fn with<R>(&self, body: impl FnOnce(Option<&T>) -> R) -> R {
         let value = self.0.get();
-        // SAFETY: the pointer is set only while `lend` borrows the value, and is reset if that panics. Only the thread
-        // of the word reads it, so the value lives as long as `body` runs.
+        // SAFETY: the pointer is set only while `lend` borrows the value, and is reset if that panics. An outer call of
+        // `lend` borrows its value for longer than an inner one. Only the thread of the word reads it, so the value lives
+        // as long as `body` runs.
         body(unsafe { value.as_ref() })
     }
 }
@@ -79,5 +79,17 @@ mod tests {
         let panics = || word.lend(&7, || assert!(!is_there(), "it is lent"));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
         assert!(!is_there());
+    }
+
+    /// A task may run the tasks of another runtime in its poll.
+    #[test]
+    fn a_word_points_to_the_outer_value_after_the_inner_one() {
+        let word = Lent::none();
+        let value = || word.with(|value| value.copied());
+        word.lend(&7, || {
+            word.lend(&8, || assert_eq!(value(), Some(8)));
+            assert_eq!(value(), Some(7));
+        });
+        assert_eq!(value(), None);
     }
 }

@@ -85,6 +85,11 @@ impl<T> Seat<T> {
         self.turn.load(Ordering::Acquire) == SCHEDULED
     }
 
+    /// Returns whether the task is blocked.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.turn.load(Ordering::Acquire) == IDLE
+    }
+
     /// Begins a poll.
     ///
     /// # Panics

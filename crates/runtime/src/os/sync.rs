@@ -18,7 +18,7 @@ pub(crate) use loom::sync::{
 pub(crate) use std::sync::mpsc;
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard, OnceLock,
+    Condvar, Mutex, MutexGuard, OnceLock,
     atomic::{
         AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
     },

@@ -10,7 +10,6 @@
 //! Invariants: the clock advances only if no event is left; a task computes on one CPU at a time, and continues after
 //! exactly the time that it asked for; the order of all events depends only on the program and the seed.
 
-use crate::crew::kick::KickNow;
 use crate::os::here::BEGIN;
 use crate::os::here::{self, Here};
 use crate::os::sync::{Arc, AtomicBool, Ordering, lock};
@@ -20,10 +19,9 @@ use crate::shared::paused::{Host, Look, Refused};
 use crate::task::{Cell, Job, Todo};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
-use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
+use runyard_engine::run_queue::{Prev, Released, Switch};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::Walk;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::mem;
@@ -244,25 +242,9 @@ impl Clockwork {
 
     /// Serves the timers of a CPU, as [`crate::worker::Worker`] does.
     fn expire(&mut self, cpu: CpuId, goes_idle: bool) {
-        let shared = self.shared.clone();
-        let Some(next) = shared.scheduler.machine().sight().next_expiry(cpu) else { return };
         let idles = goes_idle || matches!(self.cpus[cpu.index()].doing, Doing::Idle);
-        let walk = match (idles, next <= self.now) {
-            (false, false) => return,
-            (false, true) => Walk::Busy,
-            (true, false) => Walk::BeforeIdle,
-            (true, true) => Walk::Idle,
-        };
         here::be(Here::at(self.now, Some(cpu)));
-        if next <= self.now {
-            shared.scheduler.tell(cpu, || What::TimerInterrupt);
-        }
-        let fx = &mut KickNow(&shared.scheduler);
-        while let Some(expired) = shared.scheduler.machine().expire(self.now, cpu, walk, fx) {
-            if let Expired::Timer(expiry) = expired {
-                shared.timers.fire(&shared.scheduler, self.now, cpu, expiry);
-            }
-        }
+        self.shared.expire(self.now, cpu, idles);
     }
 
     fn look(&mut self, cpu: CpuId) {
@@ -346,13 +328,8 @@ impl Clockwork {
             }
             Report::Ended => {
                 self.hands.put(hand);
-                if cell.is_done() {
-                    Doing::Between(Prev::Exited, Some(cell))
-                } else if cell.seat.is_scheduled() {
-                    Doing::Between(Prev::Yielded(Job { cell, todo: Todo::Poll }), None)
-                } else {
-                    Doing::Between(Prev::Blocked(Job { cell, todo: Todo::Nothing }), None)
-                }
+                let (prev, over) = Cell::leave_poll(cell);
+                Doing::Between(prev, over)
             }
         };
         self.cpus[cpu.index()].doing = doing;

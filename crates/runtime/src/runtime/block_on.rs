@@ -5,6 +5,7 @@ use crate::current::runtime::Entered;
 use crate::current::turn;
 use crate::current::unpark::Unpark;
 use crate::driver::budget;
+use crate::local::LocalSet;
 use crate::os::sync::Arc;
 use crate::os::{self, here};
 use crate::shared::Shared;
@@ -23,6 +24,12 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     os::fork::refuse_in_child("a future cannot be blocked on");
     let _context = Entered::enter(shared);
     let _driver = shared.scheduler.driver().enter();
+    if let Some(single) = shared.scheduler.single() {
+        let set = LocalSet::new();
+        let output = turn::within(|| single.block_on(shared, set.run_until(future)));
+        shared.scheduler.flush();
+        return output;
+    }
     let (parker, waker) = Unpark::new();
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);

@@ -43,6 +43,47 @@ impl Default for Builder {
 }
 
 impl Builder {
+    /// Returns a builder of a runtime whose tasks run on the thread that calls
+    /// [`block_on`](crate::Runtime::block_on), and only inside of that call.
+    ///
+    /// The runtime starts no thread before a blocking function needs one, or an [observer](Builder::observer) or a tokio
+    /// driver. Its one CPU is the calling thread. Between two polls the next task is chosen as on any CPU: by policy, nice
+    /// value, latency nice and the limits of groups. The future of `block_on` takes turns with the tasks as a task with the
+    /// default attributes ([`Task::current`](crate::Task::current) is that task). No poll is
+    /// [preempted](crate::Runtime::preempts): a limit holds a group back from its next poll on. Tasks that were spawned and
+    /// are not over wait for the next call, and so do timers.
+    ///
+    /// * [`spawn_local`](crate::spawn_local) works in the future of `block_on`. Such a task need not be `Send`. It shares
+    ///   the attributes of that future, and is cancelled when the call ends. A [`LocalSet`](crate::LocalSet) lives longer.
+    /// * [`spawn_blocking`](crate::spawn_blocking) calls its function on a helper thread, up to
+    ///   [`max_threads`](Builder::max_threads) at a time. [`blocking`](crate::blocking) keeps the thread, and all tasks
+    ///   wait.
+    /// * While one thread is in `block_on`, another thread's call polls its own future only. It runs the tasks from when
+    ///   the first call ends.
+    /// * The end of the runtime drops the futures of its tasks on the thread that ends it.
+    /// * The settings of workers ([`workers`](Builder::workers), [`pin_workers`](Builder::pin_workers),
+    ///   [`cookies`](Builder::cookies), [`preempt`](Builder::preempt)) have no effect.
+    ///
+    /// ```
+    /// use runyard::{Builder, spawn, spawn_local};
+    /// use std::rc::Rc;
+    ///
+    /// let runtime = Builder::new_current_thread().build();
+    /// let here = std::thread::current().id();
+    /// let seven = runtime.block_on(async move {
+    ///     assert_eq!(spawn(async { std::thread::current().id() }).await.unwrap(), here);
+    ///     let own = Rc::new(7);
+    ///     spawn_local(async move { *own }).await.unwrap()
+    /// });
+    /// assert_eq!(seven, 7);
+    /// ```
+    #[must_use]
+    pub fn new_current_thread() -> Builder {
+        let mut builder = Builder::default();
+        builder.settings.single = true;
+        builder
+    }
+
     /// Sets how many of the CPUs that the process may use the runtime uses. By default these are all of them, but no more
     /// than the whole CPUs in the limit of its control groups, and at least one: in a container with `cpu.max` of one and a
     /// half CPUs it is one. More workers than that use the limit up early in each period, and then the kernel stops all of
@@ -379,7 +420,8 @@ impl Builder {
     ///
     /// A signal to the thread takes the backtrace. Like preemption, it may end a wait of the task in the kernel with
     /// `EINTR`; see [`blocking`](crate::blocking). Without [preemption](crate::Runtime::preempts) a report has no
-    /// backtrace. In [virtual time](mod@crate::paused::test) there are no reports.
+    /// backtrace. In [virtual time](mod@crate::paused::test) there are no reports. A runtime
+    /// [on the calling thread](Builder::new_current_thread) calls the function itself, when the poll is over.
     ///
     /// With this function each poll costs a few more stores. Without it, a poll costs one check for the function.
     ///

@@ -14,14 +14,17 @@
 
 use super::Runtime;
 use crate::crew::hooks;
+use crate::current::caller;
 use crate::current::section::blocking;
 use crate::os;
 use crate::os::sync::{Arc, Receiver, RecvTimeoutError, channel};
-use crate::shared::{Scheduler, Shared};
+use crate::shared::Shared;
+use crate::single::Single;
+use runyard_engine::time::Nanos;
 use std::fs::File;
 use std::future::Future;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Runtime {
     /// Ends the runtime, and waits at most `longest` for that. Every task ends at its next await. Tasks that are
@@ -82,12 +85,20 @@ impl Runtime {
         if os::fork::is_child() {
             return;
         }
-        let shared = &self.handle.shared;
+        let (shared, began) = (&self.handle.shared, Instant::now());
+        let may_wait = !may_not_wait(shared);
+        if let Some(single) = shared.scheduler.single().filter(|_| may_wait) {
+            // The tasks that are left end on this thread, as far as they end in time.
+            shared.close();
+            let deadline = os::thread::now() + Nanos::from(longest);
+            single.help(shared, Some(deadline), &|| shared.registry.nr_live_but_serving() == 0);
+        }
         let ended = end_elsewhere(shared, self.cpu_latency.take());
-        let waits = !longest.is_zero() && !may_not_wait(&shared.scheduler);
+        let waits = !longest.is_zero() && may_wait;
+        let left = longest.saturating_sub(began.elapsed());
         // No value is ever sent; the channel is closed.
-        let is_over = waits
-            && blocking(|| ended.recv_timeout(longest)) == Err(RecvTimeoutError::Disconnected);
+        let is_over =
+            waits && blocking(|| ended.recv_timeout(left)) == Err(RecvTimeoutError::Disconnected);
         if !is_over {
             shared.registry.cut_off();
         }
@@ -101,7 +112,7 @@ impl Drop for Runtime {
             return;
         }
         let shared = &self.handle.shared;
-        if is_own_thread(&shared.scheduler) || shared.scheduler.driver().is_here() {
+        if is_own_thread(shared) || shared.scheduler.driver().is_here() {
             drop(end_elsewhere(shared, self.cpu_latency.take()));
         } else {
             shared.shut_down();
@@ -128,12 +139,16 @@ fn end_elsewhere(shared: &Arc<Shared>, cpu_latency: Option<File>) -> Receiver<()
 }
 
 /// Returns whether the calling thread is one that the end of this runtime waits for.
-fn is_own_thread(scheduler: &Scheduler) -> bool {
-    scheduler.here(|_| ()).is_some() || hooks::is_in_hook()
+fn is_own_thread(shared: &Shared) -> bool {
+    let scheduler = &shared.scheduler;
+    scheduler.here(|_| ()).is_some()
+        || hooks::is_in_hook()
+        || caller::is_helper(shared.id)
+        || scheduler.single().is_some_and(Single::runs_here)
 }
 
 /// Returns whether the end of this runtime may wait for the calling code. The thread that calls the observer is such
 /// code too.
-fn may_not_wait(scheduler: &Scheduler) -> bool {
-    is_own_thread(scheduler) || os::local::is_servant()
+fn may_not_wait(shared: &Shared) -> bool {
+    is_own_thread(shared) || os::local::is_servant()
 }

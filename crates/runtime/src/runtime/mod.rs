@@ -15,6 +15,7 @@ pub use builder::Builder;
 pub use error::BuildError;
 
 use crate::group::GroupBuilder;
+use crate::local::LocalSet;
 use crate::os::sync::Arc;
 use crate::os::{self, cpu_latency, here};
 use crate::runtime::handle::{EnterGuard, Handle};
@@ -102,7 +103,8 @@ impl Runtime {
     ///
     /// Without preemption a task keeps its CPU until its next await, even while it blocks in the kernel. It gives its
     /// CPU away only in [`blocking`](crate::blocking). A function of [`spawn_blocking`](crate::spawn_blocking) then has
-    /// no CPU of the runtime, and runs beside its tasks.
+    /// no CPU of the runtime, and runs beside its tasks. A runtime [on the calling thread](Builder::new_current_thread)
+    /// never has preemption.
     ///
     /// ```
     /// use runyard::Runtime;
@@ -217,7 +219,13 @@ impl Runtime {
     /// Runs a future on the calling thread until it is ready. The future can spawn tasks. Before the call returns, the
     /// [observer](Builder::observer), if there is one, has received all earlier events.
     ///
-    /// The future itself is not a task. The kernel schedules its thread, and the future need not be `Send`.
+    /// The future itself is not a task. The kernel schedules its thread, and the future need not be `Send`. A runtime
+    /// [on the calling thread](Builder::new_current_thread) runs its tasks in this call, and the future takes turns with
+    /// them as one of them.
+    ///
+    /// # Panics
+    /// If the future panics; in virtual time; in a child of fork; in a task or a `block_on` of the same runtime on this
+    /// thread, if that is a runtime on the calling thread.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};
@@ -228,6 +236,17 @@ impl Runtime {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
+    }
+}
+
+impl LocalSet {
+    /// Runs a future as [`LocalSet::run_until`] on the calling thread, in the context of a runtime.
+    ///
+    /// # Panics
+    /// As [`Runtime::block_on`].
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, runtime: &Runtime, future: F) -> F::Output {
+        runtime.block_on(self.run_until(future))
     }
 }
 
@@ -290,9 +309,16 @@ impl Builder {
         if cpus.is_empty() {
             cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
         }
+        if self.settings.single {
+            self.settings.workers = Some(1);
+            self.settings.pins = false;
+        }
         let outside = Outside::new(self.settings.workers);
         let ours = outside.most_workers().min(cpus.len());
-        let preempts = self.preempt && os::PREEMPTS && may_preempt(self.settings.signal, ours);
+        let preempts = self.preempt
+            && !self.settings.single
+            && os::PREEMPTS
+            && may_preempt(self.settings.signal, ours);
         self.settings.pins = self.settings.pins && may_pin(cpus[0]);
         self.settings.cores = self.cores(&mut cpus[..ours]);
         let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);

@@ -11,6 +11,7 @@ use crate::os;
 use crate::os::above::without_preemption;
 use crate::os::sync::Arc;
 use crate::os::threads;
+use crate::single::Single;
 use crate::task::Cell;
 
 /// The most tasks that are named.
@@ -54,7 +55,13 @@ impl Shared {
         guards::delist(self.number);
         self.scheduler.teller.iter().for_each(Teller::prepare_for_end);
         self.close();
-        self.registry.wait_for_the_last(|| self.say_who_is_left());
+        self.registry.wait_for_the_last(
+            || self.say_who_is_left(),
+            |deadline, are_over| match self.scheduler.single() {
+                Some(single) => single.help(self, deadline, are_over),
+                None => self.registry.wait_for_call(deadline),
+            },
+        );
         self.scheduler.crew.end();
         self.scheduler.driver.leave_to_thread();
         self.scheduler.crew.keeper().look();
@@ -71,6 +78,7 @@ impl Shared {
             worker.thread.baton().free();
         }
         self.scheduler.crew.threads().join();
+        self.scheduler.single().into_iter().for_each(Single::end);
         self.scheduler.driver.end();
         self.deferred.errands.end();
         self.scheduler.teller.iter().for_each(Teller::end);

@@ -4,6 +4,7 @@
 
 pub(crate) mod cookies;
 mod end;
+mod expire;
 pub(crate) mod outside;
 mod parts;
 pub(crate) mod paused;
@@ -31,6 +32,7 @@ use crate::os::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::protocol::handoff::WorkerId;
 use crate::registry::Registry;
 use crate::shared::paused::Host;
+use crate::single::Single;
 use crate::snapshot::Groups;
 use crate::stall::Stalls;
 use crate::task::Job;
@@ -70,6 +72,8 @@ pub(crate) struct Scheduler {
     dispatch: Dispatch,
     /// Present if this runtime is in virtual time, without workers.
     paused: Option<Host>,
+    /// Present if tasks run on the thread of `block_on`, without workers.
+    single: Option<Single>,
     /// Tells the observer of events, if there is an observer.
     teller: Option<Teller>,
     /// tokio's driver, if tasks may use it.
@@ -115,6 +119,11 @@ impl Scheduler {
     #[inline]
     pub(crate) fn paused(&self) -> Option<&Host> {
         self.paused.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn single(&self) -> Option<&Single> {
+        self.single.as_ref()
     }
 
     #[inline]
@@ -214,17 +223,21 @@ impl Shared {
         let threads = Arc::new(Threads::new(most_threads, settings.hooks));
         let meters = Arc::new(Meters::new(topology.cpus(), threads.clone()));
         let paused = settings.paused.map(|seed| Host::new(seed, settings.observer.take()));
-        if paused.is_none() {
-            machine.charge_by(&(meters.clone() as Arc<dyn Meter>));
+        let single = settings.single.then(|| Single::new(most_threads));
+        match &single {
+            Some(single) => machine.charge_by(&single.meter()),
+            None if paused.is_none() => machine.charge_by(&(meters.clone() as Arc<dyn Meter>)),
+            None => {}
         }
         let maker = Maker::default();
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
         let (epoch, started) = (os::thread::now(), Instant::now());
         let teller = settings.observer.map(|observer| Teller::new(observer, epoch));
         // Observers and accounts need scheduling decisions, which polls of a batch do not have. In virtual time a batch
-        // would never end.
+        // would never end. Without workers there is no batch.
         let has_batches = features.has(Feature::BatchDispatch)
             && paused.is_none()
+            && single.is_none()
             && teller.is_none()
             && !settings.statistics;
         let batched = topology.iter().filter(|_| has_batches);
@@ -254,6 +267,7 @@ impl Shared {
                 crew: Arc::new(crew),
                 dispatch,
                 paused,
+                single,
                 teller,
                 driver,
             },

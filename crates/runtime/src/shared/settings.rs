@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) model: Model,
     pub(crate) tuned: Tuned,
     pub(crate) siege: Option<u64>,
+    /// Whether tasks run on the thread of `block_on`.
+    pub(crate) single: bool,
     /// The seed, if the runtime runs in virtual time.
     pub(crate) paused: Option<u64>,
     pub(crate) statistics: bool,
@@ -57,6 +59,7 @@ impl Default for Settings {
             model: Model::default(),
             tuned: Tuned::default(),
             siege: None,
+            single: false,
             paused: None,
             statistics: false,
             name: None,

@@ -23,18 +23,16 @@ impl Shared {
     ) {
         let mut attr = Attr::normal([cpu].into_iter().collect());
         attr.policy = Policy::Fifo(RtPrio::MAX);
-        attr.group = GroupId::ROOT;
-        let new = NewTask {
-            attr,
-            slack: DEFAULT_SLACK,
-            reset_on_fork: true,
-            group: None,
-            // The task's thread must not be bound: a thread that a foreign waker starts would inherit that.
-            has_affinity: false,
-            name: Some(name.to_owned()),
-            kind: Kind::Server,
-        };
-        drop(self.spawn(server, new));
+        drop(self.spawn(server, own_task(attr, Some(name.to_owned()))));
+    }
+
+    /// Spawns the task that stands in for a future of `block_on`, where tasks run on its thread.
+    pub(crate) fn spawn_stand_in(
+        self: &Arc<Shared>,
+        stand_in: impl Future<Output = ()> + Send + 'static,
+    ) -> Arc<Cell> {
+        let all = self.scheduler.machine.all().clone();
+        self.spawn(stand_in, own_task(Attr::normal(all), None)).task().cell.clone()
     }
 
     #[track_caller]
@@ -96,6 +94,20 @@ impl Shared {
             scheduler.queue(now, task, true);
         });
         result
+    }
+}
+
+/// Returns a new task of the runtime itself, which ends after all others.
+fn own_task(attr: Attr, name: Option<String>) -> NewTask {
+    NewTask {
+        attr: Attr { group: GroupId::ROOT, ..attr },
+        slack: DEFAULT_SLACK,
+        reset_on_fork: true,
+        group: None,
+        // The task's thread must not be bound: a thread that a foreign waker starts would inherit that.
+        has_affinity: false,
+        name,
+        kind: Kind::Server,
     }
 }
 

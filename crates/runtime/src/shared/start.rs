@@ -11,7 +11,8 @@ use crate::trial::siege;
 use std::thread;
 
 impl Shared {
-    /// Starts the teller, the driver, the first worker of each slot, its spares, the keeper and the maker.
+    /// Starts the teller, the driver, the first worker of each slot, its spares, the keeper and the maker. Where tasks run on
+    /// the thread of `block_on`, these are only the first two.
     ///
     /// # Errors
     /// The refusal of the system. No thread is left then.
@@ -40,6 +41,9 @@ impl Shared {
             })
         })?;
         let crew = &self.scheduler.crew;
+        if self.scheduler.single().is_some() {
+            return Ok(());
+        }
         if self.observation.stalls.is_some() {
             let watches = |shared: &Arc<Shared>| {
                 let _context = Entered::enter(shared);

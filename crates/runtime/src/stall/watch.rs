@@ -24,7 +24,8 @@ use crate::deferred::rubbish::{Rubbish, discard};
 use crate::os;
 use crate::os::harmless::harmless;
 use crate::os::stack::{Answer, Copied};
-use crate::os::sync::{AtomicBool, AtomicU32, Ordering, lock};
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, Ordering, lock};
+use crate::task::Cell;
 use crate::worker::Worker;
 use runyard_engine::time::{Nanos, Time};
 use std::collections::BTreeMap;
@@ -94,19 +95,36 @@ impl Stalls {
     fn report(&self, crew: &Crew, worker: &Worker, seen: Seen, used: Option<Nanos>) {
         let Some(cell) = worker.poll.cell(&worker.shared.registry) else { return };
         if worker.poll.clock().time().poll() == seen.began {
-            let report = StallReport {
-                task: cell.id,
-                name: cell.name().map(str::to_owned),
-                policy: lock(&cell.asked).policy,
-                group: cell.group().map(|group| group.path()),
-                lasted: Duration::from_nanos(seen.lasted.0),
-                used: used.map(|used| Duration::from_nanos(used.0)),
-                quota: worker.shared.bounds.quota_now(),
-                backtrace: self.backtrace(crew, worker, seen.began),
-            };
-            harmless(|| (self.on_stall.call)(&report));
+            let backtrace = self.backtrace(crew, worker, seen.began);
+            self.tell(&cell, (seen.lasted, used), backtrace);
         }
         discard(Rubbish::Cell(cell));
+    }
+
+    /// Reports a poll that is over, if it has lasted for long. Called by the thread that has polled the task.
+    pub(crate) fn look_back(&self, cell: &Arc<Cell>, lasted: Nanos) {
+        if lasted >= self.on_stall.after {
+            self.tell(cell, (lasted, None), Err(NoBacktrace::Cooperative));
+        }
+    }
+
+    fn tell(
+        &self,
+        cell: &Arc<Cell>,
+        (lasted, used): (Nanos, Option<Nanos>),
+        backtrace: Result<StallBacktrace, NoBacktrace>,
+    ) {
+        let report = StallReport {
+            task: cell.id,
+            name: cell.name().map(str::to_owned),
+            policy: lock(&cell.asked).policy,
+            group: cell.group().map(|group| group.path()),
+            lasted: Duration::from_nanos(lasted.0),
+            used: used.map(|used| Duration::from_nanos(used.0)),
+            quota: cell.shared.bounds.quota_now(),
+            backtrace,
+        };
+        harmless(|| (self.on_stall.call)(&report));
     }
 
     fn backtrace(

@@ -6,7 +6,8 @@ use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
 use crate::os::sync::Arc;
 use crate::shared::Shared;
-use crate::task::{Heritage, JoinHandle, Kind, NewTask, Task};
+use crate::single;
+use crate::task::{Cell, Heritage, JoinHandle, Kind, NewTask, Task};
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
@@ -237,14 +238,22 @@ impl TaskBuilder {
     }
 
     /// Returns the builder and the future of a task with one long poll, that of `function`. Without preemption such a
-    /// task has no CPU while it runs, because the runtime could not take the CPU from it.
-    pub(crate) fn for_function<T>(
+    /// task has no CPU while it runs, because the runtime could not take the CPU from it. Where all tasks run on one
+    /// thread, the task waits for a helper thread that calls the function.
+    pub(crate) fn for_function<T: Send + 'static>(
         mut self,
-        function: impl FnOnce() -> T,
-    ) -> (TaskBuilder, impl Future<Output = T>) {
+        function: impl FnOnce() -> T + Send + 'static,
+    ) -> (TaskBuilder, impl Future<Output = T> + Send + 'static) {
         self.kind = Kind::Function;
-        // As any poll, if polls can be stopped, otherwise as a section that blocks.
         (self, async move {
+            let on_one_thread = |cell: &&Arc<Cell>| cell.shared.scheduler.single().is_some();
+            let shared = crate::current::task::task(|task| {
+                task.filter(on_one_thread).map(|cell| cell.shared.clone())
+            });
+            if let Some(shared) = shared {
+                return single::call(shared, function).await;
+            }
+            // As any poll, if polls can be stopped, otherwise as a section that blocks.
             crate::current::worker::section(function, |worker, function| {
                 match worker.thread.is_preempted() {
                     true => worker.poll.clock().at_length(function),

@@ -21,6 +21,7 @@ use allocator_api2::boxed::Box;
 use runyard_engine::attr::{Attr, Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::event::What;
+use runyard_engine::run_queue::Prev;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::{Requests, Tag};
@@ -479,6 +480,19 @@ impl Cell {
         Some(task)
     }
 
+    /// Returns the report to the engine after a poll of the task, and its cell if the task is over.
+    #[inline]
+    pub(crate) fn leave_poll(cell: Arc<Cell>) -> (Prev<Job>, Option<Arc<Cell>>) {
+        if cell.is_done() {
+            return (Prev::Exited, Some(cell));
+        }
+        let prev = match cell.seat.is_scheduled() {
+            true => Prev::Yielded(Job { cell, todo: Todo::Poll }),
+            false => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
+        };
+        (prev, None)
+    }
+
     /// Reports the change of the task's attributes to the observer, if there is one.
     pub(crate) fn tell_change(&self) {
         let shared = &self.shared;
@@ -493,7 +507,12 @@ impl Cell {
         });
     }
 
+    /// Ends the task at its next await. A blocking function that has begun goes on; its task may wait for another thread
+    /// that calls it.
     pub(crate) fn abort(&self) {
+        if self.is_function() && self.seat.is_idle() {
+            return;
+        }
         self.note_aborted();
         if !self.is_done() {
             self.wake();

@@ -33,7 +33,8 @@ use std::time::Duration;
 pub enum Task {}
 
 impl Task {
-    /// Returns a handle of the task that the calling code belongs to.
+    /// Returns a handle of the task that the calling code belongs to. Only in a runtime
+    /// [on the calling thread](crate::Builder::new_current_thread) the future of `block_on` is one.
     ///
     /// # Panics
     /// If it belongs to none.

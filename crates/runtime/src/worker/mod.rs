@@ -279,14 +279,7 @@ impl Worker {
         if !polled {
             return (Prev::Preempted(Job { cell, todo: Todo::Poll }), None);
         }
-        if cell.is_done() {
-            return (Prev::Exited, Some(cell));
-        }
-        let prev = match cell.seat.is_scheduled() {
-            true => Prev::Yielded(Job { cell, todo: Todo::Poll }),
-            false => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
-        };
-        (prev, None)
+        Cell::leave_poll(cell)
     }
 
     /// Sets the fields for a poll.
