@@ -66,6 +66,7 @@ mod task;
 pub mod time;
 #[doc(hidden)]
 pub mod trial;
+mod unwind;
 mod worker;
 
 #[cfg(feature = "hyper")]

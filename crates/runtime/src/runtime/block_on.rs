@@ -26,7 +26,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     let (parker, waker) = Unpark::new();
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
-    turn::within(|| {
+    turn::without(|| {
         loop {
             turn::begin(os::thread::now());
             budget::begin_poll();

@@ -2,6 +2,7 @@
 
 use crate::crew::host_cpus::{none_of, numbers};
 use crate::current::runtime::current;
+use crate::current::turn;
 use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
 use crate::os::sync::Arc;
@@ -245,6 +246,7 @@ impl TaskBuilder {
         self.kind = Kind::Function;
         // As any poll, if polls can be stopped, otherwise as a section that blocks.
         (self, async move {
+            let function = || turn::without(function);
             crate::current::worker::section(function, |worker, function| {
                 match worker.thread.is_preempted() {
                     true => worker.poll.clock().at_length(function),
