@@ -67,6 +67,7 @@ mod task;
 pub mod time;
 #[doc(hidden)]
 pub mod trial;
+mod unwind;
 mod worker;
 
 #[cfg(feature = "hyper")]

@@ -6,6 +6,8 @@ mod common;
 use common::{ms, spin, until};
 use runyard::{Handle, JoinError, LocalSet, Policy, Runtime, Task, spawn_local, time, yield_now};
 use std::cell::{Cell, RefCell};
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -209,4 +211,25 @@ fn the_memory_of_ended_tasks_is_used_again() {
         }
     });
     println!("{:?} for 100,000 tasks", began.elapsed());
+}
+
+#[test]
+fn a_task_that_is_spawned_beside_the_set_wakes_it() {
+    let set = LocalSet::new();
+    let mut rounds = 0;
+    one().block_on(async {
+        let mut endless = pin!(set.run_until(pending::<()>()));
+        let mut beside = pin!(async {
+            for round in 1..=3 {
+                set.spawn_local(async {}).await.unwrap();
+                rounds = round;
+            }
+        });
+        let both = poll_fn(|cx| {
+            assert!(endless.as_mut().poll(cx).is_pending());
+            beside.as_mut().poll(cx)
+        });
+        assert_eq!(time::timeout(ms(10_000), both).await, Ok(()));
+    });
+    assert_eq!(rounds, 3);
 }

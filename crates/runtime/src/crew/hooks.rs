@@ -13,6 +13,7 @@
 //! Invariants: no lock of the runtime is held; the thread is in no poll, and owns no slot that another thread could
 //! use; a panic goes to the panic hook of the process, and no further.
 
+use crate::current::turn;
 use crate::os::harmless::harmless;
 use crate::os::sync::Arc;
 use std::cell::Cell;
@@ -56,7 +57,7 @@ pub(crate) fn is_in_hook() -> bool {
 impl Hook {
     fn call(&self) {
         IN_HOOK.set(true);
-        harmless(|| (self.0)());
+        harmless(|| turn::without(|| (self.0)()));
         IN_HOOK.set(false);
     }
 }

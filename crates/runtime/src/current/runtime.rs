@@ -30,11 +30,12 @@ thread_local! {
         const { RefCell::new(Stack { entries: Vec::new(), nr_entered: 0 }) };
 }
 
-/// A guard: the calling thread belongs to a runtime until it is dropped. It stays on its thread.
+/// A guard: the calling thread belongs to a runtime until it is dropped. It stays on its thread, but other threads may
+/// have a reference to it.
 #[derive(Debug)]
 pub(crate) struct Entered {
     number: u64,
-    stays: PhantomData<*const ()>,
+    stays: PhantomData<std::sync::MutexGuard<'static, ()>>,
 }
 
 impl Entered {

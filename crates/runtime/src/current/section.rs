@@ -1,6 +1,6 @@
 //! The sections of a task: code that blocks, code in which the task is not stopped, and code that wakes others at once.
 
-use crate::current::worker;
+use crate::current::{turn, worker};
 use crate::os;
 use crate::os::here;
 use crate::worker::Worker;
@@ -26,7 +26,7 @@ use crate::worker::Worker;
 /// assert!(status.unwrap().success());
 /// ```
 pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
-    worker::section(function, Worker::blocking)
+    worker::section(|| turn::without(function), Worker::blocking)
 }
 
 /// Runs a section in which the task is not stopped, such as a few microseconds under a lock on which other tasks spin

@@ -5,9 +5,12 @@
 //! are pending, and wake their task, once their poll has gone on for long. Futures of tokio count operations instead
 //! ([`crate::driver`]).
 //!
+//! Code that blocks has no turn: in it another executor may poll its own futures. The same holds for tokio's budget.
+//!
 //! The clock is read at every 32nd operation. Of the operations after the end of a turn every second one goes on:
 //! another executor in the middle of the poll would call a future that stays pending for ever.
 
+use crate::driver::budget;
 use crate::os;
 use runyard_engine::time::{Nanos, Time};
 use std::cell::Cell;
@@ -43,8 +46,9 @@ pub(crate) fn begin(now: Time) {
     });
 }
 
-/// Runs polls in the middle of another one by `polls`, and goes on with the turn of that one.
-pub(crate) fn within<R>(polls: impl FnOnce() -> R) -> R {
+/// Runs code that is no part of a turn, as it blocks, or has polls of its own. The turn in whose middle it is goes on
+/// after it.
+pub(crate) fn without<R>(code: impl FnOnce() -> R) -> R {
     struct Back(u64, bool);
     impl Drop for Back {
         fn drop(&mut self) {
@@ -54,8 +58,8 @@ pub(crate) fn within<R>(polls: impl FnOnce() -> R) -> R {
             });
         }
     }
-    let _back = CURRENT.with(|turn| Back(turn.began.get(), turn.is_over.get()));
-    polls()
+    let _back = CURRENT.with(|turn| Back(turn.began.replace(0), turn.is_over.replace(false)));
+    budget::apart(code)
 }
 
 /// Counts an operation of a future. Wakes the task and is pending if the turn is over.

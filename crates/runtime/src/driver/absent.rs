@@ -11,6 +11,11 @@ use std::thread::JoinHandle;
 pub(crate) mod budget {
     /// Does nothing.
     pub(crate) fn begin_poll() {}
+
+    /// Runs the code.
+    pub(crate) fn apart<R>(code: impl FnOnce() -> R) -> R {
+        code()
+    }
 }
 
 /// The driver that the builder asks for: none.

@@ -165,13 +165,15 @@ impl LocalSet {
         let mut future = pin!(future);
         poll_fn(|cx| {
             let _entered = self.enter();
-            budget::begin_poll();
-            if let Poll::Ready(value) = future.as_mut().poll(cx) {
-                return Poll::Ready(value);
+            let polled = budget::apart(|| {
+                budget::begin_poll();
+                future.as_mut().poll(cx)
+            });
+            if polled.is_pending() {
+                // The future may wait for other things than tasks of the set.
+                let _ = self.tasks.poll(cx);
             }
-            // The future may wait for other things than tasks of the set.
-            let _ = self.tasks.poll(cx);
-            Poll::Pending
+            polled
         })
         .await
     }
@@ -237,16 +239,14 @@ impl Tasks {
         self.members.borrow().len() - self.free.borrow().len()
     }
 
-    /// Polls the tasks that were woken. Is ready when there are no tasks.
+    /// Polls the tasks that were woken. Is ready when there are no tasks. In any case a task that is woken or spawned later
+    /// wakes the caller.
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..POLLS {
-            if self.len() == 0 {
-                return Poll::Ready(());
-            }
             match self.queue.pop() {
                 Some(notice) => self.poll_member(&notice),
                 None if self.queue.wait(self.careful.borrow_mut().of(cx.waker())) => {
-                    return Poll::Pending;
+                    return if self.len() == 0 { Poll::Ready(()) } else { Poll::Pending };
                 }
                 None => {}
             }
@@ -264,8 +264,11 @@ impl Tasks {
             member.and_then(|member| Some((member.future.take()?, member.waker.clone())))
         };
         let Some((mut future, waker)) = taken else { return };
-        budget::begin_poll();
-        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        let polled = budget::apart(|| {
+            budget::begin_poll();
+            future.as_mut().poll(&mut Context::from_waker(&waker))
+        });
+        if polled.is_pending() {
             let mut members = self.members.borrow_mut();
             let member = members[notice.at()].as_mut().expect("only its end empties its place");
             member.future = Some(future);

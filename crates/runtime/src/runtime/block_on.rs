@@ -26,14 +26,14 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     let _driver = shared.scheduler.driver().enter();
     if let Some(single) = shared.scheduler.single() {
         let set = LocalSet::new();
-        let output = turn::within(|| single.block_on(shared, set.run_until(future)));
+        let output = turn::without(|| single.block_on(shared, set.run_until(future)));
         shared.scheduler.flush();
         return output;
     }
     let (parker, waker) = Unpark::new();
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
-    turn::within(|| {
+    turn::without(|| {
         loop {
             turn::begin(os::thread::now());
             budget::begin_poll();

@@ -2,6 +2,7 @@
 
 use crate::crew::host_cpus::{none_of, numbers};
 use crate::current::runtime::current;
+use crate::current::turn;
 use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
 use crate::os::sync::Arc;
@@ -246,6 +247,7 @@ impl TaskBuilder {
     ) -> (TaskBuilder, impl Future<Output = T> + Send + 'static) {
         self.kind = Kind::Function;
         (self, async move {
+            let function = move || turn::without(function);
             let on_one_thread = |cell: &&Arc<Cell>| cell.shared.scheduler.single().is_some();
             let shared = crate::current::task::task(|task| {
                 task.filter(on_one_thread).map(|cell| cell.shared.clone())

@@ -2,7 +2,8 @@
 
 use super::rt;
 use crate::{Flag, HOUR, ends, ms};
-use rt::Handle;
+use rt::{Handle, JoinHandle, Runtime};
+use std::panic::{RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::thread;
 
 /// Starts a task that sleeps, and returns a flag that is set when its future is dropped.
@@ -158,4 +159,32 @@ fn a_future_of_block_on_need_not_be_sent() {
         let local = std::rc::Rc::new(7);
         assert_eq!(rt::runtime(1).block_on(async { *local }), 7);
     });
+}
+
+#[test]
+fn a_panic_of_the_main_future_passes_its_runtime() {
+    let runtime = rt::runtime(1);
+    let task = runtime.spawn(async { 5 });
+    let caught = catch_unwind(|| runtime.block_on(async { panic!("on purpose") }));
+    assert_eq!(*caught.unwrap_err().downcast_ref::<&str>().unwrap(), "on purpose");
+    assert_eq!(runtime.block_on(task).unwrap(), 5);
+}
+
+/// A closure that holds one of them can be given to `catch_unwind`.
+#[test]
+fn runtimes_and_handles_are_unwind_safe() {
+    fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>(_: &T) {}
+    let runtime = rt::runtime(1);
+    is_unwind_safe(&runtime);
+    is_unwind_safe(runtime.handle());
+    let task: JoinHandle<Option<Box<dyn Fn() + Send>>> = runtime.spawn(async { None });
+    is_unwind_safe(&task);
+    is_unwind_safe(&task.abort_handle());
+}
+
+#[test]
+fn a_guard_of_enter_can_be_shared_with_other_threads() {
+    fn is_sync<T: Sync>(_: &T) {}
+    let runtime: Runtime = rt::runtime(1);
+    is_sync(&runtime.enter());
 }
