@@ -10,7 +10,7 @@
 //!
 //! Invariants: the list is never borrowed while foreign code runs; it is never read in a signal handler.
 
-use crate::os::sync::Arc;
+use crate::os::sync::{Arc, MutexGuard};
 use crate::shared::Shared;
 use std::cell::RefCell;
 use std::fmt;
@@ -35,7 +35,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Entered {
     number: u64,
-    stays: PhantomData<std::sync::MutexGuard<'static, ()>>,
+    stays: PhantomData<MutexGuard<'static, ()>>,
 }
 
 impl Entered {
