@@ -133,7 +133,7 @@ pub(crate) fn percentiles(mut lateness: Vec<Duration>) -> Percentiles {
     }
 }
 
-pub(super) fn compute_for(span: Duration) {
+fn compute_for(span: Duration) {
     let started = Instant::now();
     while started.elapsed() < span {
         for step in 0..STEPS {

@@ -128,9 +128,9 @@ fn slice(situation: &Situation, part: &Part, expected: f64) -> Duration {
 
 /// The charge of a part's tasks in a run.
 #[derive(Clone, Copy, Debug)]
-struct Charged {
-    share: f64,
-    single: [f64; 2],
+pub(super) struct Charged {
+    pub(super) share: f64,
+    pub(super) single: [f64; 2],
 }
 
 /// Returns the charge of each part in a run.
@@ -159,7 +159,7 @@ struct Running {
 }
 
 /// The tasks of a part.
-enum Tasks {
+pub(super) enum Tasks {
     Same(Vec<TaskHandle>),
     /// A chain of tasks, one after the other.
     Chain(Arc<Chain>),
@@ -172,15 +172,15 @@ struct Look {
 }
 
 /// The CPU time that a part used.
-struct Used {
+pub(super) struct Used {
     /// The total, by the account of its group or by those of its tasks.
-    all: Duration,
+    pub(super) all: Duration,
     /// The time of each task; a chain counts as one.
     single: Vec<Duration>,
 }
 
 impl Used {
-    fn of((tasks, group): &(Tasks, Option<Group>)) -> Used {
+    pub(super) fn of((tasks, group): &(Tasks, Option<Group>)) -> Used {
         let single: Vec<_> = match tasks {
             Tasks::Same(tasks) => tasks.iter().map(|task| task.usage().used).collect(),
             Tasks::Chain(chain) => vec![Duration::from_nanos(chain.used.load(Ordering::Relaxed))],
@@ -189,7 +189,7 @@ impl Used {
         Used { all, single }
     }
 
-    fn since(&self, before: &Used) -> Used {
+    pub(super) fn since(&self, before: &Used) -> Used {
         let single = self.single.iter().zip(&before.single);
         Used {
             all: self.all.saturating_sub(before.all),
@@ -197,7 +197,7 @@ impl Used {
         }
     }
 
-    fn charged(&self, whole: f64) -> Charged {
+    pub(super) fn charged(&self, whole: f64) -> Charged {
         let all = self.all.as_secs_f64();
         let over_mean = |used: &Duration| used.as_secs_f64() * self.single.len() as f64 / all;
         let single = || self.single.iter().map(over_mean);
@@ -258,7 +258,12 @@ fn in_group(part: &Part, groups: &[(&'static str, Group)]) -> TaskBuilder {
     task
 }
 
-fn start(does: Does, tasks: u32, task: impl Fn() -> TaskBuilder, stop: &Arc<AtomicBool>) -> Tasks {
+pub(super) fn start(
+    does: Does,
+    tasks: u32,
+    task: impl Fn() -> TaskBuilder,
+    stop: &Arc<AtomicBool>,
+) -> Tasks {
     if let Does::Spawns(poll) = does {
         let chain = Arc::new(Chain { poll, used: AtomicU64::new(0), stop: stop.clone() });
         drop(task().spawn(first(chain.clone())));
@@ -295,7 +300,7 @@ fn compute(span: Duration) {
 }
 
 /// A chain of tasks, each of which spawns the next and ends.
-struct Chain {
+pub(super) struct Chain {
     poll: Duration,
     /// The charge of the finished tasks in nanoseconds.
     used: AtomicU64,

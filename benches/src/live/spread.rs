@@ -1,10 +1,12 @@
 //! The CPU time of two groups whose weights are as one to three, over all workers: each has four tasks for each worker,
 //! which compute in polls of 1 ms.
 
+use super::Effort;
 use super::host::{builder, workers};
-use super::probe::compute_for;
-use super::{Effort, rates::median};
-use runyard::{Group, Task, TaskHandle, yield_now};
+use super::rates::median;
+use super::shares::{Charged, Used, start};
+use super::situations::Does;
+use runyard::{Group, Task};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The tasks of each group for each worker.
-const TASKS: usize = 4;
+const TASKS: u32 = 4;
 /// The time for which a task computes before it yields.
 const POLL: Duration = Duration::from_millis(1);
 /// The time before a measurement, and its length in turns.
@@ -39,7 +41,7 @@ pub struct Spread {
 /// Measures the shares.
 pub(crate) fn measure(effort: &Effort) -> Spread {
     let runs: Vec<_> = (0..effort.rounds).map(|_| run(effort.span * SPANS)).collect();
-    let of = |figure: fn(&Run) -> f64| {
+    let of = |figure: fn(&Charged) -> f64| {
         let mut figures: Vec<_> = runs.iter().map(figure).collect();
         (median(&mut figures), [figures[0], figures[figures.len() - 1]])
     };
@@ -54,57 +56,29 @@ pub(crate) fn measure(effort: &Effort) -> Spread {
     }
 }
 
-struct Run {
-    share: f64,
-    single: [f64; 2],
-}
-
-fn run(span: Duration) -> Run {
+/// Returns the charge of the heavier group in a run. Its `single` is over the tasks of both groups.
+fn run(span: Duration) -> Charged {
     let runtime = builder(workers()).build();
     let stop = Arc::new(AtomicBool::new(false));
     let groups = WEIGHTS.map(|weight| {
         let group = runtime.group(format!("weight-{weight}")).weight(weight).create();
         group.expect("there is room for two groups")
     });
-    let tasks = runtime.block_on(async { groups.each_ref().map(|group| start(group, &stop)) });
+    let start = |group: Group| {
+        let task = || Task::builder().group(&group);
+        (start(Does::Yields(POLL), TASKS * workers() as u32, task, &stop), Some(group.clone()))
+    };
+    let parts = runtime.block_on(async { groups.map(start) });
     thread::sleep(RUN_IN);
-    let before = tasks.each_ref().map(|tasks| used(tasks));
+    let before = parts.each_ref().map(Used::of);
     thread::sleep(span);
-    let after = tasks.each_ref().map(|tasks| used(tasks));
+    let after = parts.each_ref().map(Used::of);
     stop.store(true, Ordering::Relaxed);
-    let [lighter, heavier] = [0, 1].map(|nth| {
-        let pairs = after[nth].iter().zip(&before[nth]);
-        pairs.map(|(now, then)| (*now - *then).as_secs_f64()).collect::<Vec<_>>()
-    });
-    let [all, most] = [lighter.iter().chain(&heavier).sum::<f64>(), heavier.iter().sum()];
-    let over_mean = |tasks: &[f64]| {
-        let mean = tasks.iter().sum::<f64>() / tasks.len() as f64;
-        tasks.iter().map(move |used| used / mean).collect::<Vec<_>>()
-    };
-    let single = [over_mean(&lighter), over_mean(&heavier)].concat();
-    let single = [
-        single.iter().copied().fold(f64::INFINITY, f64::min),
-        single.iter().copied().fold(0.0, f64::max),
-    ];
-    Run { share: most / all, single }
-}
-
-fn start(group: &Group, stop: &Arc<AtomicBool>) -> Vec<TaskHandle> {
-    let one = |_| {
-        let stop = stop.clone();
-        let task = Task::builder().group(group).spawn(async move {
-            while !stop.load(Ordering::Relaxed) {
-                compute_for(POLL);
-                yield_now().await;
-            }
-        });
-        task.task().clone()
-    };
-    (0..TASKS * workers()).map(one).collect()
-}
-
-fn used(tasks: &[TaskHandle]) -> Vec<Duration> {
-    tasks.iter().map(|task| task.usage().used).collect()
+    let [lighter, heavier] = [0, 1].map(|nth| after[nth].since(&before[nth]));
+    let whole = (lighter.all + heavier.all).as_secs_f64();
+    let [lighter, heavier] = [lighter, heavier].map(|group| group.charged(whole));
+    let [a, b] = [lighter.single, heavier.single];
+    Charged { single: [a[0].min(b[0]), a[1].max(b[1])], ..heavier }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 use crate::attr::{Attr, Cookie, GroupId, LatencyNice, Weight};
 use crate::store::decay::decay;
+use std::iter::successors;
 
 /// The task groups of a machine, for its run queues. All run queues share one value.
 pub trait Groups {
@@ -15,6 +16,12 @@ pub trait Groups {
 
     /// Returns the parent of a group other than the root.
     fn parent(&self, group: GroupId) -> GroupId;
+
+    /// Returns a group and those above it, up to the root.
+    fn lineage(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
+        let above = |&group: &GroupId| (group != GroupId::ROOT).then(|| self.parent(group));
+        successors(Some(group), above)
+    }
 
     /// Returns the group's share among its siblings; [`Weight::IDLE`] for an idle group.
     fn weight(&self, group: GroupId) -> Weight;

@@ -8,7 +8,6 @@
 use crate::attr::{GroupId, RtPrio};
 use crate::limits::Pools;
 use crate::task::Change;
-use std::iter::successors;
 
 /// The values that a task inherits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,10 +33,10 @@ impl Lent {
     #[must_use]
     pub fn also_from(self, waiter: Waiter, own: GroupId, groups: &impl Pools) -> Lent {
         let outside = |&group: &GroupId| !is_at_or_below(waiter.group, group, groups);
-        let below = lineage(own, groups).take_while(outside);
+        let below = groups.lineage(own).take_while(outside);
         let held = below.into_iter().any(|group| groups.has_limit(group));
         let from = self.group.unwrap_or(own);
-        let common = lineage(from, groups).find(|group| !outside(group));
+        let common = groups.lineage(from).find(|group| !outside(group));
         let group = common.filter(|&common| held && common != own).or(self.group);
         Lent { boost: self.boost.max(waiter.prio), group }
     }
@@ -62,13 +61,7 @@ impl Lent {
 }
 
 fn is_at_or_below(group: GroupId, above: GroupId, groups: &impl Pools) -> bool {
-    lineage(group, groups).any(|group| group == above)
-}
-
-/// Returns a group and those above it, up to the root.
-fn lineage(group: GroupId, groups: &impl Pools) -> impl Iterator<Item = GroupId> {
-    let above = |&group: &GroupId| (group != GroupId::ROOT).then(|| groups.parent(group));
-    successors(Some(group), above)
+    groups.lineage(group).any(|group| group == above)
 }
 
 #[cfg(test)]

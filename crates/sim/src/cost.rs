@@ -4,6 +4,7 @@
 //! call of a task. So a policy with one more switch does not change what interrupts cost, or another CPU.
 
 use rand_pcg::Pcg64Mcg;
+use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
@@ -33,14 +34,19 @@ const KINDS: usize = Kind::WakeCall as usize + 1;
 #[derive(Debug)]
 pub(crate) struct CostModel {
     costs: Costs,
-    /// The number of groups, one in the other, that a task may be in.
-    levels: usize,
+    /// The number of groups that a task of each group is in.
+    levels: Vec<usize>,
     draws: Vec<[Pcg64Mcg; KINDS]>,
 }
 
 impl CostModel {
-    /// The costs of a machine whose tasks are in at most `levels` groups.
-    pub(crate) fn new(costs: Costs, levels: usize, topology: Topology, seed: u64) -> CostModel {
+    /// The costs of a machine with task groups, of which `levels` has the number that a task of each is in.
+    pub(crate) fn new(
+        costs: Costs,
+        levels: Vec<usize>,
+        topology: Topology,
+        seed: u64,
+    ) -> CostModel {
         let kinds = |cpu| std::array::from_fn(|kind| stream(seed, Stream::Cost(cpu, kind as u32)));
         CostModel { costs, levels, draws: topology.iter().map(kinds).collect() }
     }
@@ -63,9 +69,10 @@ impl CostModel {
         self.costs.ipi + self.costs.jitter + Costs::longest_spread(self.costs.ipi_spread)
     }
 
-    /// Returns the cost of a wake-up; `levels` is the number of groups of the task if it is fair.
-    pub(crate) fn wakeup(&mut self, cpu: CpuId, levels: Option<usize>) -> Nanos {
-        let cost = levels.map_or(self.costs.wakeup, |levels| self.fair_wakeup(levels));
+    /// Returns the cost of a wake-up, of a task of `group` if it is fair.
+    pub(crate) fn wakeup(&mut self, cpu: CpuId, group: Option<GroupId>) -> Nanos {
+        let of_fair = |group: GroupId| self.fair_wakeup(self.levels[group.index()]);
+        let cost = group.map_or(self.costs.wakeup, of_fair);
         self.draw(cpu, Kind::Wakeup, cost)
     }
 
@@ -97,7 +104,8 @@ impl CostModel {
     /// do first.
     pub(crate) fn longest_errand(&self) -> Nanos {
         let Costs { context_switch, idle_exit, idle_exit_spread, jitter, .. } = self.costs;
-        let work = context_switch + self.fair_wakeup(self.levels) + idle_exit + Nanos(3 * jitter.0);
+        let wakeup = self.fair_wakeup(self.levels.iter().copied().max().unwrap_or(0));
+        let work = context_switch + wakeup + idle_exit + Nanos(3 * jitter.0);
         let interrupts = self.longest_kick()
             + self.costs.longest_interrupt()
             + Costs::longest_spread(idle_exit_spread);
@@ -185,7 +193,7 @@ mod tests {
     use super::*;
 
     fn model(seed: u64) -> CostModel {
-        CostModel::new(Costs::default(), 0, Topology::flat(2).expect("two CPUs"), seed)
+        CostModel::new(Costs::default(), vec![0], Topology::flat(2).expect("two CPUs"), seed)
     }
 
     const CPU: CpuId = CpuId(1);

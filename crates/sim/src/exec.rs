@@ -10,6 +10,7 @@ use crate::cpu::{Current, Doing};
 use crate::giveway::At;
 use crate::program::{Program, Todo, Waiting};
 use crate::sim::Sim;
+use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::features::Feature;
@@ -74,9 +75,9 @@ impl Sim<'_> {
             self.verify_expiry(task, window);
             self.tell(cpu, What::TimerExpired { greedy });
             self.tasks[task.index()].waiting = Waiting::Nothing;
-            let levels = self.fair_levels(task);
+            let group = self.fair_group(task);
             self.wake(cpu, task, window.soft, None);
-            cost += self.costs.wakeup(cpu, levels);
+            cost += self.costs.wakeup(cpu, group);
         }
         cost
     }
@@ -328,10 +329,10 @@ impl Sim<'_> {
         self.explain(task, to);
     }
 
-    /// Returns the number of groups of a task that waits, if it is fair.
-    pub(crate) fn fair_levels(&self, task: TaskId) -> Option<usize> {
+    /// Returns the group in which a task that waits will compete, if it is fair.
+    pub(crate) fn fair_group(&self, task: TaskId) -> Option<GroupId> {
         let parked = self.tasks[task.index()].parked.as_ref()?;
-        parked.class().is_fair().then(|| self.scenario.levels_of(parked.queue_group()))
+        parked.class().is_fair().then(|| parked.queue_group())
     }
 
     /// Sets the timer hardware of a CPU where a task came. The fair server may have been started for an earlier one, and is

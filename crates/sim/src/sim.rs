@@ -285,7 +285,7 @@ impl<'s> Sim<'s> {
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let levels = (0..).take(groups.len()).map(|group| scenario.levels_of(GroupId(group)));
-        let levels = levels.max().unwrap_or(0);
+        let levels = levels.collect();
         let watch = Watch::new(options.check, topology.cpus());
         let mut sim = Sim {
             scenario,

@@ -67,9 +67,9 @@ impl Sim<'_> {
             }
             if let Some(wakeup) = self.tasks[task.index()].wakes.pop_front() {
                 self.tasks[task.index()].called = false;
-                let levels = self.fair_levels(wakeup.task);
+                let group = self.fair_group(wakeup.task);
                 self.wake_or_begin(cpu, wakeup);
-                let cost = self.costs.wakeup(cpu, levels);
+                let cost = self.costs.wakeup(cpu, group);
                 return self.spend(cpu, cost);
             }
             // The task keeps an inherited priority until it has woken its donors.

@@ -134,8 +134,7 @@ impl<W: Controlled> Cpus<W> {
         {
             let (mut next, mut told) = (Some(waiting), 0);
             while let Some(waiting) = next {
-                told += 1;
-                next = self.act(now, waiting, fx, |rq| rq.at(now).refill(now, group, told));
+                next = self.act(now, waiting, fx, |rq| rq.at(now).refill(now, group, &mut told));
             }
         }
     }

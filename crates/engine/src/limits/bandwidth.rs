@@ -75,9 +75,9 @@ pub struct CfsBandwidth {
 }
 
 impl CfsBandwidth {
-    /// Returns a full pool: the quota and the burst, which a group has as soon as both are set, and after
-    /// each idle period (`__refill_cfs_bandwidth_runtime`). Without interleaving `stagger` does not matter; otherwise the periods
-    /// begin so much later than they would from `now` on.
+    /// Returns a full pool: the quota and the burst, which a group has as soon as both are set, and
+    /// after each idle period (`__refill_cfs_bandwidth_runtime`). Without interleaving `stagger`
+    /// does not matter; otherwise the periods begin so much later than they would from `now` on.
     #[must_use]
     pub fn new(
         limit: Limit,

@@ -6,7 +6,6 @@ use crate::cpu::CpuId;
 use crate::group::Groups;
 use crate::limits::bandwidth::CfsBandwidth;
 use crate::limits::pool::Pool;
-use std::iter::successors;
 
 /// The limits of a machine's task groups, for its run queues. This is the only access of a CPU to
 /// data that it does not own: the machine has a lock for the
@@ -44,10 +43,8 @@ pub trait Pools: Groups {
     /// Returns whether the kernel's bandwidth throttles the group, or one above it, on `cpu`
     /// (`throttled_hierarchy`). Balance takes no task of such a group to that CPU.
     fn is_throttled_on(&self, group: GroupId, cpu: CpuId) -> bool {
-        let parent = |&group: &GroupId| (group != GroupId::ROOT).then(|| self.parent(group));
         let waits = |group| self.with_bandwidth(group, |bandwidth| bandwidth.waits(cpu));
-        self.is_limited(group)
-            && successors(Some(group), parent).any(|group| waits(group) == Some(true))
+        self.is_limited(group) && self.lineage(group).any(|group| waits(group) == Some(true))
     }
 
     /// Calls `act` with the pool from which `cpu` draws the budget of `group`; returns `None` if

@@ -101,7 +101,7 @@ const FAIR: Probe = Probe {
     name: "fair",
     text: r#"{"tasks": {"fair": {"cpus": [0], "timer": {"ref": "unique", "period": 500}},
                         "hog": {"policy": "SCHED_IDLE", "cpus": [0], "run": 1000}}}"#,
-    figure: |report| Some(task(report, "fair")?.wakeup_latency.p50_ns? as f64),
+    figure: |report| median_of(report, "fair"),
 };
 
 /// The same in groups.
@@ -110,7 +110,7 @@ const DEEP: Probe = Probe {
     text: r#"{"groups": {"/a": {}, "/a/b": {}, "/a/b/c": {}, "/a/b/c/d": {}},
               "tasks": {"deep": {"group": "/a/b/c/d", "cpus": [0], "timer": {"ref": "unique", "period": 500}},
                         "hog": {"policy": "SCHED_IDLE", "cpus": [0], "run": 1000}}}"#,
-    figure: |report| Some(task(report, "deep")?.wakeup_latency.p50_ns? as f64),
+    figure: |report| median_of(report, "deep"),
 };
 
 /// The groups of that, and the one that the host makes for the root of a scenario.
@@ -135,7 +135,12 @@ fn each_of_the_rounds(report: &Report) -> Option<f64> {
 
 /// The median of the probe's wake-up latencies.
 fn median(report: &Report) -> Option<f64> {
-    Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64)
+    median_of(report, "probe")
+}
+
+/// The median of a task's wake-up latencies.
+fn median_of(report: &Report, name: &str) -> Option<f64> {
+    Some(task(report, name)?.wakeup_latency.p50_ns? as f64)
 }
 
 /// The distance from the median of the probe's wake-up latencies to their ninetieth percentile.

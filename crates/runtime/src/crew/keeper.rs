@@ -7,9 +7,10 @@
 //! depends on the code that the owner runs:
 //!
 //! - A task's code: the owner loses its slot to a spare, if any task waits for any CPU (H22) or one of its own timers
-//!   is due. The waiting task, or the timer's, may hold the very lock (H4) or wake the owner.
+//!   is due. The waiting task, or the timer's, may hold the very lock (H4) or wake the owner. If there is no spare,
+//!   stopped threads get rounds ([`crate::crew::rescue`]).
 //! - The runtime's own code, which called foreign code, the allocator: the owner waits for a lock whose holder may be
-//!   stopped. So stopped threads get rounds ([`crate::crew::rescue`]). They also get rounds if the maker waits
+//!   stopped. So stopped threads get rounds. They also get rounds if the maker waits
 //!   ([`crate::crew::maker`], H4), and if a thread waits that is not a worker ([`crate::crew::foreign`]). A worker that
 //!   waits for the teller ([`crate::observe::teller`]) gets none.
 //!
@@ -399,10 +400,12 @@ fn watch(
     }
     if doing == Doing::Own {
         rescue.at_look(scheduler, watched.looks);
-    } else if (somebody_waits(scheduler) || has_due_timer(scheduler, cpu))
-        && scheduler.crew().take_slot(cpu, owner)
-    {
-        *watched = Watched::default();
+    } else if somebody_waits(scheduler) || has_due_timer(scheduler, cpu) {
+        if scheduler.crew().take_slot(cpu, owner) {
+            *watched = Watched::default();
+        } else if !scheduler.crew().slot(cpu).has_spares(1) {
+            rescue.at_idle_slot(scheduler, watched.looks);
+        }
     }
 }
 

@@ -40,6 +40,12 @@ impl Rescue {
         }
     }
 
+    /// Lets stopped threads go at each check of a slot that stands still, since its owner waits and there is no spare: the
+    /// CPU time that the slot does not use is theirs. Each that gets the lock may be stopped with it in its turn.
+    pub(crate) fn at_idle_slot(&mut self, scheduler: &Scheduler, look: u32) {
+        self.round(scheduler, if look.is_power_of_two() { look.ilog2() } else { 0 });
+    }
+
     /// Lets stopped threads go, in the round of this number.
     pub(crate) fn round(&mut self, scheduler: &Scheduler, nth: u32) {
         let stopped = scheduler

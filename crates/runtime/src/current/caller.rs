@@ -3,6 +3,7 @@
 //!
 //! The words are initialised at compile time and have no destructor, so they may be read at any time.
 
+use crate::os::local::counted;
 use std::cell::Cell;
 
 thread_local! {
@@ -19,15 +20,7 @@ pub(crate) fn mark() -> usize {
 
 /// Runs `body`, which runs tasks.
 pub(crate) fn running<R>(body: impl FnOnce() -> R) -> R {
-    struct End;
-    impl Drop for End {
-        fn drop(&mut self) {
-            RUNS.set(RUNS.get() - 1);
-        }
-    }
-    RUNS.set(RUNS.get() + 1);
-    let _end = End;
-    body()
+    counted(&RUNS, body)
 }
 
 /// Returns whether the calling thread runs tasks of a runtime in its `block_on`.

@@ -1,8 +1,8 @@
 //! Tasks that stay on one thread: a set of futures that need not be `Send`, as one future.
 //!
-//! The set is polled by the thread that waits for it, in [`Runtime::block_on`](crate::Runtime::block_on) or in a blocking function. It polls the
-//! members whose [notices](crate::task::notices) came, in the order in which they came. So its tasks are nothing of the
-//! engine: they run when the surrounding task runs, by its policy and in its group, and are preempted as that one task. A
+//! The set is polled by the thread that waits for it, in [`Runtime::block_on`](crate::Runtime::block_on) or in a blocking
+//! function. It polls the members whose [notices](crate::task::notices) came, in the order in which they came. So its tasks
+//! are nothing of the engine: they run when the surrounding task runs, by its policy and in its group, and are preempted as that one task. A
 //! task that is stopped in the middle of a poll goes on on its own thread, so a set in a blocking function stays on one
 //! thread too.
 //!
@@ -38,7 +38,8 @@ use std::task::{Context, Poll, Waker};
 const POLLS: u32 = 64;
 
 /// A set of tasks that stay on one thread, so their futures need not be `Send`. The set is a future, which is ready when
-/// all its tasks are over. It is awaited in [`Runtime::block_on`](crate::Runtime::block_on), or in a blocking function that waits for it there.
+/// all its tasks are over. It is awaited in [`Runtime::block_on`](crate::Runtime::block_on), or in a blocking function that
+/// waits for it there.
 ///
 /// The tasks of a set are no tasks of the scheduler. They share the policy, the group and the limits of the task in which
 /// the set is polled, and take turns only when they await. [`Task::current`](crate::Task::current) is the surrounding task.

@@ -4,6 +4,7 @@
 //! shared. The words have no destructor and exist from the start of the thread, so a signal handler may read them as
 //! well.
 
+use crate::os::local::counted;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::DEFAULT_SLACK;
@@ -77,16 +78,7 @@ pub(crate) fn outside_of_poll<R>(wakes: impl FnOnce() -> R) -> R {
 /// Runs a section in which the calling task is not preempted.
 #[inline]
 pub(crate) fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-    struct End;
-    impl Drop for End {
-        #[inline]
-        fn drop(&mut self) {
-            SECTIONS.set(SECTIONS.get() - 1);
-        }
-    }
-    SECTIONS.set(SECTIONS.get() + 1);
-    let _end = End;
-    section()
+    counted(&SECTIONS, section)
 }
 
 /// Returns whether the calling code is outside all such sections.

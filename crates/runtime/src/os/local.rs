@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::ptr;
+use std::thread::LocalKey;
 
 thread_local! {
     /// Whether this is a thread of a runtime that serves its workers.
@@ -34,6 +35,21 @@ pub(crate) fn handling(body: impl FnOnce()) {
     HANDLING.set(true);
     body();
     HANDLING.set(false);
+}
+
+/// Runs `body` while a count of the calling thread is higher by one.
+#[inline]
+pub(crate) fn counted<R>(count: &'static LocalKey<Cell<u32>>, body: impl FnOnce() -> R) -> R {
+    struct End(&'static LocalKey<Cell<u32>>);
+    impl Drop for End {
+        #[inline]
+        fn drop(&mut self) {
+            self.0.set(self.0.get() - 1);
+        }
+    }
+    count.set(count.get() + 1);
+    let _end = End(count);
+    body()
 }
 
 /// A thread's word that points to a value while the value is lent. It has no destructor.

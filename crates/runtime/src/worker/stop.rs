@@ -121,12 +121,13 @@ impl Worker {
             if thread.loses_slot() {
                 return;
             }
+            // There is no spare: it waits with its slot, as a section does that begins without a spare. Signals would take
+            // CPU time, and the keeper would not see that it stands still.
+            section.wait_quietly(thread);
             if section.is_inside() {
-                // There is no spare: it waits with its slot, as a section does that begins without a spare.
-                section.wait_quietly(thread);
                 thread.slot().be_unrung(thread.id());
-                return section.stop_when_it_runs(thread, graces);
             }
+            return section.stop_when_it_runs(thread, graces);
         }
         if is_wanted {
             self.answer();

@@ -440,15 +440,18 @@ fn the_main_future_lends_its_priority() {
         runtime().block_on(async {
             let mutex = Arc::new(Mutex::new(()));
             let polls = Arc::new(AtomicUsize::new(0));
-            let locks = mutex.clone();
+            let waits = Arc::new(AtomicBool::new(false));
+            let (locks, asked) = (mutex.clone(), waits.clone());
             let holder = spawn(async move {
                 let holds = locks.lock().await;
+                while !asked.load(Ordering::Relaxed) {
+                    yield_now().await;
+                }
                 for _ in 0..10 {
                     yield_now().await;
                 }
                 drop(holds);
             });
-            yield_now().await;
             while mutex.try_lock().is_ok() {
                 yield_now().await;
             }
@@ -460,6 +463,7 @@ fn the_main_future_lends_its_priority() {
                 }
             });
             Task::current().set_policy(Policy::Fifo(RtPrio::new(20).unwrap()));
+            waits.store(true, Ordering::Relaxed);
             drop(mutex.lock().await);
             assert!(polls.load(Ordering::Relaxed) < 10, "{polls:?} polls of the task in between");
             holder.await.unwrap();

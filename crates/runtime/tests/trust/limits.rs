@@ -110,6 +110,53 @@ async fn lateness() -> Duration {
     late[late.len() / 2]
 }
 
+/// Seen failing: the test did not end. The owner of the only CPU waited for a lock, no thread could take the CPU over, and
+/// the thread with the lock had been stopped for a real-time task.
+#[test]
+fn at_the_ceiling_a_thread_that_was_stopped_with_a_lock_releases_it() {
+    let name = "limits::at_the_ceiling_a_thread_that_was_stopped_with_a_lock_releases_it";
+    within(ms(60_000), name, || {
+        (0..10).for_each(|_| a_stopped_thread_releases_its_lock());
+    });
+}
+
+fn a_stopped_thread_releases_its_lock() {
+    let runtime = Runtime::builder().workers(1).max_threads(3).build();
+    let lock = Arc::new(Mutex::new(0));
+    let (held, gone_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    // Tasks that did not block in their first poll are polled though there is no spare thread.
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let waiters = (0..10).map(|_| {
+        let (lock, gate) = (lock.clone(), gate.clone());
+        let waits = async move {
+            gate.acquire().await.unwrap().forget();
+            *lock.lock().unwrap() += 1;
+        };
+        Task::builder().fifo(10).spawn_on(waits, runtime.handle())
+    });
+    let waiters: Vec<_> = waiters.collect();
+    let (is_held, goes_on) = (held.clone(), gone_on.clone());
+    let stops = async move {
+        while !is_held.load(Ordering::Relaxed) {
+            time::sleep(ms(1)).await;
+        }
+        gate.add_permits(10);
+        goes_on.store(true, Ordering::Relaxed);
+    };
+    let stops = Task::builder().fifo(20).spawn_on(stops, runtime.handle());
+    let holder = runtime.spawn(async move {
+        let mut holds = lock.lock().unwrap();
+        held.store(true, Ordering::Relaxed);
+        while !gone_on.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        *holds += 1;
+    });
+    for task in waiters.into_iter().chain([stops, holder]) {
+        runtime.block_on(task).unwrap();
+    }
+}
+
 /// Seen failing: the ticker stood still, because a task that blocked when there were no more threads kept its CPU.
 #[test]
 fn at_the_ceiling_a_task_that_does_not_block_goes_on() {

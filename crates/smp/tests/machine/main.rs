@@ -97,6 +97,55 @@ fn a_pool_may_be_used_up_below_bandwidth_that_throttles() {
     driver::live(&LIFE.concat());
 }
 
+/// A boosted task waits in a group that the kernel's bandwidth throttles. Its own policy changes, and its priority does
+/// not: the task keeps its place before another of that priority.
+#[test]
+fn a_boosted_task_in_a_throttled_group_keeps_its_place_when_its_policy_changes() {
+    const LIFE: [[u8; 4]; 22] = [
+        [64, 0, 6, 88],
+        [0, 0, 0, 16],
+        [9, 0, 0, 0],
+        [8, 0, 5, 2],
+        [0, 4, 2, 16],
+        [9, 0, 0, 0],
+        [9, 0, 0, 0],
+        [9, 0, 0, 0],
+        [137, 1, 0, 0],
+        [14, 0, 1, 0],
+        [0, 4, 0, 16],
+        [0, 8, 0, 0],
+        [9, 1, 0, 0],
+        [0, 8, 0, 0],
+        [13, 0, 0, 0],
+        [130, 1, 1, 0],
+        [10, 0, 0, 0],
+        [0, 16, 0, 0],
+        [0, 8, 0, 0],
+        [2, 1, 0, 0],
+        [8, 0, 2, 0],
+        [2, 1, 1, 0],
+    ];
+    driver::live(&LIFE.concat());
+}
+
+/// Two CPUs wait for the budget that a third gives back, and the only task of one of them has gone to another CPU. That CPU
+/// draws nothing, so the other one is told too.
+#[test]
+fn a_cpu_without_tasks_of_a_group_keeps_no_budget_from_the_next_that_waits() {
+    const LIFE: [[u8; 4]; 9] = [
+        [33, 0, 0, 144],
+        [0, 0, 4, 16],
+        [0, 0, 0, 16],
+        [6, 0, 0, 0],
+        [14, 0, 3, 0],
+        [0, 0, 0, 16],
+        [4, 151, 0, 0],
+        [9, 2, 0, 0],
+        [9, 1, 0, 0],
+    ];
+    driver::live(&LIFE.concat());
+}
+
 /// A task comes to a group that its founding pool throttles. So nothing comes to the group above it, which has the
 /// kernel's bandwidth and draws none.
 #[test]

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use runyard_engine::time::Nanos;
 use runyard_workload::import::{Left, What, records};
 
+use crate::median::median;
 use crate::workspace::Outcome;
 
 /// The tasks that probe: a real-time one, a fair one, and a fair one in [`LEVELS`] groups.
@@ -43,7 +44,7 @@ pub(super) struct Wakeup {
 /// The wake-ups of a calibration's trace.
 pub(super) fn wakeup(trace: &str) -> Outcome<Wakeup> {
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    let mut latencies: BTreeMap<(&str, bool), Vec<u64>> = BTreeMap::new();
+    let mut latencies: BTreeMap<(&str, bool), Vec<f64>> = BTreeMap::new();
     // The task that the last interrupt of a timer woke, and when.
     let mut woken = None;
     // When each waker came to its CPU, and whether it has woken the other task since.
@@ -60,7 +61,7 @@ pub(super) fn wakeup(trace: &str) -> Outcome<Wakeup> {
                 }
                 if let Some((_, since)) = woken.take().filter(|&(tid, _)| tid == next.tid) {
                     let probes = latencies.entry((next.comm, next.prio >= FAIR)).or_default();
-                    probes.push(record.at - since);
+                    probes.push((record.at - since) as f64);
                 }
             }
             What::Waking(woken) if woken.comm == WAITER => {
@@ -70,14 +71,12 @@ pub(super) fn wakeup(trace: &str) -> Outcome<Wakeup> {
             _ => {}
         }
     }
-    let mut median = |name: &'static str, is_fair| {
-        let probes = latencies.get_mut(&(name, is_fair));
-        probes
-            .map(|probes| middle_one(probes))
-            .ok_or_else(|| format!("a calibration wakes the task {name}"))
+    let median_of = |name: &str, is_fair| {
+        let latency = latencies.get(&(name, is_fair)).and_then(median);
+        latency.map(|ns| ns as u64).ok_or_else(|| format!("a calibration wakes the task {name}"))
     };
-    let latency = median(PROBE, false)?;
-    let (fair, deep) = (median(FAIR_PROBE, true)?, median(DEEP_PROBE, true)?);
+    let latency = median_of(PROBE, false)?;
+    let (fair, deep) = (median_of(FAIR_PROBE, true)?, median_of(DEEP_PROBE, true)?);
     let with = middle(with).ok_or("a calibration wakes a waiter")?;
     let without = middle(without).ok_or("a calibration has a waker alone")?;
     Ok(Wakeup {
@@ -86,12 +85,6 @@ pub(super) fn wakeup(trace: &str) -> Outcome<Wakeup> {
         fair: Nanos(fair.saturating_sub(latency)),
         level: Nanos(deep.saturating_sub(fair) / LEVELS),
     })
-}
-
-/// The median.
-fn middle_one(latencies: &mut [u64]) -> u64 {
-    latencies.sort_unstable();
-    latencies[latencies.len() / 2]
 }
 
 /// The mean of the middle half.

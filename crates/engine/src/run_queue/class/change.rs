@@ -91,7 +91,7 @@ impl<P, G: Pools> Classes<P, G> {
             self.unthrottle_above(group);
         }
         let stops =
-            !running && (self.queues.is_set_aside(at) || self.queues.is_group_set_aside(group));
+            !running && (self.queues.is_set_aside(at) || self.queues.sets_aside(after, group));
         let left =
             if stops { Some(change) } else { self.queues.change_in_place(at, after, change) };
         let Some(change) = left else { return };

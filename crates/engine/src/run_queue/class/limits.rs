@@ -17,6 +17,7 @@
 //! list.
 
 use crate::attr::GroupId;
+use crate::class::Class;
 use crate::cpu::CpuId;
 use crate::fair::entity::QueueId;
 use crate::limits::bandwidth::Want;
@@ -64,8 +65,8 @@ impl<P, G: Pools> Queues<P, G> {
         self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.in_use(id))
     }
 
-    /// For checks: returns whether tasks of a limited group compete here that will draw from its
-    /// pool when they are picked.
+    /// Returns whether tasks of a limited group compete here that will draw from its pool when they
+    /// are picked.
     #[must_use]
     pub fn has_claim(&self, group: GroupId) -> bool {
         let free = self.fair.queue_of(group).is_some_and(|id| self.limits.is_without_grant(id));
@@ -259,48 +260,34 @@ impl<P, G: Pools> Queues<P, G> {
     /// Returns whether a task is below a throttled group, or in limbo.
     #[inline]
     pub(in crate::run_queue) fn is_set_aside(&self, at: Index) -> bool {
-        self.fair.is_any_throttled() && self.is_task_set_aside(self.tasks.task(at))
-            || self.fair.is_in_limbo(at)
+        let task = self.tasks.task(at);
+        self.sets_aside(task.class(), task.queue_group()) || self.fair.is_in_limbo(at)
     }
 
+    /// Returns whether a task of a class and a group is or would be set aside by throttling here.
+    #[inline]
+    pub(super) fn sets_aside(&self, class: Class, group: GroupId) -> bool {
+        self.fair.is_any_throttled() && self.is_below_throttled(class, group)
+    }
+
+    /// The kernel's bandwidth holds no real-time task back.
     #[inline(never)]
-    fn is_task_set_aside(&self, task: &Task<P>) -> bool {
-        let group = task.queue_group();
-        if task.class().is_fair() {
-            return self.is_group_set_aside(group);
-        }
-        // The kernel's bandwidth holds no real-time task back.
-        let throttles =
-            |id: QueueId| self.fair.tree.queue(id).throttled && !self.limits.slices.has(id);
-        let mut above = group;
-        while above != GroupId::ROOT && self.fair.queue_of(above).is_none() {
-            above = self.site.groups().parent(above);
-        }
-        let id = self.fair.queue_of(above).unwrap_or(QueueId::ROOT);
-        self.fair.tree.lineage(id).any(throttles)
-    }
-
-    /// Returns whether a group is throttled or below a throttled one.
-    pub(super) fn is_group_set_aside(&self, mut group: GroupId) -> bool {
-        if !self.fair.is_any_throttled() {
-            return false;
-        }
-        while group != GroupId::ROOT {
-            if let Some(id) = self.fair.queue_of(group) {
-                return self.fair.is_below_throttled(id);
-            }
-            group = self.site.groups().parent(group);
-        }
-        false
+    fn is_below_throttled(&self, class: Class, group: GroupId) -> bool {
+        let holds = |id: QueueId| {
+            self.fair.tree.queue(id).throttled && (class.is_fair() || !self.limits.slices.has(id))
+        };
+        let mut lineage = self.site.groups().lineage(group);
+        let nearest = lineage.find_map(|above| self.fair.queue_of(above));
+        self.fair.tree.lineage(nearest.unwrap_or(QueueId::ROOT)).any(holds)
     }
 }
 
 /// The end of throttling, and changes of limits.
 impl<P, G: Pools> Classes<P, G> {
-    /// Notes that there is budget for a group that may be throttled here. `told` is the number of
-    /// CPUs that were notified, this one included. Returns the next waiting CPU to notify, unless
-    /// this CPU picks at once: then the pick finds the next one.
-    pub fn refill(&mut self, now: Time, group: GroupId, told: u32) -> Option<CpuId> {
+    /// Notes that there is budget for a group that may be throttled here. `told` counts the CPUs that
+    /// were notified and are to draw; this one is added if tasks of the group wait here. Returns the
+    /// next waiting CPU to notify, unless this CPU picks at once: then the pick finds the next one.
+    pub fn refill(&mut self, now: Time, group: GroupId, told: &mut u32) -> Option<CpuId> {
         if self.queues.site.groups().has_bandwidth(group) {
             return self.accept_bandwidth(group);
         }
@@ -313,8 +300,11 @@ impl<P, G: Pools> Classes<P, G> {
         if waited.is_some() || self.next.is_due() {
             self.queues.limits.notice_refill(group);
         }
-        let here = Here { now, ..self.queues.site.here() };
-        if self.next.is_due() { None } else { here.waiting(group, told) }
+        if self.next.is_due() {
+            return None;
+        }
+        *told += u32::from(self.queues.has_claim(group));
+        Here { now, ..self.queues.site.here() }.waiting(group, *told)
     }
 
     /// Takes the bandwidth that a throttled queue needs from its group. Returns the next CPU that

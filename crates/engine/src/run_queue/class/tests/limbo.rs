@@ -87,7 +87,7 @@ impl Pod {
     /// Hands the budget out that a timer brought.
     fn refill(&mut self) {
         while let Some((_, group)) = self.rq.news_mut().take_refilled() {
-            let _ = self.rq.at(self.now).refill(self.now, group, 1);
+            let _ = self.rq.at(self.now).refill(self.now, group, &mut 0);
             self.rq.check();
         }
     }
