@@ -81,7 +81,7 @@ pub enum Unjudged {
     NotInstalled(&'static str, &'static str),
     /// This program is on the path and fails.
     DoesNotRun(&'static str),
-    /// Without a limit the program uses no more CPU time than the limit allows.
+    /// Without a limit the program uses hardly more CPU time than the limit allows.
     NeedsLess,
 }
 
@@ -136,7 +136,7 @@ impl fmt::Display for Unjudged {
             }
             Unjudged::DoesNotRun(program) => write!(f, "{program} does not run here"),
             Unjudged::NeedsLess => {
-                write!(f, "without a limit the program uses no more than the limit allows")
+                write!(f, "without a limit the program uses hardly more than the limit allows")
             }
         }
     }

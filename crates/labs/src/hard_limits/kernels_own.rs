@@ -21,7 +21,7 @@ const PROBE: Duration = Duration::from_millis(500);
 /// The time of a run in the command's own group: several periods if the program has a bound, in a short experiment as
 /// much as it has time for.
 fn run_takes(original: Original, length: Length) -> Nanos {
-    let short = if original.wants_all_cpus() { 2_200 } else { 600 };
+    let short = if original.wants_all_cpus() { 4_000 } else { 600 };
     Nanos::from_millis(length.pick(short, 4_000))
 }
 
