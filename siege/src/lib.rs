@@ -9,6 +9,7 @@
 pub mod besieged;
 pub mod draws;
 pub mod programs;
+pub mod quota;
 pub mod supervisor;
 pub mod watchdog;
 

@@ -93,6 +93,7 @@ pub const PROGRAMS: &[Program] = &[
     program!(process::hooks),
     program!(process::deaf),
     program!(outside::masks),
+    program!(outside::quotas),
     program!(outside::storms),
     program!(outside::coroutines),
     program!(threads::destructors),

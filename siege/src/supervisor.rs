@@ -4,6 +4,7 @@
 //! their absence as a hang as well.
 
 use crate::Options;
+use crate::quota::Group;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -30,6 +31,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 #[must_use]
 pub fn run(options: &Options) -> ExitCode {
     let mut child = start();
+    let _group = Group::around(child.id())
+        .inspect_err(|error| eprintln!("siege: the quota does not change: {error}"));
     let lines = lines_of(&mut child);
     let verdict = listen(&lines, child.id());
     let status = if verdict == said::DONE {

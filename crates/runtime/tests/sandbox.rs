@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod child;
 
+use nix::unistd::{Uid, setuid};
 use runyard::{Runtime, Task, spawn, time};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,9 @@ const REFUSED: [(&str, i64, bool); 9] = [
     ("sigaltstack", nix::libc::SYS_sigaltstack, false),
     ("timer_create", nix::libc::SYS_timer_create, false),
 ];
+
+/// The number of a user without rights.
+const NOBODY: u32 = 65_534;
 
 /// Refuses one system call to all threads of the process.
 fn refuse(call: i64, error: i32) {
@@ -103,4 +107,25 @@ fn what_a_sandbox_refuses_later_ends_nothing_and_is_told() {
             assert_eq!(end.said.contains("no longer preempted"), ends_preemption, "{}", end.said);
         }
     }
+}
+
+/// After `setuid` the kernel shows some files of `/proc` to root only.
+#[test]
+fn after_setuid_all_goes_on_and_what_is_found_later_is_told() {
+    let test = "after_setuid_all_goes_on_and_what_is_found_later_is_told";
+    let end = child::run(Duration::from_secs(30), &[], test, || {
+        let runtime = Runtime::builder().workers(2).build();
+        program(&runtime);
+        if let Err(error) = setuid(Uid::from_raw(NOBODY)) {
+            return eprintln!("not tried: setuid: {error}");
+        }
+        program(&runtime);
+        // The thread that tells looks once a second while nobody runs.
+        std::thread::sleep(Duration::from_millis(1_200));
+        assert!(runtime.preempts());
+    });
+    let Some(end) = end else { return };
+    assert!(end.status.is_some_and(|status| status.success()), "{}", end.said);
+    let said = ["a thread that waits for a stopped one is found later", "not tried"];
+    assert!(said.iter().any(|said| end.said.contains(said)), "{}", end.said);
 }

@@ -1,8 +1,9 @@
-//! What others do to the process: its CPUs change, signals arrive that are not the runtime's, and code in tasks runs on
-//! stacks of its own.
+//! What others do to the process: its CPUs and its quota change, signals arrive that are not the runtime's, and code in
+//! tasks runs on stacks of its own.
 
 use super::all;
 use crate::draws::Draws;
+use crate::quota;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use nix::sys::signal::{Signal, kill};
@@ -11,7 +12,10 @@ use runyard::trial::interrupt_by;
 use runyard::{spawn, time, yield_now};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use std::sync::{Once, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The time for which a change holds that the runtime sees: it reads its CPUs and its quota each second.
+const HELD: Duration = Duration::from_millis(1_200);
 
 /// Sets the CPUs of each thread of the process, as `taskset -ap` does.
 fn bind_all(cpus: &CpuSet) {
@@ -35,6 +39,31 @@ pub async fn masks(mut draws: Draws) {
     });
     some.set(cpus[draws.within(0, cpus.len() as u64 - 1) as usize]);
     bind_all(&some);
+    let held = if draws.within(0, 7) == 0 { HELD } else { Duration::ZERO };
+    sums_for(held, &mut draws).await;
+    bind_all(first);
+}
+
+/// Limits the CPU time of the process for longer than the runtime needs to see it, beside tasks that compute and sleep.
+pub async fn quotas(mut draws: Draws) {
+    quota::set(Some(draws.within(50, 200)));
+    sums_for(HELD, &mut draws).await;
+    quota::set(None);
+}
+
+/// Runs some tasks that compute and sleep, again and again for at least this time.
+async fn sums_for(span: Duration, draws: &mut Draws) {
+    let end = Instant::now() + span;
+    loop {
+        sums(draws).await;
+        if Instant::now() >= end {
+            return;
+        }
+    }
+}
+
+/// Runs some tasks that compute and sleep.
+async fn sums(draws: &mut Draws) {
     let (tasks, many) = (draws.within(1, 4), draws.within(1, 40));
     let turn = |_| {
         spawn(async move {
@@ -46,7 +75,6 @@ pub async fn masks(mut draws: Draws) {
         })
     };
     all((0..tasks).map(turn).collect::<Vec<_>>()).await;
-    bind_all(first);
 }
 
 /// Sends a signal to the process again and again whose handler restarts no system call.
