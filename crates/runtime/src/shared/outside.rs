@@ -157,14 +157,32 @@ impl Shared {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::os::sync::Arc;
+    use super::Shared;
+    use crate::os::sync::{Arc, lock};
     use crate::{Runtime, Task, spawn, time, yield_now};
+    use runyard_engine::time::Time;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::thread;
     use std::time::{Duration, Instant};
 
     /// The time for which slots leave and return.
     const FLIPS_FOR: Duration = Duration::from_millis(2_000);
+
+    /// Waits until the maker has looked for the first time: that brings all slots online.
+    fn until_looked(shared: &Shared) {
+        while lock(&shared.outside).looked == Time::ZERO {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Tells tasks to end, also when a test fails: the end of their runtime waits for them.
+    struct Ends(Arc<AtomicBool>);
+
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 
     /// Yields, spawns and awaits, sleeps, and computes for a while without an await, until it is told to end.
     async fn lives(nth: usize, over: Arc<AtomicBool>, nr_steps: Arc<AtomicUsize>) {
@@ -193,7 +211,9 @@ mod tests {
             eprintln!("not tried: it takes two CPUs");
             return;
         }
+        until_looked(&shared);
         let (over, nr_steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let ends = Ends(over.clone());
         let start = |nth: usize| {
             let task = match nth % 6 {
                 0 => Task::builder().fifo(9),
@@ -220,7 +240,7 @@ mod tests {
         }
         shared.set_online(&vec![true; slots]);
         shared.renew_affinities();
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         runtime.block_on(async {
             for task in tasks {
                 task.await.unwrap();
@@ -241,8 +261,9 @@ mod tests {
             let running = runtime.snapshot().cpus.into_iter().find(|cpu| cpu.running.is_some());
             running.map(|cpu| cpu.cpu)
         };
+        until_looked(&shared);
         let over = Arc::new(AtomicBool::new(false));
-        let told = over.clone();
+        let (told, ends) = (over.clone(), Ends(over));
         let computes = Task::builder().affinity([1]).spawn_on(
             async move {
                 while !told.load(Ordering::Relaxed) {
@@ -264,7 +285,7 @@ mod tests {
         assert!(shared.set_online(&[true, true]));
         shared.renew_affinities();
         runs_on(1);
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         runtime.block_on(computes).unwrap();
     }
 }

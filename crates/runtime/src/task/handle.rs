@@ -41,9 +41,23 @@ impl Task {
     #[must_use]
     #[track_caller]
     pub fn current() -> TaskHandle {
-        let cell = crate::current::task::current()
-            .expect("Task::current was called outside of every task");
-        TaskHandle { cell }
+        Task::try_current().expect("Task::current was called outside of every task")
+    }
+
+    /// Does the same as [`Task::current`], and returns `None` outside of every task. It is for code that may run there, such
+    /// as a destructor, a logger or a thread of the program's.
+    ///
+    /// ```
+    /// use runyard::{Runtime, Task, spawn};
+    ///
+    /// let id = || Task::try_current().map(|task| task.id());
+    /// assert_eq!(id(), None);
+    /// let task = Runtime::new().block_on(async move { spawn(async move { id() }).await });
+    /// assert!(task.unwrap().is_some());
+    /// ```
+    #[must_use]
+    pub fn try_current() -> Option<TaskHandle> {
+        crate::current::task::current().map(|cell| TaskHandle { cell })
     }
 }
 
