@@ -253,7 +253,10 @@ mod tests {
         let [least, greatest] = found.ratio_range;
         assert!(0.0 < least && least <= found.ratio && found.ratio <= greatest, "{found:?}");
         assert!(found.rounds == 3 || found.stolen && found.rounds == 3 * TRIES, "{found:?}");
-        assert_eq!(found.ratio_interval, found.ratio_range, "three rounds say no more");
+        let [from, to] = found.ratio_interval;
+        assert!(least <= from && from <= to && to <= greatest, "{found:?}");
+        // Three rounds say no more.
+        assert!(found.rounds > 3 || found.ratio_interval == found.ratio_range, "{found:?}");
     }
 
     fn stolen(part: f64) -> Round {
