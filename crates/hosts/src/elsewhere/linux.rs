@@ -10,6 +10,9 @@ use runyard_workload::log::Row;
 use runyard_workload::objects::Undone;
 use std::process::Command;
 
+/// Why this host refuses.
+const ELSEWHERE: &str = "linux: this is another system";
+
 /// The parts of the machine that the tasks of a run would have.
 #[derive(Debug)]
 pub struct Ground;
@@ -23,7 +26,7 @@ pub enum LinuxRun {}
 /// # Errors
 /// Always.
 pub fn run(_plan: Plan, _ground: Ground) -> Result<LinuxRun, Failure> {
-    Err(Failure::Refused("linux: this is another system".to_owned()))
+    Err(Failure::Refused(ELSEWHERE.to_owned()))
 }
 
 impl Ground {
@@ -82,7 +85,7 @@ impl Schedstat {
     /// # Errors
     /// Always.
     pub fn begin() -> Result<Schedstat, Failure> {
-        Err(Failure::Refused("linux: this is another system".to_owned()))
+        Err(Failure::Refused(ELSEWHERE.to_owned()))
     }
 
     /// The counts since the beginning.
@@ -103,10 +106,10 @@ pub fn run_program(
     _cpus: usize,
     _place: Place,
 ) -> Result<Finished, Refusal> {
-    Err(Refusal::NoGroups("linux: this is another system".to_owned()))
+    Err(Refusal::NoGroups(ELSEWHERE.to_owned()))
 }
 
 /// The reason why no groups are made.
 pub(crate) fn refuses_groups(_cpus: usize) -> Option<String> {
-    Some("linux: this is another system".to_owned())
+    Some(ELSEWHERE.to_owned())
 }

@@ -18,11 +18,10 @@ use std::time::Duration;
 /// The time of a probe.
 const PROBE: Duration = Duration::from_millis(500);
 
-/// The time of a run in the command's own group: several periods if the program has a bound, in a short experiment as
-/// much as it has time for.
+/// The time of a run in the command's own group: several periods if the program has a bound, otherwise less in a short
+/// experiment.
 fn run_takes(original: Original, length: Length) -> Nanos {
-    let short = if original.wants_all_cpus() { 4_000 } else { 600 };
-    Nanos::from_millis(length.pick(short, 4_000))
+    Nanos::from_millis(if original.wants_all_cpus() { 4_000 } else { length.pick(600, 4_000) })
 }
 
 /// The time of the runs of one program.

@@ -29,7 +29,7 @@ const GROUP: &str = "'/limited': {'runtime': 450000, 'period': 500000, 'per_cpu'
 /// The time of a run without a limit: more than a period of the limit, and of one whose row has a bound as much as that
 /// needs.
 fn run_takes(program: Program, length: Length) -> Nanos {
-    Nanos::from_millis(length.pick(if is_bound(program) { 4_000 } else { 600 }, 4_000))
+    Nanos::from_millis(if is_bound(program) { 4_000 } else { length.pick(600, 4_000) })
 }
 
 /// Whether the program uses all CPUs that it gets for tasks.

@@ -2,9 +2,9 @@
 //!
 //! The set is polled by the thread that waits for it, in [`Runtime::block_on`](crate::Runtime::block_on) or in a blocking
 //! function. It polls the members whose [notices](crate::task::notices) came, in the order in which they came. So its tasks
-//! are nothing of the engine: they run when the surrounding task runs, by its policy and in its group, and are preempted as that one task. A
-//! task that is stopped in the middle of a poll goes on on its own thread, so a set in a blocking function stays on one
-//! thread too.
+//! are nothing of the engine: they run when the surrounding task runs, by its policy and in its group, and are preempted
+//! as that one task. A task that is stopped in the middle of a poll goes on on its own thread, so a set in a blocking
+//! function stays on one thread too.
 //!
 //! Invariants:
 //! * No member is borrowed while it is polled or dropped: it may spawn others, and end them.

@@ -260,11 +260,11 @@ impl<P, G: Pools> Queues<P, G> {
     /// Returns whether a task is below a throttled group, or in limbo.
     #[inline]
     pub(in crate::run_queue) fn is_set_aside(&self, at: Index) -> bool {
-        let task = self.tasks.task(at);
-        self.sets_aside(task.class(), task.queue_group()) || self.fair.is_in_limbo(at)
+        let is_below = |task: &Task<P>| self.is_below_throttled(task.class(), task.queue_group());
+        self.fair.is_any_throttled() && is_below(self.tasks.task(at)) || self.fair.is_in_limbo(at)
     }
 
-    /// Returns whether a task of a class and a group is or would be set aside by throttling here.
+    /// Returns whether throttling here would set a task of a class and a group aside.
     #[inline]
     pub(super) fn sets_aside(&self, class: Class, group: GroupId) -> bool {
         self.fair.is_any_throttled() && self.is_below_throttled(class, group)
