@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    book, command, fidelity, figures, first_answer, full, fuzz, instructions, lines, models,
+    book, command, fidelity, figures, first_answer, full, fuzz, instructions, lines, models, price,
     python, release, replay, rt_app, same, siege, tidy, traces, wide, workspace,
 };
 
@@ -25,6 +25,8 @@ enum Command {
     Models(models::Options),
     /// Count instructions per operation, under callgrind
     Instructions(instructions::Options),
+    /// Count what a task costs here and on tokio: instructions, locked instructions, allocations, system calls
+    Price(price::Options),
     /// Fuzz the machine, guided by coverage, on the stable compiler
     Fuzz(fuzz::Options),
     /// Stop other people's code inside tasks at random instants, with each allocator
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Book => book::run(),
         Command::Models(options) => models::run(&options),
         Command::Instructions(options) => instructions::run(&options),
+        Command::Price(options) => price::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Siege(options) => siege::run(&options),
         Command::Full(options) => full::run(&options),

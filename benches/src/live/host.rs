@@ -33,6 +33,17 @@ pub(crate) trait Host: Sized + 'static {
     where
         F: Future<Output: Send + 'static> + Send + 'static;
 
+    /// A handle of the runtime, which a task may have.
+    type Handle: Send + 'static;
+
+    /// Returns a handle of the runtime.
+    fn handle(&self) -> Self::Handle;
+
+    /// Spawns a task by a handle.
+    fn spawn_by<F>(handle: &Self::Handle, future: F) -> Self::Join<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static;
+
     /// Yields to other tasks.
     fn yield_now() -> impl Future<Output = ()> + Send;
 
@@ -62,7 +73,7 @@ pub(crate) struct Tokio(pub(crate) tokio::runtime::Runtime);
 
 /// Implements [`Host`] for a runtime. Both runtimes use the same names; they differ in their builders and module paths.
 macro_rules! host {
-    ($host:ident, $build:ident, $tasks:path, $time:path, $sync:path) => {
+    ($host:ident, $build:ident, $handle:ty, $tasks:path, $time:path, $sync:path) => {
         const _: () = {
             use $sync as sync;
             use $tasks as tasks;
@@ -94,6 +105,19 @@ macro_rules! host {
                     tasks::spawn(future)
                 }
 
+                type Handle = $handle;
+
+                fn handle(&self) -> $handle {
+                    self.0.handle().clone()
+                }
+
+                fn spawn_by<F>(handle: &$handle, future: F) -> Self::Join<F::Output>
+                where
+                    F: Future<Output: Send + 'static> + Send + 'static,
+                {
+                    handle.spawn(future)
+                }
+
                 fn yield_now() -> impl Future<Output = ()> + Send {
                     tasks::yield_now()
                 }
@@ -113,8 +137,8 @@ macro_rules! host {
         };
     };
 }
-host!(Runyard, build_runyard, runyard, runyard::time, runyard::sync);
-host!(Tokio, build_tokio, tokio::task, tokio::time, tokio::sync);
+host!(Runyard, build_runyard, runyard::Handle, runyard, runyard::time, runyard::sync);
+host!(Tokio, build_tokio, tokio::runtime::Handle, tokio::task, tokio::time, tokio::sync);
 
 /// The switched features of the runtime in this process.
 static SWITCHED: OnceLock<Vec<Switched>> = OnceLock::new();

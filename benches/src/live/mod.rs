@@ -13,6 +13,7 @@ mod limits;
 mod memory;
 mod neighbours;
 mod preemption;
+pub mod price;
 pub(crate) mod probe;
 pub(crate) mod rates;
 mod shares;

@@ -172,12 +172,16 @@ fn yield_many<H: Host>(host: &H, tasks: usize, yields: usize) -> usize {
 
 /// A countdown of tasks that reports the end of the last one.
 #[derive(Clone)]
-struct Countdown {
+pub(super) struct Countdown {
     left: Arc<AtomicUsize>,
     done: SyncSender<()>,
 }
 
 impl Countdown {
+    pub(super) fn new(tasks: usize, done: SyncSender<()>) -> Countdown {
+        Countdown { left: Arc::new(AtomicUsize::new(tasks)), done }
+    }
+
     fn one_done(&self) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.done.send(()).expect("the receiver waits");
@@ -187,7 +191,7 @@ impl Countdown {
 
 fn ping_pong<H: Host>(host: &H, pings: usize) -> usize {
     let (done, all_done) = sync_channel(1);
-    let countdown = Countdown { left: Arc::new(AtomicUsize::new(pings)), done };
+    let countdown = Countdown::new(pings, done);
     let left = countdown.left.clone();
     host.block_on(async {
         drop(H::spawn(async move {
@@ -201,7 +205,7 @@ fn ping_pong<H: Host>(host: &H, pings: usize) -> usize {
     pings - left.load(Ordering::Relaxed)
 }
 
-async fn ping<H: Host>(countdown: Countdown) {
+pub(super) async fn ping<H: Host>(countdown: Countdown) {
     let (ping, pinged) = oneshot::channel();
     let (pong, ponged) = oneshot::channel();
     drop(H::spawn(async move {
@@ -222,7 +226,7 @@ fn chained_spawn<H: Host>(host: &H, length: usize) -> usize {
 }
 
 /// Starts the successor of task `nth` of `length`.
-fn link<H: Host>(done: SyncSender<usize>, nth: usize, length: usize) {
+pub(super) fn link<H: Host>(done: SyncSender<usize>, nth: usize, length: usize) {
     if nth == length {
         done.send(nth).expect("the receiver waits");
     } else {
@@ -232,7 +236,7 @@ fn link<H: Host>(done: SyncSender<usize>, nth: usize, length: usize) {
 
 fn spawn_many_local<H: Host>(host: &H, tasks: usize) -> usize {
     let (done, all_done) = sync_channel(1);
-    let countdown = Countdown { left: Arc::new(AtomicUsize::new(tasks)), done };
+    let countdown = Countdown::new(tasks, done);
     host.block_on(async {
         for _ in 0..tasks {
             let countdown = countdown.clone();

@@ -299,6 +299,18 @@ impl Attr {
             cookie: None,
         }
     }
+
+    /// Returns whether a task with these attributes competes as one whose creator asked for nothing, wherever it may run
+    /// and whatever its cookie is.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let Attr { policy, group, latency_nice, slice, affinity: _, cookie: _ } = *self;
+        policy == Policy::Normal(Nice::ZERO)
+            && group == GroupId::ROOT
+            && latency_nice == LatencyNice::ZERO
+            && slice.is_none()
+    }
 }
 
 #[cfg(test)]

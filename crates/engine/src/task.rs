@@ -67,6 +67,8 @@ pub struct Task<P> {
     pub(crate) cpu: CpuId,
     /// See [`Task::is_migratory`].
     migratory: bool,
+    /// See [`Task::is_plain`].
+    plain: bool,
     /// The time until which it ran; [`Time::ZERO`] if it never did: no task can have run by then.
     pub(crate) ran_until: Time,
     /// Its place relative to its fair queue while it is in none.
@@ -116,6 +118,7 @@ impl<P> Task<P> {
     fn without_payload(id: TaskId, attr: Attr) -> Task<P> {
         Task {
             migratory: attr.affinity.len() > 1,
+            plain: attr.is_plain(),
             id,
             payload: None,
             attr,
@@ -260,6 +263,13 @@ impl<P> Task<P> {
         self.migratory
     }
 
+    /// Returns whether it asks for nothing ([`Attr::is_plain`]), and inherits neither a priority nor a group.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
     /// Applies a change while the task is with its owner, in no run queue.
     pub fn apply(&mut self, change: Change) {
         if change.policy.is_some() || change.reorders() {
@@ -284,6 +294,8 @@ impl<P> Task<P> {
         self.attr.slice = change.slice.applied_to(self.attr.slice);
         self.attr.cookie = change.cookie.applied_to(self.attr.cookie);
         self.boost = change.boost.applied_to(self.boost);
+        self.plain =
+            self.attr.is_plain() && self.boost.is_none() && self.inherited_group().is_none();
     }
 }
 

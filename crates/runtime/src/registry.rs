@@ -20,6 +20,13 @@ const BOXES: usize = 4_096;
 /// spawning thread then frees memory of the same size that it allocates, so the allocator has it at hand.
 const KEPT: usize = 1_024;
 
+/// Number of boxes that are tried for a new task, those of the last tasks that ended: most programs spawn a few types of
+/// futures in turn.
+const TRIED: usize = 4;
+
+/// Number of task numbers that a CPU's part takes at once, so that CPUs seldom contend for the next one.
+const IDS: u64 = 64;
+
 /// How long the end of a runtime waits for its tasks until it says for which.
 const LONG: Nanos = Nanos::from_secs(1);
 
@@ -37,12 +44,14 @@ struct Part {
     nr_serving: usize,
     /// Boxes of tasks that are over. The runtime's own code may not free them.
     boxes: Vec<TaskOf<Job>>,
+    /// Numbers for the tasks that are spawned here.
+    ids: Ids,
 }
 
 impl Default for Part {
     fn default() -> Part {
         let boxes = Vec::with_capacity(BOXES);
-        Part { live: Places::default(), nr_live: 0, nr_serving: 0, boxes }
+        Part { live: Places::default(), nr_live: 0, nr_serving: 0, boxes, ids: Ids::default() }
     }
 }
 
@@ -129,6 +138,36 @@ impl Leavers {
 #[repr(align(128))]
 struct NextTask(AtomicU64);
 
+impl NextTask {
+    /// Takes this many numbers, and returns the first.
+    fn take(&self, many: u64) -> u64 {
+        self.0.fetch_add(many, Ordering::Relaxed)
+    }
+}
+
+/// Numbers for new tasks.
+#[derive(Debug, Default)]
+struct Ids {
+    next: u64,
+    left: u64,
+}
+
+impl Ids {
+    /// Returns the next number. If none is left, `more` returns the first of those that follow.
+    fn next(&mut self, more: impl FnOnce() -> (u64, u64)) -> TaskId {
+        if self.left == 0 {
+            (self.next, self.left) = more();
+        }
+        TaskId(self.next)
+    }
+
+    /// Removes the number that [`Ids::next`] has returned.
+    fn consume(&mut self) {
+        self.next += 1;
+        self.left -= 1;
+    }
+}
+
 impl Registry {
     pub(crate) fn new(cpus: usize) -> Registry {
         Registry {
@@ -152,12 +191,7 @@ impl Registry {
 
     /// The number of a new task.
     pub(crate) fn next_id(&self) -> TaskId {
-        TaskId(self.next_task.0.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The number of tasks that were ever spawned.
-    pub(crate) fn nr_spawned(&self) -> u64 {
-        self.next_task.0.load(Ordering::Relaxed)
+        TaskId(self.next_task.take(1))
     }
 
     /// Makes the next task have this number.
@@ -170,7 +204,7 @@ impl Registry {
     pub(crate) fn part(&self, scheduler: &Scheduler) -> usize {
         let own = scheduler.here(|worker| worker.thread.cpu().index());
         own.unwrap_or_else(|| {
-            let nth = self.nr_spawned() as usize;
+            let nth = self.next_task.0.load(Ordering::Relaxed) as usize;
             self.cpus + nth % (self.parts.len() - self.cpus)
         })
     }
@@ -273,25 +307,57 @@ impl Registry {
     /// is over, if there is one.
     ///
     /// A runtime that ends accepts no more tasks. It publishes that before it reads the number of live tasks for the
-    /// last time. A new task is live before this checks whether the runtime ends. So either the end waits for the task,
-    /// or the task is refused.
+    /// last time, under the lock of each part. A part is asked under the same lock. So either the end waits for the
+    /// task, or the task is refused.
     pub(crate) fn enroll(&self, cell: &Arc<Cell>, nth: usize) -> Option<Option<TaskOf<Job>>> {
-        let used = without_preemption(|| {
+        without_preemption(|| {
             let mut part = lock(&self.parts[nth]);
-            cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
-            part.live.insert(cell.clone());
-            part.nr_live += 1;
-            part.nr_serving += usize::from(cell.serves());
-            part.boxes.pop()
-        });
-        let ends = if cell.serves() { &self.serves_nobody } else { &self.closed };
-        if !ends.load(Ordering::SeqCst) {
-            return Some(used);
-        }
-        let place = Place(cell.place.load(Ordering::Acquire));
-        let used = without_preemption(|| self.withdraw(place, cell.serves(), used));
-        drop(used);
-        None
+            let accepts = self.accepts(cell.serves());
+            accepts.then(|| {
+                cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
+                part.live.insert(cell.clone());
+                part.nr_live += 1;
+                part.nr_serving += usize::from(cell.serves());
+                part.boxes.pop()
+            })
+        })
+    }
+
+    /// Makes the box of a task that is over, with its cell, those of a new task that serves no others, by `renew`: it
+    /// returns `None` if it cannot use a cell again. The task is live then. No foreign code runs in `renew`.
+    pub(crate) fn revive<R>(
+        &self,
+        nth: usize,
+        mut renew: impl FnMut(TaskId, &mut Arc<Cell>) -> Option<R>,
+    ) -> Option<(TaskOf<Job>, R)> {
+        without_preemption(|| {
+            let mut part = lock(&self.parts[nth]);
+            if !self.accepts(false) {
+                return None;
+            }
+            let Part { live, nr_live, boxes, ids, .. } = &mut *part;
+            let id = ids.next(|| {
+                // Of the parts of other threads each has a turn: their numbers are in the order of their spawns.
+                let many = if nth < self.cpus { IDS } else { 1 };
+                (self.next_task.take(many), many)
+            });
+            for at in (boxes.len().saturating_sub(TRIED)..boxes.len()).rev() {
+                let Some(Job { cell, .. }) = &mut boxes[at].payload else { continue };
+                let Some(renewed) = renew(id, cell) else { continue };
+                ids.consume();
+                cell.place.store(Place::new(nth, live.next()).0, Ordering::Release);
+                live.insert(cell.clone());
+                *nr_live += 1;
+                return Some((boxes.swap_remove(at), renewed));
+            }
+            None
+        })
+    }
+
+    /// Returns whether a new task is accepted, which serves others or does not.
+    fn accepts(&self, serves: bool) -> bool {
+        let ends = if serves { &self.serves_nobody } else { &self.closed };
+        !ends.load(Ordering::SeqCst)
     }
 
     /// Returns the cell of a live task.

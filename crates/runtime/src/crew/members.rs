@@ -240,7 +240,7 @@ impl Crew {
     /// Returns whether the owner of a slot must not poll a task: the task might block, and there is no spare that could
     /// take the slot over. A runtime that ends polls all.
     pub(crate) fn must_wait(&self, registry: &Registry, cpu: CpuId, cell: &Cell) -> bool {
-        !self.slot(cpu).has_spares(1) && !cell.is_light() && !registry.is_closed()
+        !cell.is_light() && !self.slot(cpu).has_spares(1) && !registry.is_closed()
     }
 
     /// Returns whether tasks are stopped in the middle of their polls now, on each worker.

@@ -10,6 +10,7 @@
 //!
 //! Invariants: the list is never borrowed while foreign code runs; it is never read in a signal handler.
 
+use super::worker::worker;
 use crate::os::sync::{Arc, MutexGuard};
 use crate::shared::Shared;
 use std::cell::RefCell;
@@ -111,6 +112,25 @@ pub(crate) fn current() -> Arc<Shared> {
     match try_current() {
         Ok(runtime) => runtime,
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// Calls `body` with the runtime that the calling code belongs to. On a worker of that runtime this counts no reference,
+/// for which all CPUs would contend.
+///
+/// # Panics
+/// If it belongs to none.
+#[track_caller]
+pub(crate) fn with_current<R>(body: impl FnOnce(&Arc<Shared>) -> R) -> R {
+    let mut body = Some(body);
+    let here = worker(|worker| {
+        let body = body.take_if(|_| is_current(worker.shared.number))?;
+        Some(body(&worker.shared))
+    });
+    match (here.flatten(), body) {
+        (Some(result), _) => result,
+        (None, Some(body)) => body(&current()),
+        (None, None) => unreachable!("a body that was called has a result"),
     }
 }
 

@@ -46,6 +46,7 @@ impl Drop for Careful {
 
 /// Returns whether the waker calls no foreign code: it is the waker of the task that this thread polls, or of a thread
 /// that waits in the runtime's code.
+#[inline]
 pub(crate) fn is_harmless(waker: &Waker) -> bool {
     let is_own = |task: Option<&Arc<Cell>>| task.is_some_and(|cell| cell.is_woken_by(waker));
     crate::current::task::task(is_own) || Unpark::is_behind(waker)
@@ -57,6 +58,7 @@ pub(crate) struct LastCareful(Option<(Waker, Waker)>);
 
 impl LastCareful {
     /// Returns `waker` if it is harmless; otherwise a careful one that calls it.
+    #[inline]
     pub(crate) fn of<'a>(&'a mut self, waker: &'a Waker) -> &'a Waker {
         if is_harmless(waker) {
             return waker;

@@ -95,6 +95,43 @@ impl<H: Head, B: ?Sized> TaskCell<H, B> {
     }
 }
 
+/// A shared cell that was found behind its reference counts. That takes some instructions each time, as its size is not
+/// known.
+#[derive(Debug)]
+pub(crate) struct Found<'a, H: Head> {
+    shared: &'a Arc<Cell<H>>,
+    cell: &'a Cell<H>,
+}
+
+impl<'a, H: Head> Found<'a, H> {
+    #[inline]
+    pub(crate) fn new(shared: &'a Arc<Cell<H>>) -> Found<'a, H> {
+        Found { shared, cell: shared }
+    }
+
+    #[inline]
+    pub(crate) fn shared(self) -> &'a Arc<Cell<H>> {
+        self.shared
+    }
+}
+
+impl<H: Head> Clone for Found<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Head> Copy for Found<'_, H> {}
+
+impl<H: Head> Deref for Found<'_, H> {
+    type Target = Cell<H>;
+
+    #[inline]
+    fn deref(&self) -> &Cell<H> {
+        self.cell
+    }
+}
+
 /// The payload that the engine hands a worker to run a task.
 #[derive(Debug)]
 pub(crate) struct Job<H: Head> {
@@ -103,12 +140,12 @@ pub(crate) struct Job<H: Head> {
 }
 
 /// The future inside a cell, with its type erased.
-pub(crate) trait Body<H: Head>: Send + Sync {
+pub(crate) trait Body<H: Head>: Any + Send + Sync {
     /// Polls the future. Returns whether it has completed: then its result is stored and the future is gone.
     ///
     /// # Safety
     /// The caller has the turn of `task`, the turn is not over, and this is the body of `task`.
-    unsafe fn poll(&self, task: &Arc<Cell<H>>) -> bool;
+    unsafe fn poll(&self, task: Found<'_, H>) -> bool;
 
     /// Moves the result to the place that `into` points to, or drops it if `into` is null.
     ///
@@ -148,7 +185,7 @@ where
     H: Head,
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    unsafe fn poll(&self, task: &Arc<Cell<H>>) -> bool {
+    unsafe fn poll(&self, task: Found<'_, H>) -> bool {
         // SAFETY: the caller has the turn.
         let stage = unsafe { &mut *self.stage.get() };
         let ready = if task.is_aborted() {
@@ -156,7 +193,8 @@ where
         } else {
             // SAFETY: this is the body of the task, whose cell was made for this type of future. The count that the
             // waker stands for is the caller's: the waker is not dropped.
-            let waker = unsafe { Arc::from_raw(Arc::as_ptr(task).cast::<TaskCell<H, Self>>()) };
+            let waker =
+                unsafe { Arc::from_raw(Arc::as_ptr(task.shared).cast::<TaskCell<H, Self>>()) };
             let waker = ManuallyDrop::new(Waker::from(waker));
             let mut cx = Context::from_waker(&waker);
             let poll = || {
@@ -258,8 +296,39 @@ where
     (cell.clone(), Joined { cell, is_taken: false, result: PhantomData })
 }
 
+/// Makes the cell of a task that is over the cell of a new task, and returns the only handle for its result. `renews`
+/// changes the head, and says whether it can. The future stays where it is, and the result is `None`, if the cell cannot
+/// be used again: it is of another type, or a handle or a waker still refers to it.
+///
+/// No foreign code runs, and nothing is allocated or freed: the future of a task that is over is gone, and its result was
+/// taken.
+#[inline]
+pub(crate) fn renewed<H, F>(
+    cell: &mut Arc<Cell<H>>,
+    renews: impl FnOnce(&mut H) -> bool,
+    future: &mut Option<F>,
+) -> Option<Joined<H, F::Output>>
+where
+    H: Head,
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let own = Arc::get_mut(cell)?;
+    let body: &mut dyn Any = &mut own.body;
+    let stage = body.downcast_mut::<FutureBody<H, F>>()?.stage.get_mut();
+    if !matches!(stage, Stage::Gone) || !renews(&mut own.head) {
+        return None;
+    }
+    *stage = Stage::Future(future.take()?);
+    own.seat = Seat::new();
+    own.join = Join { word: AtomicU32::new(WANTED) };
+    own.done = AtomicBool::new(false);
+    own.aborted = AtomicBool::new(false);
+    Some(Joined { cell: cell.clone(), is_taken: false, result: PhantomData })
+}
+
 /// Polls a task that was scheduled. Called in foreign code.
-pub(crate) fn run<H: Head>(task: &Arc<Cell<H>>) {
+#[inline]
+pub(crate) fn run<H: Head>(task: Found<'_, H>) {
     let in_poll = task.seat.begin();
     // SAFETY: the turn has just begun.
     if !unsafe { task.body.poll(task) } {

@@ -35,6 +35,7 @@ pub(crate) use loom::thread::yield_now;
 pub(crate) use std::thread::yield_now;
 
 /// Takes a lock. The runtime never panics under one of its locks unless an invariant is broken.
+#[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     const WHOLE: &str = "no thread panicked with this lock held";
     #[cfg(not(loom))]

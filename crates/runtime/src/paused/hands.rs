@@ -140,7 +140,7 @@ fn live(shared: &Arc<Shared>, own: Own) {
     OWN.set(Some(own));
     while let Some(order) = next_order() {
         let Order::Poll(cell) = order else { unreachable!("the hand is in no poll") };
-        crate::current::task::with_task(&cell, || os::future::run(&cell));
+        crate::current::task::with_task(&cell, || os::future::run(os::future::Found::new(&cell)));
         drop(cell);
         report(Report::Ended);
     }

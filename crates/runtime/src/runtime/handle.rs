@@ -121,7 +121,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Task::builder().spawn_in(&self.shared, future)
+        self.shared.spawn_heir(future)
     }
 
     /// Runs a function that computes for long, or blocks, as a task with one long poll.

@@ -4,12 +4,16 @@ use super::Shared;
 use crate::group::Membership;
 use crate::os;
 use crate::os::above::without_preemption;
+use crate::os::future::Joined;
+use crate::os::here;
 use crate::os::sync::{Arc, lock};
-use crate::task::{Asked, Cell, Head, Job, JoinHandle, Kind, NewCell, NewTask, Todo};
+use crate::task::builder::TaskBuilder;
+use crate::task::{Asked, Cell, Head, Heritage, Job, JoinHandle, Kind, NewCell, NewTask, Todo};
 use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::timer::DEFAULT_SLACK;
+use runyard_smp::machine::TaskOf;
 use std::future::Future;
 use std::panic::Location;
 
@@ -35,17 +39,38 @@ impl Shared {
         self.spawn(stand_in, own_task(Attr::normal(all), None)).task().cell.clone()
     }
 
+    /// Spawns a task that asks for no attributes.
     #[track_caller]
+    #[inline]
+    pub(crate) fn spawn_heir<F>(self: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        if !Heritage::is_plain(self.number) {
+            return TaskBuilder::default().spawn_in(self, future);
+        }
+        let attr = Attr::normal(self.scheduler.all(&self.registry).clone());
+        let new = NewTask {
+            attr,
+            slack: here::default_slack(),
+            reset_on_fork: false,
+            group: None,
+            has_affinity: false,
+            name: None,
+            kind: Kind::Future,
+        };
+        self.spawn(future, new)
+    }
+
+    #[track_caller]
+    #[inline]
     pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, new: NewTask) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         os::fork::refuse_in_child("a task cannot be spawned");
-        let id = self.registry.next_id();
-        if let Some(host) = &self.scheduler.paused {
-            host.note_place(id, Location::caller(), self.registry.is_closed());
-        }
         let bequeaths = new.bequeaths();
         let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, kind } = new;
         let asked = Asked::new(&attr, reset_on_fork);
@@ -54,24 +79,45 @@ impl Shared {
             Kind::Future => !self.scheduler.crew.preemption().is_on,
             Kind::Function => false,
         };
-        let new = NewCell { id, name, asked, slack, kind, bequeaths, light };
-        let (cell, result) = os::future::task(Head::new(self.clone(), new), future);
-        let result = JoinHandle::new(result);
-        if let Some(group) = group {
-            without_preemption(|| *lock(&cell.rest().membership) = Membership::of(group));
-        }
-        if attr.cookie.is_some() {
-            cell.note_cookie(attr.cookie);
-        }
-        if has_affinity {
-            cell.note_affinity(&attr.affinity);
-        }
-        let Some(used) = self.registry.enroll(&cell, self.registry.part(&self.scheduler)) else {
-            refuse(&cell);
-            return result;
+        let new = NewCell { name, asked, slack, kind, bequeaths, light };
+        let is_plain = group.is_none()
+            && attr.cookie.is_none()
+            && !has_affinity
+            && kind != Kind::Server
+            && self.scheduler.paused.is_none();
+        let nth = self.registry.part(&self.scheduler);
+        let mut future = Some(future);
+        let revive = |id, cell: &mut Arc<Cell>| {
+            os::future::renewed(cell, |head| head.renew(id, &new), &mut future)
         };
+        let revived = if is_plain { self.registry.revive(nth, revive) } else { None };
+        let (used, cell, result) = match revived {
+            Some((mut used, result)) => {
+                let job = used.payload.take().expect("its cell was used again");
+                (Some(used), job.cell, result)
+            }
+            None => {
+                let future = future.expect("the future waits for a cell");
+                let (cell, result) = self.new_cell(future, new);
+                if let Some(group) = group {
+                    without_preemption(|| *lock(&cell.rest().membership) = Membership::of(group));
+                }
+                if attr.cookie.is_some() {
+                    cell.note_cookie(attr.cookie);
+                }
+                if has_affinity {
+                    cell.note_affinity(&attr.affinity);
+                }
+                let Some(used) = self.registry.enroll(&cell, nth) else {
+                    refuse(&cell);
+                    return JoinHandle::new(result);
+                };
+                (used, cell, result)
+            }
+        };
+        let id = cell.id;
         let job = Job { cell, todo: Todo::Poll };
-        let mut task = match used {
+        let task = match used {
             Some(used) => used.renewed(id, attr, job),
             None => {
                 let groups = self.bounds.max_groups;
@@ -79,21 +125,49 @@ impl Shared {
                 runyard_engine::task::Task::new(id, attr, job)
             }
         };
+        self.begin(task);
+        JoinHandle::new(result)
+    }
+
+    /// Makes a cell in memory of its own.
+    #[track_caller]
+    fn new_cell<F>(
+        self: &Arc<Shared>,
+        future: F,
+        new: NewCell,
+    ) -> (Arc<Cell>, Joined<Head, F::Output>)
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let id = self.registry.next_id();
+        if let Some(host) = &self.scheduler.paused {
+            host.note_place(id, Location::caller(), self.registry.is_closed());
+        }
+        os::future::task(Head::new(self.clone(), id, new), future)
+    }
+
+    /// Queues a task for the first time.
+    fn begin(&self, mut task: TaskOf<Job>) {
         if self.scheduler.machine.config().accounts {
             task.keep_account();
         }
         without_preemption(|| {
             let (now, scheduler) = (os::thread::now(), &self.scheduler);
+            let mut task = match scheduler.by_worker(task, |worker, task| worker.spawns(now, task))
+            {
+                Ok(()) => return,
+                Err(task) => task,
+            };
             task.set_cpu(
                 scheduler
                     .here(|worker| worker.thread.cpu())
                     .unwrap_or_else(|| scheduler.first_cpu()),
             );
-            scheduler.tell(task.cpu(), || What::Spawn { task: id });
+            scheduler.tell(task.cpu(), || What::Spawn { task: task.id });
             scheduler.tell_wake(&task, now);
             scheduler.queue(now, task, true);
         });
-        result
     }
 }
 
@@ -115,5 +189,5 @@ fn own_task(attr: Attr, name: Option<String>) -> NewTask {
 #[cold]
 fn refuse(cell: &Arc<Cell>) {
     cell.note_aborted();
-    os::future::run(cell);
+    os::future::run(os::future::Found::new(cell));
 }

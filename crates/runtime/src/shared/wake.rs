@@ -41,8 +41,8 @@ impl Scheduler {
             .here(|worker| worker.poll.cpu(&worker.thread))
             .flatten()
             .or_else(here::cpu_of_poll);
-        if is_new && self.dispatch.is_on() {
-            task = match self.welcome(now, task, poll) {
+        if is_new && poll.is_none() && self.dispatch.is_on() {
+            task = match self.welcome(now, task) {
                 Ok(()) => return,
                 Err(task) => task,
             };

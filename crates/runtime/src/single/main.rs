@@ -69,7 +69,7 @@ impl<'a> Main<'a> {
     /// Polls the future. The stand-in was picked.
     pub(super) fn poll(&mut self) {
         // The turn of the stand-in begins, so that a wake-up from now on is seen.
-        os::future::run(&self.stand_in);
+        os::future::run(os::future::Found::new(&self.stand_in));
         let Some(waker) = self.told.waker.get().filter(|_| !self.is_over()) else { return };
         let mut cx = Context::from_waker(waker);
         let is_ready = match catch_unwind(AssertUnwindSafe(|| (self.polls)(&mut cx))) {
@@ -82,7 +82,7 @@ impl<'a> Main<'a> {
         if is_ready {
             self.told.is_ready.store(true, Ordering::Relaxed);
             self.stand_in.wake();
-            os::future::run(&self.stand_in);
+            os::future::run(os::future::Found::new(&self.stand_in));
         }
     }
 

@@ -152,7 +152,7 @@ fn poll(shared: &Shared, state: &mut State, (now, cell): (Time, Arc<Cell>), unti
     budget::begin_poll();
     with_task(&cell, || match until {
         Until::Main(main) if main.is(&cell) => main.poll(),
-        _ => os::future::run(&cell),
+        _ => os::future::run(os::future::Found::new(&cell)),
     });
     if let Until::Main(main) = until
         && main.is_over()

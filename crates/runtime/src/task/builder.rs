@@ -1,7 +1,7 @@
 //! The start of tasks, and the attributes with which they start.
 
 use crate::crew::host_cpus::{none_of, numbers};
-use crate::current::runtime::current;
+use crate::current::runtime::with_current;
 use crate::current::turn;
 use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
@@ -222,7 +222,7 @@ impl TaskBuilder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_in(&current(), future)
+        with_current(|shared| self.spawn_in(shared, future))
     }
 
     /// Runs a function that computes for long, or blocks, as a task with one long poll.
@@ -384,7 +384,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Task::builder().spawn(future)
+    with_current(|shared| shared.spawn_heir(future))
 }
 
 /// Runs a function that computes for long, or blocks, as a task with one long poll.

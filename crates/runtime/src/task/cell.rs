@@ -148,7 +148,6 @@ const SLEEP: Duration = Duration::from_millis(1);
 /// The values from which the cell of a new task is made.
 #[derive(Debug)]
 pub(crate) struct NewCell {
-    pub(crate) id: TaskId,
     pub(crate) name: Option<String>,
     pub(crate) asked: Asked,
     pub(crate) slack: Nanos,
@@ -231,8 +230,8 @@ impl future::Head for Head {
 }
 
 impl Head {
-    pub(crate) fn new(shared: Arc<Shared>, new: NewCell) -> Head {
-        let NewCell { id, name, asked, slack, kind, bequeaths, light } = new;
+    pub(crate) fn new(shared: Arc<Shared>, id: TaskId, new: NewCell) -> Head {
+        let NewCell { name, asked, slack, kind, bequeaths, light } = new;
         let rest = OnceLock::new();
         if name.is_some() {
             let _ = rest.set(Box::new_in(Rest { name, ..Rest::default() }, Own));
@@ -253,6 +252,29 @@ impl Head {
             woken_at: AtomicU64::new(0),
             rest,
         }
+    }
+
+    /// Makes this, of a task that is over, the head of a new task of the same runtime. Returns `false`, and changes
+    /// nothing, if one of the two has a part that few tasks need: to drop that frees memory.
+    #[inline]
+    pub(crate) fn renew(&mut self, id: TaskId, new: &NewCell) -> bool {
+        let &NewCell { ref name, asked, slack, kind, bequeaths, light } = new;
+        if self.rest.get().is_some() || name.is_some() {
+            return false;
+        }
+        self.light = AtomicBool::new(light);
+        self.has_affinity = AtomicBool::new(false);
+        self.bequeaths = AtomicBool::new(bequeaths);
+        self.kind = kind;
+        self.guards = Guards::default();
+        self.id = id;
+        self.place = AtomicU64::new(NOWHERE);
+        self.slack = Slack::new(slack, asked.policy);
+        self.tag = Tag::default();
+        self.asked = Mutex::new(asked);
+        self.used = AtomicU64::new(0);
+        self.woken_at = AtomicU64::new(0);
+        true
     }
 }
 
@@ -458,16 +480,17 @@ impl Cell {
             return;
         }
         without_preemption(|| {
+            let scheduler = &self.shared.scheduler;
             let since =
-                crate::current::worker::worker(|worker| worker.poll.waking_since()).flatten();
-            if self.shared.scheduler.is_observed() {
-                let noted = since.unwrap_or_else(os::thread::now);
+                || crate::current::worker::worker(|worker| worker.poll.waking_since()).flatten();
+            if scheduler.is_observed() {
+                let noted = since().unwrap_or_else(os::thread::now);
                 self.woken_at.store(noted.0, Ordering::Relaxed);
             }
             let Some(task) = self.take_woken() else { return };
-            if let Err(task) = self.shared.scheduler.rejoin(task) {
+            if let Err(task) = scheduler.rejoin(task) {
                 let now = os::thread::now();
-                self.shared.scheduler.wake(now, task, since.unwrap_or(now));
+                scheduler.wake(now, task, since().unwrap_or(now));
             }
         });
     }

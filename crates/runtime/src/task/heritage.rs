@@ -54,6 +54,14 @@ impl Heritage {
         heritage.unwrap_or_default()
     }
 
+    /// Returns whether a task that the calling code spawns in the runtime of this number, and that asks for nothing,
+    /// begins with the defaults.
+    #[inline]
+    pub(crate) fn is_plain(runtime: u16) -> bool {
+        let is_heir = |cell: &Arc<Cell>| cell.bequeaths() && cell.shared.number == runtime;
+        crate::current::task::task(|task| !task.is_some_and(is_heir))
+    }
+
     fn of(cell: &Cell) -> Heritage {
         let mut asked = *lock(&cell.asked);
         if asked.reset_on_fork {

@@ -204,9 +204,7 @@ impl<T> Future for JoinHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(turn::proceed(cx));
-        let mut careful = std::mem::take(&mut self.careful);
-        let polled = self.poll_by(careful.of(cx.waker()));
-        self.careful = careful;
-        polled
+        let JoinHandle { result, careful, .. } = &mut *self;
+        result.poll(careful.of(cx.waker())).map(Outcome::take)
     }
 }

@@ -13,13 +13,14 @@ use crate::crew::kick::KickNow;
 use crate::crew::kick::ring;
 use crate::os;
 use crate::os::biased::Marks;
+use crate::os::future::Found;
 use crate::os::sync::{Arc, Mutex, Ordering, lock};
 use crate::protocol::company::{Batch, Closed, Company, MEMBERS, NO_POLL, OVER, Steps, Turn};
 use crate::protocol::handoff::{Slot, WorkerId};
 use crate::protocol::newcomers::Newcomers;
 use crate::registry::Registry;
 use crate::shared::{FIRST_ROOM, Scheduler, Shared};
-use crate::task::{Cell, Job, Todo};
+use crate::task::{Cell, Head, Job, Todo};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::{Begun, Bounds, Prev, Terms};
 use runyard_engine::task::{Task, TaskId};
@@ -574,14 +575,15 @@ impl Worker {
         crew.meters().polls(cpu, self);
         let mut enters = open.slot.enter(self.thread.id());
         loop {
-            if member.cell().tag.was_asked() || crew.must_wait(registry, cpu, member.cell()) {
+            let shared = member.cell.as_ref().expect("a member has its cell before its poll");
+            let cell = Found::new(shared);
+            if cell.tag.was_asked() || crew.must_wait(registry, cpu, &cell) {
                 enters = false;
             }
             batches.company.note_poll(open.now.0);
-            self.poll_member(open.now, member, enters);
+            member.came = self.poll_member(open.now, cell, enters);
             open.now = self.poll.ended();
-            let goes_on =
-                member.came != Came::Not && !member.cell().tag.was_asked() && open.may_go_on();
+            let goes_on = member.came != Came::Not && !cell.tag.was_asked() && open.may_go_on();
             if !goes_on || !open.turn(&self.poll, member, next) {
                 return self.end_batch(&open, member);
             }
@@ -590,19 +592,20 @@ impl Worker {
     }
 
     /// Polls a task of a batch, if the worker `enters` foreign code.
-    fn poll_member(&self, now: Time, member: &mut Member, enters: bool) {
-        let cell = member.cell.as_ref().expect("a member has its cell before its poll");
-        self.begin_poll(now, cell);
+    #[inline]
+    fn poll_member(&self, now: Time, cell: Found<'_, Head>, enters: bool) -> Came {
+        self.begin_poll(now, &cell);
         let polled = self.run_foreign(now, cell, enters);
-        member.came = match polled {
+        let came = match polled {
             false => Came::Not,
             true if cell.is_done() => Came::Over,
             true if cell.seat.is_scheduled() => Came::Yielded,
             true => Came::Blocked,
         };
         self.thread.unbind();
-        self.note_poll(cell, polled);
+        self.note_poll(&cell, polled);
         self.poll.has_ended();
+        came
     }
 
     /// Ends the batch at the end of a poll, also if the slot was taken during that poll. Returns the report to the

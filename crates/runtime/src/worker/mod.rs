@@ -41,7 +41,7 @@ use crate::os::sync::{Arc, lock};
 use crate::protocol::company::NO_POLL;
 use crate::protocol::handoff::{Left, WorkerId};
 use crate::shared::Shared;
-use crate::task::{Cell, Job, Todo};
+use crate::task::{Cell, Head, Job, Todo};
 use batch::Lender;
 use graces::Graces;
 use hearing::Hearing;
@@ -259,7 +259,7 @@ impl Worker {
         let enters = self.thread.slot().enter(self.thread.id());
         let company = self.shared.scheduler.dispatch().of(cpu).map(|it| &it.company);
         company.into_iter().for_each(|company| company.note_poll(now.0));
-        let polled = self.run_foreign(now, &cell, enters);
+        let polled = self.run_foreign(now, os::future::Found::new(&cell), enters);
         self.leave_poll();
         self.poll.end();
         self.thread.unbind();
@@ -295,7 +295,7 @@ impl Worker {
     /// Polls a task, if the slot says that its owner `enters` foreign code and no thread calls. Returns whether it was
     /// polled.
     #[inline]
-    fn run_foreign(&self, now: Time, cell: &Arc<Cell>, enters: bool) -> bool {
+    fn run_foreign(&self, now: Time, cell: os::future::Found<'_, Head>, enters: bool) -> bool {
         let (cpu, scheduler) = (self.thread.cpu(), &self.shared.scheduler);
         self.thread.arm(scheduler.machine(), now);
         let visits = || {
@@ -312,7 +312,7 @@ impl Worker {
                 self.poll.clock().clocked(now, || {
                     turn::begin(now);
                     budget::begin_poll();
-                    crate::current::task::with_task(cell, || os::future::run(cell))
+                    crate::current::task::with_task(cell.shared(), || os::future::run(cell))
                 });
                 os::fork::end_child();
             });

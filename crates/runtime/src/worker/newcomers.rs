@@ -1,6 +1,7 @@
 //! Newcomers ([`crate::protocol::newcomers`]): the place where a new task waits, and the ways in which the owner of a
 //! slot and idle CPUs get it.
 
+use super::Worker;
 use super::batch::{STAYS, fits};
 use super::beside::{Dispatch, Outsiders};
 use super::own::Own;
@@ -122,57 +123,71 @@ impl Scheduler {
         any
     }
 
-    /// Makes a new task without special settings a newcomer: of the CPU of the poll that spawned it, or of any CPU.
-    /// Returns other tasks.
-    pub(crate) fn welcome(
-        &self,
-        now: Time,
-        mut task: TaskOf<Job>,
-        own: Option<CpuId>,
-    ) -> Result<(), TaskOf<Job>> {
-        let spawner = || self.here(|worker| worker.thread.own_cpu()).flatten();
-        if own.is_none()
-            && spawner().is_some_and(|cpu| self.machine().sight().has_others_than_fair(cpu))
-        {
+    /// Makes a new task without special settings, which no poll has spawned, a newcomer of any CPU. Returns other tasks.
+    pub(crate) fn welcome(&self, now: Time, mut task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
+        let sight = self.machine().sight();
+        let spawner = self.here(|worker| worker.thread.own_cpu()).flatten();
+        if spawner.is_some_and(|cpu| sight.has_others_than_fair(cpu)) {
             return Err(task);
         }
-        let cpu =
-            own.or_else(|| self.dispatch().cpu_for_newcomer(self.machine(), self.crew(), now));
+        let cpu = self.dispatch().cpu_for_newcomer(self.machine(), self.crew(), now);
         let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.dispatch().of(cpu)?))) else {
             return Err(task);
         };
-        let sight = self.machine().sight();
-        if !fits(&task) || !sight.is_online(cpu) || sight.has_others_than_fair(cpu) {
+        if !self.takes_newcomer(cpu, &task) {
             return Err(task);
         }
-        if own.is_some() {
-            task = match self.by_worker(task, |worker, task| {
-                worker.poll.join(&worker.thread, self, (now, true), task)
-            }) {
-                Ok(()) => return Ok(()),
-                Err(task) => task,
-            };
-        }
-        if own.is_some() {
-            self.here(|worker| worker.poll.update_clock(&worker.thread, self, now));
-        }
         apply_pending(&mut task);
-        let most = own.map_or(OUTSIDE, |_| Nanos::MAX);
-        let Some(place) = self.machine().sight().place_newcomer(cpu, &mut task, most) else {
+        let Some(place) = sight.place_newcomer(cpu, &mut task, OUTSIDE) else { return Err(task) };
+        task.wakes(now);
+        batches.newcomers.push(place.0, task)?;
+        if self.crew().slot(cpu).is_away() {
+            ring(self, cpu);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a new task may wait at a CPU outside of its run queue.
+    #[inline]
+    fn takes_newcomer(&self, cpu: CpuId, task: &TaskOf<Job>) -> bool {
+        let sight = self.machine().sight();
+        fits(task) && sight.is_online(cpu) && !sight.has_others_than_fair(cpu)
+    }
+}
+
+impl Worker {
+    /// Adds a new task without special settings, which a poll of this thread has spawned, to the batch of that poll, or
+    /// makes it a newcomer of its CPU. Returns other tasks, and each task that no poll has spawned.
+    #[inline]
+    pub(crate) fn spawns(&self, now: Time, mut task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
+        let (thread, poll, scheduler) = (&self.thread, &self.poll, &self.shared.scheduler);
+        let cpu = thread.cpu();
+        let Some(batches) = scheduler.dispatch().of(cpu) else { return Err(task) };
+        if !poll.is_foreign() || !thread.owns() || !scheduler.takes_newcomer(cpu, &task) {
+            return Err(task);
+        }
+        task.set_cpu(cpu);
+        let mut task = match poll.join(thread, scheduler, (now, true), task) {
+            Ok(()) => return Ok(()),
+            Err(task) => task,
+        };
+        poll.update_clock(thread, scheduler, now);
+        apply_pending(&mut task);
+        let sight = scheduler.machine().sight();
+        let Some(place) = sight.place_newcomer(cpu, &mut task, Nanos::MAX) else {
             return Err(task);
         };
         task.wakes(now);
         let waiting = batches.newcomers.push(place.0, task)?;
-        if let Some(own) = own
-            && self.here(|worker| {
-                worker.poll.look_soon(&worker.thread, now, false);
-                worker.thread.owns()
-            }) == Some(true)
+        poll.look_soon(thread, now, false);
+        if !thread.owns() {
+            if scheduler.crew().slot(cpu).is_away() {
+                ring(scheduler, cpu);
+            }
+        } else if waiting > 1
+            && let Some(idle) = sight.idle_cpu_beside(cpu)
         {
-            let idle = (waiting > 1).then(|| self.machine().sight().idle_cpu_beside(own));
-            idle.flatten().into_iter().for_each(|idle| ring(self, idle));
-        } else if self.crew().slot(cpu).is_away() {
-            ring(self, cpu);
+            ring(scheduler, idle);
         }
         Ok(())
     }

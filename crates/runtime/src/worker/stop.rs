@@ -27,12 +27,24 @@ impl Worker {
     #[inline]
     pub(super) fn end_section(&self) {
         let count = self.own.count() - 1;
-        let hears = count == 0 && !self.section.waits();
-        if hears && self.thread.is_called() {
+        if count > 0 || self.section.waits() {
+            return self.own.set_count(count);
+        }
+        // Until the count is zero the thread keeps its slot.
+        let (slot, id) = (self.thread.slot(), self.thread.id());
+        if slot.calls(id) {
             os::errno::kept(|| self.answer_calls());
         }
-        self.own.set_count(count);
-        if hears && self.thread.is_called() {
+        self.own.set_count(0);
+        if slot.calls(id) {
+            self.hear_again();
+        }
+    }
+
+    /// Sees to a request that came after the thread had answered those before.
+    #[cold]
+    fn hear_again(&self) {
+        if self.thread.is_called() {
             os::errno::kept(|| {
                 self.poll.call_again(&self.thread, self.shared.scheduler.machine());
             });

@@ -15,7 +15,7 @@
 //!
 //! Invariants ([`RunQueue::check`](crate::run_queue::RunQueue::check)): a lent task counts as if it waited here; the stand-in runs.
 
-use crate::attr::{Attr, GroupId, LatencyNice, Nice, Policy, Slice};
+use crate::attr::{Attr, GroupId, LatencyNice, Policy, Slice};
 use crate::fair::cfs;
 use crate::fair::entity::{Lag, QueueName, Standing, virtual_span};
 use crate::fair::lend::{Clock, Left};
@@ -29,6 +29,8 @@ use crate::time::{Nanos, Time, VTime};
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     ask: PlainAsk,
+    /// Whether these are the terms of tasks that ask for nothing.
+    plain: bool,
     clock: Clock,
 }
 
@@ -72,10 +74,6 @@ struct PlainAsk {
 }
 
 impl PlainAsk {
-    /// The attributes of a task whose creator set none.
-    const NOTHING: PlainAsk =
-        PlainAsk { policy: Policy::Normal(Nice::ZERO), group: GroupId::ROOT, slice: None };
-
     /// Returns `None` if the task has special attributes, or inherits a priority or a group.
     fn of<P>(task: &Task<P>) -> Option<PlainAsk> {
         let Attr { policy, group, latency_nice, slice, .. } = task.attr;
@@ -91,13 +89,13 @@ impl Terms {
     /// affinity.
     #[must_use]
     pub fn fit<P>(&self, task: &Task<P>) -> bool {
-        PlainAsk::of(task) == Some(self.ask)
+        if self.plain { task.is_plain() } else { PlainAsk::of(task) == Some(self.ask) }
     }
 
     /// Returns whether these are the terms of tasks with default attributes.
     #[must_use]
     pub fn are_plain(&self) -> bool {
-        self.ask == PlainAsk::NOTHING
+        self.plain
     }
 
     /// Adds a task that is with the host and has not been polled yet. A task of the batch,
@@ -199,7 +197,7 @@ impl Start {
     /// queue.
     pub fn place<P>(&self, task: &mut Task<P>, clock: VTime, debit: Nanos) -> Option<VTime> {
         let is_new = matches!(task.standing.lag, Lag::New { .. });
-        if !is_new || PlainAsk::of(task) != Some(PlainAsk::NOTHING) {
+        if !is_new || !task.is_plain() {
             return None;
         }
         // A task with default attributes has the weight at which virtual time passes like real
@@ -286,7 +284,8 @@ impl<P, G: Pools> Classes<P, G> {
             Prev::Blocked(payload) | Prev::Yielded(payload) => Some(payload),
             Prev::Exited | Prev::Preempted(_) | Prev::Idle => None,
         };
-        Begun::Open(task, Terms { ask, clock: clock_of_queue })
+        let plain = task.is_plain();
+        Begun::Open(task, Terms { ask, plain, clock: clock_of_queue })
     }
 
     /// Returns whether a task could follow the running one in a batch, at the end of its poll. That

@@ -5,6 +5,7 @@
 //! before the wait ends that wait at once. To ring is one system call and calls no code of tokio.
 
 use super::clock;
+use super::gettime::kernels;
 use runyard_engine::time::Time;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -76,7 +77,7 @@ impl Bell {
     fn set(&self, Time(at): Time) {
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // Zero would disarm the timer fd.
-        let at = at.max(1);
+        let at = kernels(at.max(1));
         let value = libc::timespec {
             tv_sec: (at / 1_000_000_000).cast_signed(),
             tv_nsec: (at % 1_000_000_000).cast_signed(),

@@ -49,7 +49,7 @@ const VDSO: &str = "vdso";
 const WINDOW: Nanos = Nanos::from_micros(100);
 
 /// The time over which the multiple is first measured: an error of 1,000 counts is 50 ppm of it at 2 GHz.
-const FIRST_SPAN: Nanos = Nanos::from_millis(10);
+const FIRST_SPAN: Nanos = Nanos(10_000_000 >> gettime::SLOWER);
 
 /// The time after which the multiple is measured again, each time. If twice this time has passed, the measurement
 /// restarts, since the machine may have slept meanwhile.
@@ -134,7 +134,7 @@ impl Source for Machine {
     fn count(&self) -> u64 {
         // SAFETY: every processor of this architecture has the instruction. The kernel lets programs use it: where this
         // is called, the vDSO uses it too.
-        unsafe { std::arch::x86_64::_rdtsc() }
+        (unsafe { std::arch::x86_64::_rdtsc() }) >> gettime::SLOWER
     }
 
     #[cfg(target_arch = "x86_64")]

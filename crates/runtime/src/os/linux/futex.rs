@@ -1,6 +1,7 @@
 //! Waits for a change of a word (futex(2)). All functions may be called in a signal handler.
 
 use super::clock;
+use super::gettime::kernels;
 use crate::os::sync::AtomicU32;
 use runyard_engine::time::Time;
 
@@ -10,9 +11,9 @@ pub(crate) const OURS: u32 = 0x5275_6e79;
 /// Waits until another thread wakes this word, while the word is `expected`, and until `deadline` on the monotonic
 /// clock at the latest. May return spuriously: callers check and wait again.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
-    let spec = deadline.map(|at| libc::timespec {
-        tv_sec: (at.0 / 1_000_000_000).cast_signed(),
-        tv_nsec: (at.0 % 1_000_000_000).cast_signed(),
+    let spec = deadline.map(|at| kernels(at.0)).map(|at| libc::timespec {
+        tv_sec: (at / 1_000_000_000).cast_signed(),
+        tv_nsec: (at % 1_000_000_000).cast_signed(),
     });
     let timeout = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
