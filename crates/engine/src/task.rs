@@ -65,10 +65,8 @@ pub struct Task<P> {
     inherited_group: u32,
     /// The CPU where it ran or was queued last.
     pub(crate) cpu: CpuId,
-    /// See [`Task::is_migratory`].
-    migratory: bool,
-    /// See [`Task::is_plain`].
-    plain: bool,
+    /// Bits: [`MIGRATORY`] and [`PLAIN`]. They follow from its attributes.
+    is: u8,
     /// The time until which it ran; [`Time::ZERO`] if it never did: no task can have run by then.
     pub(crate) ran_until: Time,
     /// Its place relative to its fair queue while it is in none.
@@ -80,6 +78,11 @@ pub struct Task<P> {
     /// Its other data, for observers and averages.
     pub(crate) kept: Kept,
 }
+
+/// See [`Task::is_migratory`].
+const MIGRATORY: u8 = 1;
+/// See [`Task::is_plain`].
+const PLAIN: u8 = 2;
 
 /// The value of [`Task::inherited_group`] for a task that competes in its own group. There are
 /// never that many groups.
@@ -116,9 +119,8 @@ impl<P> Task<P> {
 
     #[inline]
     fn without_payload(id: TaskId, attr: Attr) -> Task<P> {
-        Task {
-            migratory: attr.affinity.len() > 1,
-            plain: attr.is_plain(),
+        let mut task = Task {
+            is: 0,
             id,
             payload: None,
             attr,
@@ -130,7 +132,18 @@ impl<P> Task<P> {
             rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
             kept: Kept::default(),
-        }
+        };
+        task.note_attr();
+        task
+    }
+
+    /// Notes what follows from its attributes.
+    #[inline]
+    fn note_attr(&mut self) {
+        let plain =
+            self.attr.is_plain() && self.boost.is_none() && self.inherited_group == NO_GROUP;
+        let migratory = self.attr.affinity.len() > 1;
+        self.is = (u8::from(migratory) * MIGRATORY) | (u8::from(plain) * PLAIN);
     }
 
     /// Returns its attributes.
@@ -260,14 +273,21 @@ impl<P> Task<P> {
     #[inline]
     #[must_use]
     pub fn is_migratory(&self) -> bool {
-        self.migratory
+        self.is & MIGRATORY != 0
     }
 
     /// Returns whether it asks for nothing ([`Attr::is_plain`]), and inherits neither a priority nor a group.
     #[inline]
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.plain
+        self.is & PLAIN != 0
+    }
+
+    /// Makes a stand-in ask for the same policy, group and slice as a task of the batch.
+    pub(crate) fn asks_as(&mut self, task: &Task<P>) {
+        let Attr { policy, group, slice, .. } = task.attr;
+        (self.attr.policy, self.attr.group, self.attr.slice) = (policy, group, slice);
+        self.note_attr();
     }
 
     /// Applies a change while the task is with its owner, in no run queue.
@@ -280,7 +300,6 @@ impl<P> Task<P> {
             self.rr_used = Nanos::ZERO;
         }
         if let Some(affinity) = change.affinity {
-            self.migratory = affinity.len() > 1;
             self.attr.affinity = affinity;
         }
         let before = self.queue_group();
@@ -294,8 +313,7 @@ impl<P> Task<P> {
         self.attr.slice = change.slice.applied_to(self.attr.slice);
         self.attr.cookie = change.cookie.applied_to(self.attr.cookie);
         self.boost = change.boost.applied_to(self.boost);
-        self.plain =
-            self.attr.is_plain() && self.boost.is_none() && self.inherited_group().is_none();
+        self.note_attr();
     }
 }
 

@@ -152,19 +152,25 @@ struct Ids {
     left: u64,
 }
 
-impl Ids {
-    /// Returns the next number. If none is left, `more` returns the first of those that follow.
-    fn next(&mut self, more: impl FnOnce() -> (u64, u64)) -> TaskId {
-        if self.left == 0 {
-            (self.next, self.left) = more();
-        }
-        TaskId(self.next)
-    }
+/// The next number of a part.
+#[derive(Debug)]
+pub(crate) struct NextId<'a> {
+    ids: &'a mut Ids,
+    all: &'a NextTask,
+    /// How many the part takes at once.
+    many: u64,
+}
 
-    /// Removes the number that [`Ids::next`] has returned.
-    fn consume(&mut self) {
-        self.next += 1;
-        self.left -= 1;
+impl NextId<'_> {
+    /// Takes the number.
+    #[inline]
+    pub(crate) fn take(&mut self) -> TaskId {
+        let Ids { next, left } = &mut *self.ids;
+        if *left == 0 {
+            (*next, *left) = (self.all.take(self.many), self.many);
+        }
+        (*next, *left) = (*next + 1, *left - 1);
+        TaskId(*next - 1)
     }
 }
 
@@ -328,7 +334,7 @@ impl Registry {
     pub(crate) fn revive<R>(
         &self,
         nth: usize,
-        mut renew: impl FnMut(TaskId, &mut Arc<Cell>) -> Option<R>,
+        mut renew: impl FnMut(&mut NextId<'_>, &mut Arc<Cell>) -> Option<R>,
     ) -> Option<(TaskOf<Job>, R)> {
         without_preemption(|| {
             let mut part = lock(&self.parts[nth]);
@@ -336,15 +342,12 @@ impl Registry {
                 return None;
             }
             let Part { live, nr_live, boxes, ids, .. } = &mut *part;
-            let id = ids.next(|| {
-                // Of the parts of other threads each has a turn: their numbers are in the order of their spawns.
-                let many = if nth < self.cpus { IDS } else { 1 };
-                (self.next_task.take(many), many)
-            });
+            // Of the parts of other threads each has a turn: their numbers are in the order of their spawns.
+            let many = if nth < self.cpus { IDS } else { 1 };
+            let mut id = NextId { ids, all: &self.next_task, many };
             for at in (boxes.len().saturating_sub(TRIED)..boxes.len()).rev() {
                 let Some(Job { cell, .. }) = &mut boxes[at].payload else { continue };
-                let Some(renewed) = renew(id, cell) else { continue };
-                ids.consume();
+                let Some(renewed) = renew(&mut id, cell) else { continue };
                 cell.place.store(Place::new(nth, live.next()).0, Ordering::Release);
                 live.insert(cell.clone());
                 *nr_live += 1;

@@ -51,6 +51,56 @@ fn tasks_spawn_tasks() {
     assert_eq!(depth, 500);
 }
 
+/// The memory of a task that is over may become that of a new one.
+#[test]
+fn the_waker_and_the_handle_of_a_task_that_is_over_do_not_reach_another_one() {
+    #[derive(Default)]
+    struct Gate {
+        waker: Mutex<Option<Waker>>,
+        is_open: AtomicBool,
+        polls: AtomicUsize,
+    }
+    async fn pass(gate: Arc<Gate>) {
+        poll_fn(|cx| {
+            gate.polls.fetch_add(1, Ordering::SeqCst);
+            *gate.waker.lock().unwrap() = Some(cx.waker().clone());
+            if gate.is_open.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+    let runtime = Runtime::builder().workers(1).build();
+    let spawner = runtime.spawn(async {
+        for nth in 0..100 {
+            let open = Arc::new(Gate { is_open: AtomicBool::new(true), ..Gate::default() });
+            let over = spawn(pass(open.clone()));
+            let (id, handle) = (over.id(), over.abort_handle());
+            over.await.unwrap();
+            let waker = open.waker.lock().unwrap().take().unwrap();
+            let shut = Arc::new(Gate::default());
+            let waits = spawn(pass(shut.clone()));
+            yield_now().await;
+            while shut.polls.load(Ordering::SeqCst) == 0 {
+                yield_now().await;
+            }
+            // One of the two keeps the memory.
+            if nth % 2 == 0 {
+                drop(handle)
+            } else {
+                handle.abort()
+            }
+            waker.wake_by_ref();
+            yield_now().await;
+            yield_now().await;
+            assert_eq!((shut.polls.load(Ordering::SeqCst), waits.is_finished()), (1, false));
+            assert_ne!(waits.id(), id);
+            shut.is_open.store(true, Ordering::SeqCst);
+            shut.waker.lock().unwrap().take().unwrap().wake();
+            waits.await.unwrap();
+        }
+    });
+    runtime.block_on(spawner).unwrap();
+}
+
 /// Seen failing: the future was dropped after the unwinding, so its destructor saw no panic.
 #[test]
 fn a_future_that_panics_is_dropped_while_its_thread_unwinds() {

@@ -22,6 +22,9 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
         "a future cannot be blocked on in virtual time, because that waits in real time; await it"
     );
     os::fork::refuse_in_child("a future cannot be blocked on");
+    if let Some(single) = shared.scheduler.single() {
+        single.refuse_here();
+    }
     let _context = Entered::enter(shared);
     let _driver = shared.scheduler.driver().enter();
     if let Some(single) = shared.scheduler.single() {

@@ -7,6 +7,7 @@ use crate::os::above::without_preemption;
 use crate::os::future::Joined;
 use crate::os::here;
 use crate::os::sync::{Arc, lock};
+use crate::registry::NextId;
 use crate::task::builder::TaskBuilder;
 use crate::task::{Asked, Cell, Head, Heritage, Job, JoinHandle, Kind, NewCell, NewTask, Todo};
 use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
@@ -87,8 +88,8 @@ impl Shared {
             && self.scheduler.paused.is_none();
         let nth = self.registry.part(&self.scheduler);
         let mut future = Some(future);
-        let revive = |id, cell: &mut Arc<Cell>| {
-            os::future::renewed(cell, |head| head.renew(id, &new), &mut future)
+        let revive = |id: &mut NextId<'_>, cell: &mut Arc<Cell>| {
+            os::future::renewed(cell, |head| head.renew(|| id.take(), &new), &mut future)
         };
         let revived = if is_plain { self.registry.revive(nth, revive) } else { None };
         let (used, cell, result) = match revived {

@@ -8,6 +8,7 @@
 
 use crate::current::caller;
 use crate::current::runtime::Entered;
+use crate::current::task::{current, helping};
 use crate::os;
 use crate::os::harmless::harmless;
 use crate::os::refusal::Refusal;
@@ -59,8 +60,14 @@ pub(crate) async fn call<T: Send + 'static>(
 ) -> T {
     let told = Arc::new(Told(Mutex::new((None, None))));
     let tells = told.clone();
+    let task = current();
     let function = move || {
-        let result = catch_unwind(AssertUnwindSafe(function));
+        let called = || catch_unwind(AssertUnwindSafe(function));
+        let result = match &task {
+            Some(task) => helping(task, called),
+            None => called(),
+        };
+        drop(task);
         os::fork::end_child();
         tells.tell(result);
     };

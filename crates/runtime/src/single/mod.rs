@@ -26,6 +26,7 @@ use self::meter::OfThread;
 use self::run::{State, Until};
 use self::work::Work;
 use crate::current::caller;
+use crate::current::runtime::Entered;
 use crate::current::turn;
 use crate::current::unpark::Unpark;
 use crate::driver::budget;
@@ -108,6 +109,16 @@ impl Single {
         Some(state)
     }
 
+    /// Refuses a `block_on` below one of the same runtime.
+    #[track_caller]
+    pub(crate) fn refuse_here(&self) {
+        assert!(
+            !self.runs_here(),
+            "the tasks of this runtime run only on this thread, which is in one of them: block_on would wait for ever; \
+             await the future instead"
+        );
+    }
+
     /// Puts the state back.
     fn put(&self, shared: &Shared, state: State) {
         self.runner.store(0, Ordering::Relaxed);
@@ -138,11 +149,6 @@ impl Single {
     /// If the calling thread runs the tasks already, in a call below this one.
     #[track_caller]
     pub(crate) fn block_on<F: Future>(&self, shared: &Arc<Shared>, future: F) -> F::Output {
-        assert!(
-            !self.runs_here(),
-            "the tasks of this runtime run only on this thread, which is in one of them: block_on would wait for ever; \
-             await the future instead"
-        );
         let mut future = pin!(future);
         let mut output = None;
         let mut polls = |cx: &mut Context<'_>| match future.as_mut().poll(cx) {
@@ -192,7 +198,11 @@ impl Single {
         are_over: &dyn Fn() -> bool,
     ) {
         match self.take(None) {
-            Some(state) => self.run(shared, state, &mut Until::Tasks { are_over, deadline }),
+            Some(state) => {
+                let _context = Entered::enter(shared);
+                let _driver = shared.scheduler.driver().enter();
+                self.run(shared, state, &mut Until::Tasks { are_over, deadline });
+            }
             None => shared.registry.wait_for_call(deadline),
         }
     }

@@ -257,7 +257,7 @@ impl Head {
     /// Makes this, of a task that is over, the head of a new task of the same runtime. Returns `false`, and changes
     /// nothing, if one of the two has a part that few tasks need: to drop that frees memory.
     #[inline]
-    pub(crate) fn renew(&mut self, id: TaskId, new: &NewCell) -> bool {
+    pub(crate) fn renew(&mut self, id: impl FnOnce() -> TaskId, new: &NewCell) -> bool {
         let &NewCell { ref name, asked, slack, kind, bequeaths, light } = new;
         if self.rest.get().is_some() || name.is_some() {
             return false;
@@ -267,7 +267,7 @@ impl Head {
         self.bequeaths = AtomicBool::new(bequeaths);
         self.kind = kind;
         self.guards = Guards::default();
-        self.id = id;
+        self.id = id();
         self.place = AtomicU64::new(NOWHERE);
         self.slack = Slack::new(slack, asked.policy);
         self.tag = Tag::default();
@@ -389,7 +389,7 @@ impl Cell {
     /// Returns whether the calling thread is in the poll of this task.
     pub(crate) fn is_polled_here(&self) -> bool {
         let own = (&raw const *self).cast::<()>();
-        crate::current::task::task(|task| {
+        crate::current::task::polled(|task| {
             task.is_some_and(|task| ptr::eq(Arc::as_ptr(task).cast(), own))
         })
     }

@@ -208,3 +208,46 @@ impl<T> Future for JoinHandle<T> {
         result.poll(careful.of(cx.waker())).map(Outcome::take)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::sync::Arc;
+    use crate::{Runtime, spawn};
+    use std::collections::BTreeSet;
+
+    const MANY: usize = 200;
+
+    /// Spawns tasks of one type one after the other, and calls `keep` with each handle once its task is over. Returns the
+    /// addresses of their cells.
+    fn cells(mut keep: impl FnMut(JoinHandle<()>) + Send + 'static) -> Vec<usize> {
+        async fn nothing() {}
+        let runtime = Runtime::builder().workers(1).build();
+        let spawns = runtime.spawn(async move {
+            let mut cells = Vec::new();
+            for _ in 0..MANY {
+                let mut task = spawn(nothing());
+                cells.push(Arc::as_ptr(task.result.cell()).addr());
+                (&mut task).await.unwrap();
+                keep(task);
+            }
+            cells
+        });
+        runtime.block_on(spawns).unwrap()
+    }
+
+    #[test]
+    fn the_cell_of_a_task_that_is_over_becomes_that_of_a_new_one() {
+        let cells: BTreeSet<_> = cells(drop).into_iter().collect();
+        // A batch keeps a few of those that are over.
+        assert!(cells.len() <= 40, "{} cells for {MANY} tasks", cells.len());
+    }
+
+    #[test]
+    fn a_cell_that_somebody_knows_is_not_used_again() {
+        let mut known = Vec::new();
+        let all = cells(move |task| known.push(task.abort_handle()));
+        let cells: BTreeSet<_> = all.iter().collect();
+        assert_eq!(cells.len(), MANY);
+    }
+}

@@ -149,3 +149,47 @@ fn a_call_in_a_task_of_a_runtime_with_workers_works() {
         });
     });
 }
+
+/// Seen failing: the panic named a line of this crate.
+#[test]
+fn a_call_within_another_one_is_refused_with_the_line_of_the_caller() {
+    ends(|| {
+        let (send, receive) = channel();
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let place = panic.location().map(|it| (it.file().to_owned(), it.line()));
+            let _ = send.send(place);
+        }));
+        let runtime = runtime();
+        let line = line!() + 1;
+        let nested =
+            AssertUnwindSafe(|| runtime.block_on(async { runtime.handle().block_on(async {}) }));
+        let refused = catch_unwind(nested);
+        std::panic::set_hook(before);
+        assert!(refused.is_err());
+        assert!(
+            receive
+                .try_iter()
+                .flatten()
+                .any(|(file, at)| file == file!() && at.abs_diff(line) <= 3)
+        );
+    });
+}
+
+/// Seen failing: the function belonged to no task, and its tasks had the default attributes.
+#[test]
+fn a_blocking_function_belongs_to_its_task() {
+    ends(|| {
+        let runtime = runtime();
+        let task = Task::builder().nice(5).spawn_blocking_on(
+            || (Task::current().id(), spawn(async { Task::current().policy() })),
+            runtime.handle(),
+        );
+        let id = task.id();
+        runtime.block_on(async {
+            let (own, child) = task.await.unwrap();
+            assert_eq!(own, id);
+            assert_eq!(child.await.unwrap(), Policy::Normal(runyard::Nice::new(5).unwrap()));
+        });
+    });
+}

@@ -95,3 +95,32 @@ fn a_call_goes_on_when_the_runtime_ends_elsewhere() {
         assert_eq!(calls.join().unwrap(), on[0], "it ran the tasks");
     });
 }
+
+/// Seen failing: there was no current runtime, and the rest of the destructor was skipped.
+#[test]
+fn the_end_drops_futures_inside_the_runtime() {
+    struct Spawns(Arc<AtomicUsize>);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            assert!(Handle::try_current().is_ok());
+            drop(spawn(async { unreachable!("the runtime ends") }));
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    ends(|| {
+        let kinds: [fn(Runtime); 3] =
+            [drop, |it| it.shutdown_timeout(10_000 * MS), Runtime::shutdown_background];
+        for end in kinds {
+            let (runtime, drops) = (runtime(), Arc::new(AtomicUsize::new(0)));
+            let waits = |spawns| async move {
+                pending::<()>().await;
+                drop(spawns);
+            };
+            drop(runtime.spawn(waits(Spawns(drops.clone()))));
+            runtime.block_on(yield_now());
+            drop(runtime.spawn(waits(Spawns(drops.clone()))));
+            end(runtime);
+            assert_eq!(drops.load(Ordering::SeqCst), 2);
+        }
+    });
+}

@@ -274,8 +274,7 @@ impl<P, G: Pools> Classes<P, G> {
             Prev::Exited => Left::Over,
             Prev::Yielded(_) | Prev::Preempted(_) | Prev::Idle => Left::Runnable,
         };
-        let Attr { policy, group, slice, .. } = self.queues.tasks.task(curr).attr;
-        (stand_in.attr.policy, stand_in.attr.group, stand_in.attr.slice) = (policy, group, slice);
+        stand_in.asks_as(self.queues.tasks.task(curr));
         let mut task = self.queues.tasks.replace(curr, stand_in);
         let (fair, here) = (&mut self.queues.fair, self.queues.site.now());
         task.standing = fair.begin_company(here, curr, left);

@@ -51,6 +51,10 @@ impl<P, G: Pools> Classes<P, G> {
                 task.id
             );
             ensure!(self, task.cpu == site.cpu(), "{} knows its CPU", task.id);
+            let is_plain =
+                task.attr.is_plain() && task.boost.is_none() && task.inherited_group().is_none();
+            let knows = task.is_plain() == is_plain;
+            ensure!(self, knows, "{} knows whether it asks for nothing", task.id);
             let is_fair = task.class().is_fair();
             let listed = self.queues.is_in_its_lists(at);
             ensure!(self, listed, "{} is in a list of its class", task.id);

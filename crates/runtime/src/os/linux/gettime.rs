@@ -2,10 +2,12 @@
 
 use runyard_engine::time::Time;
 
-/// The shift by which the runtime's clocks are slower than the kernel's. It is 0, except in the build that counts
-/// instructions (`cargo xtask price`): there a program runs some 60 times slower, and ticks, batches and anchors would
-/// come 60 times as often for each task.
-pub(super) const SLOWER: u32 = if cfg!(runyard_slow_clock) { 6 } else { 0 };
+/// Whether this is the build that counts instructions (`cargo xtask price`). There a program runs some 60 times slower, and
+/// ticks, batches and anchors would come 60 times as often for each task.
+pub(super) const IS_SLOW: bool = cfg!(runyard_slow_clock);
+
+/// The shift by which the runtime's clocks are slower than the kernel's.
+pub(super) const SLOWER: u32 = if IS_SLOW { 6 } else { 0 };
 
 /// Returns the kernel's nanoseconds for a span or an instant of the runtime.
 pub(super) const fn kernels(nanos: u64) -> u64 {

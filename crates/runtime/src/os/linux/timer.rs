@@ -2,7 +2,7 @@
 //!
 //! The calls are the kernel's own, not the C library's: a timer may be made in a signal handler.
 
-use super::gettime::SLOWER;
+use super::gettime::IS_SLOW;
 use super::thread::{Tid, cpu_clock};
 use crate::os::refusal::Later;
 use crate::os::sync::{AtomicI32, Ordering};
@@ -99,7 +99,7 @@ impl Timer {
         let timer = self.0.load(Ordering::Acquire);
         // Callgrind cannot follow a signal that comes just after a change of threads. Due ticks are seen at the ends of
         // polls, too.
-        if timer == NONE || SLOWER > 0 {
+        if timer == NONE || IS_SLOW {
             return;
         }
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
