@@ -139,7 +139,7 @@ impl<P> Task<P> {
 
     /// Notes what follows from its attributes.
     #[inline]
-    fn note_attr(&mut self) {
+    pub(crate) fn note_attr(&mut self) {
         let plain =
             self.attr.is_plain() && self.boost.is_none() && self.inherited_group == NO_GROUP;
         let migratory = self.attr.affinity.len() > 1;

@@ -13,6 +13,7 @@
 use super::worker::worker;
 use crate::os::sync::{Arc, MutexGuard};
 use crate::shared::Shared;
+use crate::worker::Worker;
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -115,23 +116,12 @@ pub(crate) fn current() -> Arc<Shared> {
     }
 }
 
-/// Calls `body` with the runtime that the calling code belongs to. On a worker of that runtime this counts no reference,
-/// for which all CPUs would contend.
-///
-/// # Panics
-/// If it belongs to none.
-#[track_caller]
-pub(crate) fn with_current<R>(body: impl FnOnce(&Arc<Shared>) -> R) -> R {
-    let mut body = Some(body);
-    let here = worker(|worker| {
-        let body = body.take_if(|_| is_current(worker.shared.number))?;
-        Some(body(&worker.shared))
-    });
-    match (here.flatten(), body) {
-        (Some(result), _) => result,
-        (None, Some(body)) => body(&current()),
-        (None, None) => unreachable!("a body that was called has a result"),
-    }
+/// Calls `body` with the runtime that the calling code belongs to, if it runs on a worker of that runtime. This counts no
+/// reference, for which all CPUs would contend.
+#[inline]
+pub(crate) fn on_worker<R>(body: impl FnOnce(&Arc<Shared>) -> Option<R>) -> Option<R> {
+    let is_ours = |worker: &Worker| is_current(worker.shared.number);
+    worker(|worker| is_ours(worker).then(|| body(&worker.shared)).flatten()).flatten()
 }
 
 /// Returns the runtime that the calling code belongs to, or the reason why there is none.

@@ -48,9 +48,35 @@ impl Shared {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        if !Heritage::is_plain(self.number) {
-            return TaskBuilder::default().spawn_in(self, future);
+        match Heritage::is_plain(self.number) {
+            true => self.spawn_new(future),
+            false => TaskBuilder::default().spawn_in(self, future),
         }
+    }
+
+    /// Spawns a task that asks for no attributes, and inherits none. Otherwise, and in a child of fork, the future stays
+    /// where it is.
+    #[inline]
+    pub(crate) fn spawn_plain<F>(
+        self: &Arc<Shared>,
+        future: &mut Option<F>,
+    ) -> Option<JoinHandle<F::Output>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let may_spawn = Heritage::is_plain(self.number) && !os::fork::is_child();
+        may_spawn.then(|| future.take()).flatten().map(|future| self.spawn_new(future))
+    }
+
+    /// Spawns a task with the attributes of one that nobody asks for any.
+    #[track_caller]
+    #[inline]
+    fn spawn_new<F>(self: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         let attr = Attr::normal(self.scheduler.all(&self.registry).clone());
         let new = NewTask {
             attr,

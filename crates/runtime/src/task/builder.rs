@@ -1,7 +1,7 @@
 //! The start of tasks, and the attributes with which they start.
 
 use crate::crew::host_cpus::{none_of, numbers};
-use crate::current::runtime::with_current;
+use crate::current::runtime::{current, on_worker};
 use crate::current::turn;
 use crate::group::latency_nice::{LatencyNiceError, allowed};
 use crate::group::{Group, ONE_RUNTIME, is_same_runtime};
@@ -222,7 +222,7 @@ impl TaskBuilder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        with_current(|shared| self.spawn_in(shared, future))
+        self.spawn_in(&current(), future)
     }
 
     /// Runs a function that computes for long, or blocks, as a task with one long poll.
@@ -384,7 +384,13 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    with_current(|shared| shared.spawn_heir(future))
+    let mut waiting = Some(future);
+    let spawned = on_worker(|shared| shared.spawn_plain(&mut waiting));
+    match (spawned, waiting) {
+        (Some(task), _) => task,
+        (None, Some(future)) => current().spawn_heir(future),
+        (None, None) => unreachable!("a future that was not spawned waits"),
+    }
 }
 
 /// Runs a function that computes for long, or blocks, as a task with one long poll.

@@ -18,6 +18,7 @@ impl Cpu {
         for (id, &group) in (0..).zip(groups) {
             let mut task = Task::new(TaskId(id), Attr::normal(CpuSet::first(1)), id);
             task.attr.group = GroupId(group);
+            task.note_attr();
             let _ = cpu.offer(task);
         }
         cpu

@@ -154,6 +154,7 @@ impl Nested {
         for (id, &(group, slice)) in (0..).zip(tasks) {
             let mut task = task(id, 0, slice);
             task.attr.group = GroupId(group);
+            task.note_attr();
             nested.offer(task);
         }
         nested
@@ -192,6 +193,7 @@ fn a_group_that_is_left_empty_sleeps_in_its_place() {
     let _ = nested.switch(0, Prev::Preempted);
     let mut other = task(1, 0, 20_000);
     other.attr.group = GroupId::ROOT;
+    other.note_attr();
     nested.offer(other);
     let sleeper = nested.switch(9, Prev::Blocked).released.expect("the task blocks").0;
     assert_eq!(sleeper.sleeps_on(), None);
@@ -216,6 +218,7 @@ fn a_group_has_the_shortest_slice_of_its_members() {
     let deadline = nested.group().1.deadline;
     let mut short = task(3, 0, 300);
     short.attr.group = GroupId(1);
+    short.note_attr();
     nested.offer(short);
     assert_eq!((slice(&nested), nested.group().1.deadline), (300_000, deadline));
     let at = nested.0.tasks().iter().find(|(_, it)| it.id == TaskId(3)).unwrap().0;

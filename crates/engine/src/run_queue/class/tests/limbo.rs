@@ -54,6 +54,7 @@ impl Pod {
     fn wake(&mut self, id: u64, slice: u64) {
         let mut task = task(id, 0, slice);
         task.attr.group = POD;
+        task.note_attr();
         self.offer(task);
     }
 
@@ -198,6 +199,7 @@ fn another_switch_comes_before_the_way_to_limbo() {
     let _ = pod.switch(Prev::Preempted);
     let mut fifo = task(9, 0, 3_000);
     fifo.attr.policy = Policy::Fifo(RtPrio::MIN);
+    fifo.note_attr();
     pod.offer(fifo);
     assert_eq!(pod.switch(Prev::Preempted).next, Some((TaskId(9), 9)));
     assert_eq!((pod.limbo(), pod.rq.queues().competing().count()), (vec![0], 2));
@@ -244,6 +246,7 @@ fn balance_takes_no_task_to_a_cpu_where_its_group_is_throttled() {
     for id in 0..2 {
         let mut task = task(id, 0, 3_000);
         (task.attr.group, task.attr.affinity) = (POD, CpuSet::first(2));
+        task.note_attr();
         pod.offer(task);
     }
     let _ = pod.switch(Prev::Preempted);
