@@ -283,7 +283,8 @@ fn to_table(prices: &[Price], calls: &[(&str, Calls)]) -> String {
                 .then(|| format!("{call} {own:.2} / {peer:.2}"))
         });
         let pairs: Vec<_> = pairs.collect();
-        table.push_str(&format!("{name:20}system calls: {}\n", pairs.join(", ")));
+        let shown = if pairs.is_empty() { "none".to_owned() } else { pairs.join(", ") };
+        table.push_str(&format!("{name:20}system calls: {shown}\n"));
     }
     table
 }
@@ -325,6 +326,16 @@ mod tests {
         let row: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(row[..7], ["yield", "300", "200", "1.50", "1.0", "/", "6.0"]);
         assert!(table.ends_with("1.50 (1.00-2.00)\n"), "{table}");
+    }
+
+    #[test]
+    fn system_calls_are_shown_if_there_are_any() {
+        let of = |count| [("futex".to_owned(), count)].into();
+        let table = to_table(&[], &[("idle", [of(4.0), of(3.5)]), ("yield", [of(0.001), of(0.0)])]);
+        let rows: Vec<_> =
+            table.lines().map(|row| row.split_whitespace().collect::<Vec<_>>()).collect();
+        assert_eq!(rows[0], ["idle", "system", "calls:", "futex", "4.00", "/", "3.50"]);
+        assert_eq!(rows[1], ["yield", "system", "calls:", "none"]);
     }
 
     #[test]
