@@ -61,7 +61,7 @@ pub struct Cost {
 /// Builds the benches, measures and prints.
 pub fn run(options: &Options) -> Outcome {
     let shown = output(program("valgrind").arg("--version"))?;
-    let binary = build(options.apart)?;
+    let binary = build(BINARY, options.apart, None)?;
     let listed = output(program(&binary).arg("--list"))?;
     let names = selected(&text(&listed.stdout), options.filter.as_deref());
     if names.is_empty() {
@@ -78,7 +78,7 @@ pub fn run(options: &Options) -> Outcome {
 
 /// Builds the benches and measures the operations of these names.
 pub fn costs(names: &[String], iterations: u32) -> Outcome<Vec<Cost>> {
-    all_costs(&build(false)?, names, iterations, 1)
+    all_costs(&build(BINARY, false, None)?, names, iterations, 1)
 }
 
 fn all_costs(binary: &Path, names: &[String], iterations: u32, rounds: u32) -> Outcome<Vec<Cost>> {
@@ -100,19 +100,24 @@ impl Cost {
     }
 }
 
-fn build(apart: bool) -> Outcome<PathBuf> {
+/// Builds a binary of the benches, each crate by itself if they are `apart`, for a build with these flags in a folder of
+/// their name.
+pub(crate) fn build(binary: &str, apart: bool, flags: Option<(&str, &str)>) -> Outcome<PathBuf> {
     let mut build = cargo();
-    build.args(["build", "--profile", DIST, "-p", PACKAGE, "--bin", BINARY]);
-    let mut target = workspace::target(DIST)?;
+    build.args(["build", "--profile", DIST, "-p", PACKAGE, "--bin", binary]);
     if apart {
         // Cargo's own values for a release.
         build.env("CARGO_PROFILE_DIST_LTO", "false").env("CARGO_PROFILE_DIST_CODEGEN_UNITS", "16");
-        let folder = workspace::target("apart")?;
-        build.arg("--target-dir").arg(&folder);
-        target = folder.join(DIST);
     }
+    if let Some((_, flags)) = flags {
+        workspace::set_rustflags(&mut build, flags);
+    }
+    let folders = [flags.map(|(name, _)| name), apart.then_some("apart")];
+    let folder = folders.into_iter().flatten().collect::<Vec<_>>().join("-");
+    let folder = workspace::target(&folder)?;
+    build.arg("--target-dir").arg(&folder);
     workspace::run(&mut build)?;
-    Ok(target.join(BINARY))
+    Ok(folder.join(DIST).join(binary))
 }
 
 fn selected(listed: &str, filter: Option<&str>) -> Vec<String> {

@@ -56,6 +56,15 @@ impl Default for Part {
 }
 
 impl Part {
+    /// Adds a task to the live ones of this part, the `nth`.
+    #[inline]
+    fn gain(&mut self, nth: usize, cell: &Arc<Cell>) {
+        cell.place.store(Place::new(nth, self.live.next()).0, Ordering::Release);
+        self.live.insert(cell.clone());
+        self.nr_live += 1;
+        self.nr_serving += usize::from(cell.serves());
+    }
+
     /// Removes a task that is no longer live. Returns its box, unless that is kept.
     fn lose(
         &mut self,
@@ -320,10 +329,7 @@ impl Registry {
             let mut part = lock(&self.parts[nth]);
             let accepts = self.accepts(cell.serves());
             accepts.then(|| {
-                cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
-                part.live.insert(cell.clone());
-                part.nr_live += 1;
-                part.nr_serving += usize::from(cell.serves());
+                part.gain(nth, cell);
                 part.boxes.pop()
             })
         })
@@ -341,19 +347,18 @@ impl Registry {
             if !self.accepts(false) {
                 return None;
             }
-            let Part { live, nr_live, boxes, ids, .. } = &mut *part;
+            let Part { boxes, ids, .. } = &mut *part;
             // Of the parts of other threads each has a turn: their numbers are in the order of their spawns.
             let many = if nth < self.cpus { IDS } else { 1 };
             let mut id = NextId { ids, all: &self.next_task, many };
-            for at in (boxes.len().saturating_sub(TRIED)..boxes.len()).rev() {
-                let Some(Job { cell, .. }) = &mut boxes[at].payload else { continue };
-                let Some(renewed) = renew(&mut id, cell) else { continue };
-                cell.place.store(Place::new(nth, live.next()).0, Ordering::Release);
-                live.insert(cell.clone());
-                *nr_live += 1;
-                return Some((boxes.swap_remove(at), renewed));
-            }
-            None
+            let mut last = (boxes.len().saturating_sub(TRIED)..boxes.len()).rev();
+            let (at, renewed) = last.find_map(|at| {
+                let Job { cell, .. } = boxes[at].payload.as_mut()?;
+                Some((at, renew(&mut id, cell)?))
+            })?;
+            let task = boxes.swap_remove(at);
+            part.gain(nth, &task.payload.as_ref()?.cell);
+            Some((task, renewed))
         })
     }
 

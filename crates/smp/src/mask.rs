@@ -45,15 +45,11 @@ impl Mask {
     pub(crate) fn next_beside(&self, cpu: CpuId) -> Option<CpuId> {
         let (own, bit) = (cpu.index() / WORD, cpu.index() % WORD);
         let above = |word: u64| word & (u64::MAX << bit << 1);
-        if let [word] = &*self.0 {
-            let others = word.load(Ordering::Acquire) & !(1 << bit);
-            let next = if above(others) != 0 { above(others) } else { others };
-            return (others != 0).then(|| CpuId::at(next.trailing_zeros() as usize));
-        }
         let words = self.0.len();
         // The word of `cpu` is read twice: first the bits above its own, and at the end the bits below.
         (0..=words).find_map(|nth| {
-            let at = (own + nth) % words;
+            // A division takes as long as all the rest.
+            let at = if own + nth < words { own + nth } else { own + nth - words };
             let word = self.word(at);
             let word = match nth {
                 0 => above(word),

@@ -18,11 +18,15 @@ use serde_json::json;
 
 use self::counts::Code;
 pub use self::counts::Counts;
-use crate::workspace::{self, DIST, Outcome, cargo, program};
+use crate::instructions::build;
+use crate::median::median;
+use crate::workspace::{self, Outcome, program};
 
-/// The package of the benches, and its binary.
-const PACKAGE: &str = "runyard-benches";
+/// The binary of the benches.
 const BINARY: &str = "price";
+
+/// The build with slow clocks: its folder, and its flags.
+const SLOW: (&str, &str) = ("slow", "--cfg runyard_slow_clock");
 
 /// The runtimes, as the binary names them.
 const SIDES: [&str; 2] = ["runyard", "tokio"];
@@ -55,9 +59,6 @@ const CALLS: [&str; 7] = [
     "write",
     "sched_setaffinity",
 ];
-
-/// How often a run under callgrind is tried.
-const TRIES: usize = 8;
 
 /// The options of the measurement.
 #[derive(Args, Clone, Debug)]
@@ -97,10 +98,11 @@ pub fn run(options: &Options) -> Outcome {
     let is_wanted = |name: &str| options.filter.as_deref().is_none_or(|part| name.contains(part));
     let slow = match &options.program {
         Some(program) => program.clone(),
-        None => build(options.apart, true)?,
+        None => build(BINARY, options.apart, Some(SLOW))?,
     };
-    let ordinary =
-        if options.calls || options.rounds > 0 { Some(build(options.apart, false)?) } else { None };
+    let ordinary = (options.calls || options.rounds > 0)
+        .then(|| build(BINARY, options.apart, None))
+        .transpose()?;
     let (mut prices, mut code) = (Vec::new(), Code::default());
     for (name, times, _) in OPERATIONS.into_iter().filter(|&(name, ..)| is_wanted(name)) {
         let [first, second] =
@@ -138,33 +140,6 @@ pub fn run(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Builds the binary, with the runtime's clocks as they are or slow.
-fn build(apart: bool, is_slow: bool) -> Outcome<PathBuf> {
-    let mut build = cargo();
-    build.args(["build", "--profile", DIST, "-p", PACKAGE, "--bin", BINARY]);
-    if apart {
-        // Cargo's own values for a release.
-        build.env("CARGO_PROFILE_DIST_LTO", "false").env("CARGO_PROFILE_DIST_CODEGEN_UNITS", "16");
-    }
-    if is_slow {
-        workspace::set_rustflags(&mut build, "--cfg runyard_slow_clock");
-    }
-    let folder = match (is_slow, apart) {
-        (true, true) => "slow-apart",
-        (true, false) => "slow",
-        (false, true) => "apart",
-        (false, false) => return finish(build, &workspace::target(".")?),
-    };
-    let folder = workspace::target(folder)?;
-    build.arg("--target-dir").arg(&folder);
-    finish(build, &folder)
-}
-
-fn finish(mut build: std::process::Command, folder: &Path) -> Outcome<PathBuf> {
-    workspace::run(&mut build)?;
-    Ok(folder.join(DIST).join(BINARY))
-}
-
 /// The counts of one operation under callgrind.
 fn count(
     binary: &Path,
@@ -179,16 +154,10 @@ fn count(
         command.args(["--compress-strings=no", "--compress-pos=no"]);
         command.arg(format!("--callgrind-out-file={}", file.display()));
         command.arg(binary).args([side, name, &times.to_string()]);
-        let mut ran = workspace::output(&mut command);
-        for _ in 1..TRIES {
-            // Callgrind fails where a signal comes just after the program has changed threads.
-            if ran.is_ok() {
-                break;
-            }
-            ran = workspace::output(&mut command);
-        }
-        ran?;
-        counts::counts(&fs::read_to_string(&file)?, code)
+        workspace::output(&mut command)?;
+        let said = fs::read_to_string(&file)?;
+        fs::remove_file(&file)?;
+        counts::counts(&said, code)
     };
     Ok(Counts::of_one(counted(times)?, counted(2 * times)?, times))
 }
@@ -240,9 +209,10 @@ fn parse_stat(said: &str) -> BTreeMap<String, f64> {
 
 /// The median of the rounds' ratios, with the least and the largest.
 fn ratios(times: &[[f64; 2]]) -> Option<[f64; 3]> {
-    let mut ratios: Vec<_> = times.iter().map(|[own, peer]| own / peer).collect();
-    ratios.sort_by(f64::total_cmp);
-    Some([ratios[ratios.len().checked_sub(1)? / 2], ratios[0], *ratios.last()?])
+    let ratios: Vec<_> = times.iter().map(|[own, peer]| own / peer).collect();
+    let least = ratios.iter().copied().reduce(f64::min)?;
+    let most = ratios.iter().copied().reduce(f64::max)?;
+    Some([median(&ratios)?, least, most])
 }
 
 fn to_table(prices: &[Price], calls: &[(&str, Calls)]) -> String {

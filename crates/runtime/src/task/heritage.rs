@@ -48,8 +48,8 @@ impl Heritage {
     /// Returns the heritage of a task that the calling code spawns in the runtime of this number.
     pub(crate) fn here(runtime: u16) -> Heritage {
         let heritage = crate::current::task::task(|task| {
-            let heir_of = |cell: &&Arc<Cell>| cell.bequeaths() && cell.shared.number == runtime;
-            task.filter(heir_of).map(|cell| without_preemption(|| Heritage::of(cell)))
+            let leaves = |cell: &&Arc<Cell>| leaves_something(cell, runtime);
+            task.filter(leaves).map(|cell| without_preemption(|| Heritage::of(cell)))
         });
         heritage.unwrap_or_default()
     }
@@ -58,8 +58,7 @@ impl Heritage {
     /// begins with the defaults.
     #[inline]
     pub(crate) fn is_plain(runtime: u16) -> bool {
-        let is_heir = |cell: &Arc<Cell>| cell.bequeaths() && cell.shared.number == runtime;
-        crate::current::task::task(|task| !task.is_some_and(is_heir))
+        crate::current::task::task(|task| !task.is_some_and(|cell| leaves_something(cell, runtime)))
     }
 
     fn of(cell: &Cell) -> Heritage {
@@ -77,6 +76,12 @@ impl Heritage {
             group: cell.group(),
         }
     }
+}
+
+/// Returns whether a task may pass something on to one that it spawns in the runtime of this number.
+#[inline]
+fn leaves_something(cell: &Cell, runtime: u16) -> bool {
+    cell.bequeaths() && cell.shared.number == runtime
 }
 
 /// Returns the attributes that remain under `SCHED_RESET_ON_FORK`, by sched(7): no real-time policy and no nice value

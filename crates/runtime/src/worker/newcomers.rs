@@ -2,7 +2,7 @@
 //! slot and idle CPUs get it.
 
 use super::Worker;
-use super::batch::{STAYS, fits};
+use super::batch::{Batches, STAYS, fits};
 use super::beside::{Dispatch, Outsiders};
 use super::own::Own;
 use super::poll::Poll;
@@ -124,7 +124,7 @@ impl Scheduler {
     }
 
     /// Makes a new task without special settings, which no poll has spawned, a newcomer of any CPU. Returns other tasks.
-    pub(crate) fn welcome(&self, now: Time, mut task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
+    pub(crate) fn welcome(&self, now: Time, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
         let sight = self.machine().sight();
         let spawner = self.here(|worker| worker.thread.own_cpu()).flatten();
         if spawner.is_some_and(|cpu| sight.has_others_than_fair(cpu)) {
@@ -137,14 +137,29 @@ impl Scheduler {
         if !self.takes_newcomer(cpu, &task) {
             return Err(task);
         }
-        apply_pending(&mut task);
-        let Some(place) = sight.place_newcomer(cpu, &mut task, OUTSIDE) else { return Err(task) };
-        task.wakes(now);
-        batches.newcomers.push(place.0, task)?;
+        self.line_up((now, cpu), batches, task, OUTSIDE)?;
         if self.crew().slot(cpu).is_away() {
             ring(self, cpu);
         }
         Ok(())
+    }
+
+    /// Places a new task at most so far beyond the clock of a CPU, as a newcomer there. Returns how many there are then, or the
+    /// task if it cannot be one.
+    #[inline]
+    fn line_up(
+        &self,
+        (now, cpu): (Time, CpuId),
+        batches: &Batches,
+        mut task: TaskOf<Job>,
+        most: Nanos,
+    ) -> Result<usize, TaskOf<Job>> {
+        apply_pending(&mut task);
+        let Some(place) = self.machine().sight().place_newcomer(cpu, &mut task, most) else {
+            return Err(task);
+        };
+        task.wakes(now);
+        batches.newcomers.push(place.0, task)
     }
 
     /// Returns whether a new task may wait at a CPU outside of its run queue.
@@ -167,25 +182,19 @@ impl Worker {
             return Err(task);
         }
         task.set_cpu(cpu);
-        let mut task = match poll.join(thread, scheduler, (now, true), task) {
+        let task = match poll.join(thread, scheduler, (now, true), task) {
             Ok(()) => return Ok(()),
             Err(task) => task,
         };
         poll.update_clock(thread, scheduler, now);
-        apply_pending(&mut task);
-        let sight = scheduler.machine().sight();
-        let Some(place) = sight.place_newcomer(cpu, &mut task, Nanos::MAX) else {
-            return Err(task);
-        };
-        task.wakes(now);
-        let waiting = batches.newcomers.push(place.0, task)?;
+        let waiting = scheduler.line_up((now, cpu), batches, task, Nanos::MAX)?;
         poll.look_soon(thread, now, false);
         if !thread.owns() {
             if scheduler.crew().slot(cpu).is_away() {
                 ring(scheduler, cpu);
             }
         } else if waiting > 1
-            && let Some(idle) = sight.idle_cpu_beside(cpu)
+            && let Some(idle) = scheduler.machine().sight().idle_cpu_beside(cpu)
         {
             ring(scheduler, idle);
         }
