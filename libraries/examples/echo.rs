@@ -5,9 +5,10 @@
 //! cargo run --profile dist -p runyard-libraries --example echo [ROUNDS] [WORKERS]
 //! ```
 //!
-//! One client sends 32 bytes over loopback, and waits for their echo. Then a task sleeps for 5 ms repeatedly: alone,
-//! and beside two tasks that compute for 50 ms at a time. The runtimes take turns within each round. Each runtime has
-//! two workers, or the given number. The output has the median, the minimum and the maximum over the rounds of each round's median.
+//! One client sends 32 bytes over loopback, and waits for their echo: alone, and beside tasks that only yield. Then a
+//! task sleeps for 5 ms repeatedly: alone, and beside two tasks that compute for 50 ms at a time. The runtimes take
+//! turns within each round. Each runtime has two workers, or the given number. The output has the median, the minimum
+//! and the maximum over the rounds of each round's figure, which is a median where nothing else is said.
 
 use runyard::{Allocator, Runtime};
 use std::future::Future;
@@ -31,6 +32,10 @@ const SLEEPS: usize = 50;
 const SLEEP: Duration = Duration::from_millis(5);
 const POLL: Duration = Duration::from_millis(50);
 
+/// The tasks that only yield beside an echo: their number, and how long each computes before it yields.
+const YIELDERS: [(usize, Duration); 3] =
+    [(2, Duration::ZERO), (8, Duration::ZERO), (64, Duration::from_micros(20))];
+
 /// The number of workers of each runtime.
 fn workers() -> usize {
     std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(2)
@@ -47,8 +52,18 @@ enum Host {
 const HOSTS: [(&str, Host); 3] =
     [("tokio", Host::Tokio), ("with a handle", Host::Handle), ("own driver", Host::Own)];
 
-const MEASURES: [&str; 4] =
-    ["echo, us", "sleep alone, late by ms", "beside polls of 50 ms", "the latest of these"];
+const MEASURES: [&str; 10] = [
+    "echo, us",
+    "beside 2 that yield, us",
+    "99 % of these",
+    "beside 8 that yield, us",
+    "99 % of these",
+    "beside 64 of 20 us, us",
+    "99 % of these",
+    "sleep alone, late by ms",
+    "beside polls of 50 ms",
+    "the latest of these",
+];
 
 fn main() -> io::Result<()> {
     let rounds = std::env::args().nth(1).map_or(ROUNDS, |text| text.parse().unwrap_or(ROUNDS));
@@ -100,14 +115,29 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn measure(spawn: &dyn Fn(Task)) -> [f64; MEASURES.len()] {
     let mut echoes = run(spawn, echo());
+    let yielders = YIELDERS.map(|hogs| run_beside(spawn, hogs, echo()));
+    let [two, eight, many] =
+        yielders.map(|mut echoes| [0.5, 0.99].map(|part| at(&mut echoes, part)));
     let mut alone = run(spawn, sleeps());
+    let mut beside = run_beside(spawn, (workers(), POLL), sleeps());
+    let echoes = [at(&mut echoes, 0.5), two[0], two[1], eight[0], eight[1], many[0], many[1]];
+    let sleeps = [at(&mut alone, 0.5), at(&mut beside, 0.5), at(&mut beside, 1.0)];
+    std::array::from_fn(|nth| *echoes.iter().chain(&sleeps).nth(nth).expect("one for each measure"))
+}
+
+/// Runs a task beside a number of tasks that compute for so long at a time, and returns its result.
+fn run_beside(
+    spawn: &dyn Fn(Task),
+    (hogs, poll): (usize, Duration),
+    task: impl Future<Output = Vec<f64>> + Send + 'static,
+) -> Vec<f64> {
     let stop = Arc::new(AtomicBool::new(false));
-    for _ in 0..workers() {
-        spawn(Box::pin(compute(stop.clone())));
+    for _ in 0..hogs {
+        spawn(Box::pin(compute(poll, stop.clone())));
     }
-    let mut beside = run(spawn, sleeps());
+    let figures = run(spawn, task);
     stop.store(true, Ordering::Relaxed);
-    [at(&mut echoes, 0.5), at(&mut alone, 0.5), at(&mut beside, 0.5), at(&mut beside, 1.0)]
+    figures
 }
 
 /// Runs a task to its end, and returns its result.
@@ -161,12 +191,14 @@ async fn sleeps() -> Vec<f64> {
     late
 }
 
-/// Computes for 50 ms at a time, until `stop` is set.
-async fn compute(stop: Arc<AtomicBool>) {
+/// Computes for `poll` at a time, until `stop` is set.
+async fn compute(poll: Duration, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
-        let began = Instant::now();
-        while began.elapsed() < POLL {
-            std::hint::black_box(0);
+        if !poll.is_zero() {
+            let began = Instant::now();
+            while began.elapsed() < poll {
+                std::hint::black_box(0);
+            }
         }
         tokio::task::yield_now().await;
     }

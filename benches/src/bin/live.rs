@@ -47,6 +47,9 @@ struct Arguments {
     /// Run as a process that `memory` measures
     #[arg(long, hide = true, value_name = "HOST")]
     memory_of: Option<Side>,
+    /// With tasks that sleep
+    #[arg(long, hide = true, requires = "memory_of")]
+    asleep: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -63,7 +66,7 @@ fn main() {
     switch_features(arguments.features);
     set_workers(arguments.workers);
     if let Some(side) = arguments.memory_of {
-        be_memory_of(side);
+        be_memory_of(side, arguments.asleep);
     }
     let effort = |workload: Workload| Effort {
         rounds: arguments.rounds.unwrap_or(workload.rounds()) as usize,

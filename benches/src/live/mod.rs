@@ -109,7 +109,7 @@ pub enum Workload {
     TimersAccuracy,
     /// Wake-ups of a process with 10,000 periodic tasks; takes a minute for each round
     Wakeups,
-    /// Memory of 1,000,000 waiting tasks, and time to limit their group
+    /// Memory of 1,000,000 tasks that wait or sleep, and time to limit their group
     Memory,
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
         tables.push(table(head, measured.wakeups.iter().map(wakeups)));
     }
     if !measured.memory.is_empty() {
-        let head = ["memory", "tasks", "bytes each", "set_limit us"];
+        let head = ["memory", "tasks that", "bytes each", "kept", "set_limit us"];
         tables.push(table(head, measured.memory.iter().map(memory)));
     }
     tables.join("\n")
@@ -105,18 +105,20 @@ fn wakeups(row: &Wakeups) -> [String; 5] {
     ]
 }
 
-fn memory(row: &Memory) -> [String; 4] {
+fn memory(row: &Memory) -> [String; 5] {
     let host = match row.host {
         Side::Runyard => "runyard",
         Side::Tokio => "tokio",
     };
     let figures = &row.figures;
+    let bytes = |bytes: f64| format!("{bytes:.0}");
     let micros = figures.set_limit_ns.map(|nanos| format!("{:.0}", nanos as f64 / 1e3));
     [
         host.to_owned(),
-        figures.tasks.to_string(),
-        format!("{:.0}", figures.bytes_each),
-        micros.unwrap_or_else(|| "no groups".to_owned()),
+        if figures.asleep { "sleep" } else { "wait" }.to_owned(),
+        bytes(figures.bytes_each),
+        figures.kept_bytes_each.map(bytes).unwrap_or_default(),
+        micros.unwrap_or_else(|| "none".to_owned()),
     ]
 }
 
@@ -299,7 +301,13 @@ mod tests {
             ],
             memory: vec![Memory {
                 host: Side::Tokio,
-                figures: Footprint { tasks: 1_000, bytes_each: 64.5, set_limit_ns: None },
+                figures: Footprint {
+                    tasks: 1_000,
+                    bytes_each: 64.5,
+                    set_limit_ns: None,
+                    asleep: true,
+                    kept_bytes_each: Some(7.0),
+                },
             }],
             ..LiveFigures::default()
         };
@@ -310,6 +318,6 @@ mod tests {
         assert_eq!(words[4], ["tokio", "1000", "0", "0.00", "0.00..0.00"]);
         assert_eq!(words[7], ["tokio", "2000", "1.1", "2.2", "3.3", "4.4", "5.5"]);
         assert_eq!(words[8][3..], ["not", "permitted"], "{text}");
-        assert_eq!(words[11], ["tokio", "1000", "64", "no", "groups"], "{text}");
+        assert_eq!(words[11], ["tokio", "sleep", "64", "7", "none"], "{text}");
     }
 }

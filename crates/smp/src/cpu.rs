@@ -153,6 +153,12 @@ impl<'a, W: Controlled> OneCpu<'a, W> {
         self.inspect(|rq| rq.classes().forced_idle())
     }
 
+    /// Sets the time for which a tick leaves this CPU to a fair task, even beyond its slice
+    /// ([`set_least_turn`](runyard_engine::run_queue::Classes::set_least_turn)).
+    pub fn set_least_turn(&self, turn: Nanos) {
+        self.lock().rq.classes_mut().set_least_turn(turn);
+    }
+
     /// Reserves memory for tasks and group queues, which the caller allocated before, outside the lock. The old memory
     /// is left in `room`.
     pub fn reserve_in(&self, room: &mut Room<W>) {

@@ -190,8 +190,11 @@ impl QueueOrder for Cfs {
     /// between two switches. A group that is [exhausted](crate::fair::tree::Queue::exhausted_until)
     /// does not.
     fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool {
-        let Wakeup { curr, woken, due, .. } = wakeup;
+        let Wakeup { curr, woken, slept, due, .. } = wakeup;
         let (entity, least) = (tree.entity(curr), now.config.min_granularity.0);
+        if !slept && entity.ran < least_turn(tree, Member { queue: entity.parent, at: curr }) {
+            return false;
+        }
         let owed = self.turns[entity.parent].owed == Some(curr);
         let preempts = match margin(now, entity, tree.entity(woken)) {
             Margin::Preempts => {
@@ -357,6 +360,9 @@ impl Cfs {
     /// Returns whether the tick ends the turn of a running entity that has competitors.
     fn is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
         let ran = tree.entity(member.at).ran;
+        if ran < least_turn(tree, member) {
+            return false;
+        }
         let slice = slice(tree, now, member, Counted::Queued);
         if ran > slice {
             self.buddies.clear(tree, member.at);
@@ -584,6 +590,16 @@ fn slice(tree: &Tree, now: Now, member: Member, counted: Counted) -> u64 {
 /// Returns how long an attached entity may run in its turn.
 pub(crate) fn slice_of_queued(tree: &Tree, now: Now, member: Member) -> u64 {
     slice(tree, now, member, Counted::Queued)
+}
+
+/// Returns the time for which a tick leaves the CPU to a running entity, even beyond its slice
+/// ([`Tree::least_turn`]): less for an entity of low weight, and none beside sensitive members.
+#[inline]
+fn least_turn(tree: &Tree, Member { queue, at }: Member) -> u64 {
+    if tree.least_turn == Nanos::ZERO || tree.heaps.first_urgent(queue).is_some() {
+        return 0;
+    }
+    tree.least_turn.0.min(tree.entity(at).real_span(tree.least_turn.0))
 }
 
 fn wakeup_granularity(now: Now, entity: &Entity) -> u64 {

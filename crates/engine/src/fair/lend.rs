@@ -51,6 +51,11 @@ impl Fair {
         std::mem::replace(&mut self.tree.outside, place)
     }
 
+    /// Sets the time for which a tick leaves the CPU to a running entity.
+    pub(crate) fn set_least_turn(&mut self, turn: Nanos) {
+        self.tree.least_turn = turn;
+    }
+
     /// Returns the lowest vruntime of the tasks that wait with the host and of the one that comes
     /// from there now.
     #[inline]

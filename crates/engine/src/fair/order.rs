@@ -29,6 +29,8 @@ pub(crate) struct Wakeup {
     pub(crate) woken: Index,
     /// Whether it came as a new task, or for one.
     pub(crate) forked: bool,
+    /// Whether it slept before it came, or came for a task that did.
+    pub(crate) slept: bool,
     /// Whether a switch was due before.
     pub(crate) due: bool,
 }

@@ -13,7 +13,7 @@ use crate::fair::heaps::Heaps;
 use crate::store::column::Column;
 use crate::store::heap::Index;
 use crate::store::list::List;
-use crate::time::{Time, VTime};
+use crate::time::{Nanos, Time, VTime};
 
 /// The queue of the root or of a group on one CPU.
 ///
@@ -145,6 +145,8 @@ pub(crate) struct Tree {
     /// The vruntime of the first task that waits with the host for the root queue: the clock of
     /// that queue does not pass it.
     pub(crate) outside: Option<VTime>,
+    /// The time for which a tick leaves the CPU to a running entity, even beyond its slice (CFS).
+    pub(crate) least_turn: Nanos,
 }
 
 impl Tree {
@@ -157,6 +159,7 @@ impl Tree {
             heaps: Heaps::default(),
             epochs: 0,
             outside: None,
+            least_turn: Nanos::ZERO,
         }
     }
 

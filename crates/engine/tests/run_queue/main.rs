@@ -2,6 +2,7 @@
 //! naive model of the choice.
 
 mod batch;
+mod least_turn;
 mod metered;
 mod newcomers;
 mod server;

@@ -8,11 +8,12 @@
 //! *lobby*, outside the run queues. One task leaves it for each spare that the slots have again, and for each poll that
 //! ends and leaves a spare.
 //!
-//! Threads that were spares during all the last minute are ended: the smallest number of spares in that time, less two
+//! Threads that were spares during all the last seconds are ended: the smallest number of spares in that time, less two
 //! for each CPU.
 //!
 //! The maker allocates and takes locks, so it may have to wait: the keeper watches it.
 
+use crate::crew::crowd::Crowd;
 use crate::observe::teller::Teller;
 use crate::os;
 use crate::os::refusal::{Later, Refusal};
@@ -130,24 +131,28 @@ impl Retry {
     }
 }
 
-/// The smallest number of spares in each part of the last minute, the latest part last.
+/// The smallest number of spares in each part of [`UNUSED`], the latest part last.
 #[derive(Debug)]
 struct Surplus {
     least: [usize; PARTS],
     began: Time,
 }
 
-/// The number of parts of that minute. Threads of a burst are ended when no part contains their last use: at the latest
-/// one part after the minute.
-const PARTS: usize = 12;
-const PART: Nanos = Nanos::from_millis(60_000 / (PARTS as u64 + 1));
+/// The time after which a thread that was not needed ends. A thread takes some 50 us to start, and keeps some 50 KiB: a
+/// burst in each of these spans makes its threads once.
+const UNUSED: Nanos = Nanos::from_millis(7_000);
+
+/// The number of parts of that time. Threads of a burst are ended when no part contains their last use: at the latest
+/// one part, and one check of an idle process, after it.
+const PARTS: usize = 6;
+const PART: Nanos = Nanos(UNUSED.0 / (PARTS as u64 + 1));
 
 impl Surplus {
     fn new(now: Time) -> Surplus {
         Surplus { least: [0; PARTS], began: now }
     }
 
-    /// Notes how many spares wait. Returns how many of them were not needed in the last minute.
+    /// Notes how many spares wait. Returns how many of them were not needed for [`UNUSED`].
     fn note(&mut self, now: Time, waiting: usize) -> usize {
         if now.since(self.began) >= PART {
             self.began = now;
@@ -159,7 +164,7 @@ impl Surplus {
         self.least.into_iter().min().unwrap_or(0)
     }
 
-    /// Notes how many spares wait now, for this many slots. Returns how many threads were not needed for a minute.
+    /// Notes how many spares wait now, for this many slots. Returns how many threads were not needed for [`UNUSED`].
     fn unneeded(&mut self, waiting: usize, slots: usize) -> usize {
         self.note(os::thread::now(), waiting).saturating_sub(SPARES * slots)
     }
@@ -192,6 +197,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let mut unsaid = LATER.to_vec();
     let mut retry = Retry { after: FIRST_RETRY, said: false };
     let mut surplus = Surplus::new(os::thread::now());
+    let mut crowd = Crowd::default();
     let crew = shared.scheduler.crew();
     let maker = &crew.maker;
     crew.keeper.is_there();
@@ -201,6 +207,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         let refused = crew.provide(|cpu| shared.start_worker(cpu, false));
         maker.scarce.store(refused.is_some(), Ordering::SeqCst);
         crew.take_from_sections();
+        crowd.follow(&shared.scheduler);
         shared.scheduler.let_in(crew.nr_spares());
         let unneeded =
             surplus.unneeded(crew.threads.nr_pooled() + crew.nr_spares(), crew.slots.len());
@@ -248,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_burst_needed_is_given_back_within_a_minute_after_it() {
+    fn what_a_burst_needed_is_given_back_within_seconds_after_it() {
         let mut surplus = Surplus::new(Time::ZERO);
         let second = |nth: u64| Time(nth * 1_000_000_000);
         // All but ten threads are in use until the 100th second.
@@ -256,7 +263,7 @@ mod tests {
             assert!(surplus.note(second(nth), 10) <= 10);
         }
         let at = (100..).find(|&nth| surplus.note(second(nth), 500) > 10).unwrap();
-        assert!((150..=161).contains(&at), "{at} s");
+        assert!((104..=107).contains(&at), "{at} s");
         assert_eq!(surplus.note(second(at), 500), 500);
         surplus.reduce(490);
         assert_eq!(surplus.note(second(at), 10), 10);

@@ -2,6 +2,7 @@
 //! to slots.
 
 pub(crate) mod ceiling;
+pub(crate) mod crowd;
 pub(crate) mod foreign;
 pub(crate) mod homes;
 pub(crate) mod hooks;

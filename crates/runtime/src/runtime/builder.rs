@@ -271,7 +271,7 @@ impl Builder {
     ///
     /// At the ceiling, and wherever the system refuses a thread, the runtime falls back. Tasks whose last poll ended
     /// without blocking go on. Tasks that have never run wait. No task is stopped until there are threads again. The
-    /// runtime reports this once on standard error. A thread that has been unused for a minute ends.
+    /// runtime reports this once on standard error. A thread that has been unused for some seconds ends.
     ///
     /// ```
     /// use runyard::{Runtime, spawn};
@@ -359,7 +359,7 @@ impl Builder {
     }
 
     /// Sets a function that each thread that runs tasks calls after its last task. That is when the runtime ends, or
-    /// when the thread has been unused for a minute. The end of the runtime waits for the function. Tasks that it
+    /// when the thread has been unused for some seconds. The end of the runtime waits for the function. Tasks that it
     /// spawns at that end are cancelled. Otherwise it behaves as [`Builder::on_thread_start`].
     ///
     /// ```

@@ -59,6 +59,7 @@ impl Poll {
         scheduler: &Scheduler,
         task: TaskOf<Job>,
     ) -> Result<(), TaskOf<Job>> {
+        self.note_wake();
         match self.cpu(thread) {
             Some(_) => self.join(thread, scheduler, (self.began(), false), task),
             None => Err(task),

@@ -34,7 +34,12 @@ impl Poll {
     /// Returns whether the thread is called, and does not wait for the end of the poll. In a child of fork the call was
     /// for the parent's thread.
     pub(super) fn is_called_now(&self, thread: &Thread, machine: &Machine<Job>) -> bool {
-        let may_wait = || self.may_end_first(machine, thread.cpu(), os::thread::now());
+        let may_wait = || {
+            let (cpu, now) = (thread.cpu(), os::thread::now());
+            // A poll that others keep off the CPU of the machine is young by its own time.
+            self.may_end_first(machine, cpu, now)
+                || !machine.sight().has_rt(cpu) && thread.used_of(now.since(self.began())) < YOUNG
+        };
         thread.is_called() && !os::fork::is_child() && !(thread.owns() && may_wait())
     }
 

@@ -255,6 +255,16 @@ impl<P, G: Pools> Classes<P, G> {
         let _ = self.queues.fair.set_outside(place);
     }
 
+    /// Sets the time for which a tick leaves the CPU to a fair task, even beyond its slice; zero, as
+    /// at the beginning, for none. A preempted task may cost its host more than a longer wait costs
+    /// the others. A wake-up preempts as ever, and a new task then does not. A tick preempts as ever
+    /// if a latency-sensitive task waits.
+    /// A task of less weight than that of nice 0 keeps the CPU for a smaller part of that time. EEVDF
+    /// does not heed it.
+    pub fn set_least_turn(&mut self, turn: Nanos) {
+        self.queues.fair.set_least_turn(turn);
+    }
+
     /// Begins a batch instead of a decision: the running task, whose state is `prev`, leaves its
     /// place to `stand_in`, a task of the host. The queue refuses a batch in three cases: a switch
     /// is due; the task has special attributes; or other tasks may precede those that have less

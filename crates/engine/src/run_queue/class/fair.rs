@@ -99,8 +99,10 @@ impl<P, G: Pools> Queues<P, G> {
         if tasks_first && !may || !self.site.has(Feature::WakeupPreemption) {
             return false;
         }
-        let forked = matches!(self.tasks.task(woken).standing.lag, Lag::New { .. });
-        let wakeup = Wakeup { curr, woken, forked, due };
+        let lag = &self.tasks.task(woken).standing.lag;
+        let forked = matches!(lag, Lag::New { .. });
+        let slept = matches!(lag, Lag::Asleep { .. } | Lag::Delayed { .. });
+        let wakeup = Wakeup { curr, woken, forked, slept, due };
         if may && self.site.config().rules.wakeup_drops {
             self.tasks.drop_ghosts_before(&self.site, &mut self.fair, wakeup);
             self.return_slack();

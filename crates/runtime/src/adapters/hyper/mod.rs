@@ -11,6 +11,7 @@
 //! ```
 
 mod serve;
+mod timeouts;
 
 pub use serve::{Listener, Serve, serve};
 
