@@ -11,7 +11,6 @@ use std::ptr::{self, NonNull};
 
 /// A value with a flag for "taken". It is sound by itself: code that decides the order may be wrong without harm, since
 /// a thread that comes too early gets nothing.
-#[derive(Default)]
 pub(crate) struct Locked<T: ?Sized> {
     taken: AtomicBool,
     value: UnsafeCell<T>,

@@ -235,7 +235,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let mut server = auto::Builder::new(Executor::new());
-    server.http1().timer(Timeouts::default()).http2().timer(Timer);
+    server.http1().timer(Timeouts::new()).http2().timer(Timer);
     let service = TowerToHyperService::new(service);
     let connection = server.serve_connection_with_upgrades(io, service);
     // The client knows of an error of its connection, or caused it.

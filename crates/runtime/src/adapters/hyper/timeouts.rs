@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// The timer of a connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Timeouts(Arc<Locked<Option<Kept>>>);
 
 /// A timer, and the waker of the task that it wakes.
@@ -32,6 +32,12 @@ struct Timeout {
     /// Its timer, from its first poll on.
     kept: Option<Kept>,
     all: Timeouts,
+}
+
+impl Timeouts {
+    pub(super) fn new() -> Timeouts {
+        Timeouts(Arc::new(Locked::new(None)))
+    }
 }
 
 impl rt::Timer for Timeouts {
@@ -97,7 +103,7 @@ mod tests {
     #[test]
     fn each_timeout_ends_at_its_deadline() {
         crate::test::paused(1).run(async {
-            let timeouts = Timeouts::default();
+            let timeouts = Timeouts::new();
             for (first, pause, second) in [(10, 1, 20), (10, 1, 2), (2, 5, 3)] {
                 let mut dropped = timeouts.sleep(first * SECOND);
                 assert!((&mut dropped).now_or_never().is_none());
@@ -113,7 +119,7 @@ mod tests {
     #[test]
     fn a_timeout_of_another_task_wakes_that_task() {
         crate::test::paused(1).run(async {
-            let timeouts = Timeouts::default();
+            let timeouts = Timeouts::new();
             assert!(timeouts.sleep(SECOND).now_or_never().is_none());
             let begin = time::now();
             let other = timeouts.sleep(2 * SECOND);
