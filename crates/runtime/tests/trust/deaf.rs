@@ -242,7 +242,8 @@ fn a_group_has_its_limit_after_a_deaf_poll() {
         let share = used.as_secs_f64() / span.as_secs_f64();
         // A budget that was not used before the measurement, and one period of debt.
         assert!(share <= 0.11 + 0.01 / span.as_secs_f64(), "{share}");
-        assert!(share > 0.02, "{share}: on a busy machine it may be less than its limit");
+        // It stands still for no second. On a busy machine it may have much less than its limit.
+        assert!(share > 0.005, "{share}");
     });
 }
 
