@@ -70,9 +70,9 @@ pub struct Footprint {
 
 /// Measures both sides, one after the other.
 pub(crate) fn measure() -> [Memory; 4] {
-    let each = [Side::Runyard, Side::Tokio].map(|host| [(host, false), (host, true)]);
-    let each = [each[0][0], each[1][0], each[0][1], each[1][1]];
-    each.map(|(host, asleep)| Memory { host, figures: in_a_process(host, asleep) })
+    let of = |host, asleep| Memory { host, figures: in_a_process(host, asleep) };
+    let (runyard, tokio) = (Side::Runyard, Side::Tokio);
+    [of(runyard, false), of(tokio, false), of(runyard, true), of(tokio, true)]
 }
 
 /// Measures the figures in another process of this program, with the features of this one.
