@@ -22,7 +22,8 @@ struct Arguments {
     #[arg(long, default_value_t = 0.3, value_name = "S",
           value_parser = seconds)]
     seconds: f64,
-    /// Iterations of a turn, in place of its length; turns of `pingpong_hog` always have a length
+    /// Iterations of a turn, in place of its length; turns of `pingpong_hog` always have a length. The number of tasks of
+    /// `memory`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
     /// Number of periods of each probe; a period is 2 ms
@@ -66,7 +67,7 @@ fn main() {
     switch_features(arguments.features);
     set_workers(arguments.workers);
     if let Some(side) = arguments.memory_of {
-        be_memory_of(side, arguments.asleep);
+        be_memory_of(side, arguments.iterations, arguments.asleep);
     }
     let effort = |workload: Workload| Effort {
         rounds: arguments.rounds.unwrap_or(workload.rounds()) as usize,

@@ -1,4 +1,4 @@
-//! The memory of a waiting task: the growth of the resident set over a million tasks that are never ready. Their future
+//! The memory of a waiting task: the growth of the resident set over many tasks that are never ready. Their future
 //! has no size, so all of the growth belongs to the runtime and the allocator. With these tasks, the workload also
 //! times a change of their group's limit. Then the same of a million tasks that sleep, and what is left of that growth
 //! ten seconds after they have ended.
@@ -19,15 +19,16 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Number of waiting tasks.
-const TASKS: usize = 1_000_000;
+/// Number of tasks, unless the user asks for another.
+const TASKS: u64 = 1_000_000;
 /// Number of times that the group gets a limit; the median counts.
 const LIMITS: usize = 9;
-/// The hidden arguments that start this program as a measured process.
+/// The arguments that start this program as a measured process.
 const ARGUMENT: &str = "--memory-of";
+const ITERATIONS: &str = "--iterations";
 const ASLEEP: &str = "--asleep";
-/// The length of a sleep: to start the tasks takes a few seconds.
-const SLEEP: Duration = Duration::from_secs(20);
+/// The time that each task adds to the length of a sleep: to start one takes a few microseconds.
+const SLEEP_EACH: Duration = Duration::from_micros(20);
 /// The time after which a runtime keeps what it keeps.
 const REST: Duration = Duration::from_secs(10);
 /// Interval of the check that all tasks have been polled.
@@ -68,90 +69,112 @@ pub struct Footprint {
     pub kept_bytes_each: Option<f64>,
 }
 
-/// Measures both sides, one after the other.
-pub(crate) fn measure() -> [Memory; 4] {
-    let of = |host, asleep| Memory { host, figures: in_a_process(host, asleep) };
+/// Measures both sides, one after the other, with `tasks` tasks.
+pub(crate) fn measure(tasks: Option<u64>) -> [Memory; 4] {
+    let tasks = tasks.unwrap_or(TASKS);
+    let of = |host, asleep| Memory { host, figures: in_a_process(host, tasks, asleep) };
     let (runyard, tokio) = (Side::Runyard, Side::Tokio);
     [of(runyard, false), of(tokio, false), of(runyard, true), of(tokio, true)]
 }
 
 /// Measures the figures in another process of this program, with the features of this one.
-fn in_a_process(side: Side, asleep: bool) -> Footprint {
+fn in_a_process(side: Side, tasks: u64, asleep: bool) -> Footprint {
     let this = std::env::current_exe().expect("this program is somewhere");
     let name = side.to_possible_value().expect("every side has a name");
     let switches = features().names().flat_map(|name| ["--feature".to_owned(), name]);
     let mut command = Command::new(this);
-    command.args([ARGUMENT, name.get_name()]).args(asleep.then_some(ASLEEP)).args(switches);
+    command.args([ARGUMENT, name.get_name(), ITERATIONS, &tasks.to_string()]);
+    command.args(asleep.then_some(ASLEEP)).args(switches);
     command.stderr(Stdio::inherit());
     let output = command.output().expect("it runs again");
     assert!(output.status.success(), "{side:?}: {}", output.status);
     serde_json::from_slice(&output.stdout).expect("it prints its figures")
 }
 
-/// Runs as a measured process.
+/// Runs as a measured process with `tasks` tasks.
 ///
 /// # Panics
 ///
 /// Panics if this system does not report the resident set.
-pub fn be_memory_of(side: Side, asleep: bool) -> ! {
+pub fn be_memory_of(side: Side, tasks: Option<u64>, asleep: bool) -> ! {
+    let tasks = tasks.unwrap_or(TASKS) as usize;
     let found = match (side, asleep) {
-        (Side::Runyard, false) => footprint_of_runyard(),
-        (Side::Tokio, false) => footprint(&Tokio::start(workers()), || None),
-        (Side::Runyard, true) => footprint_asleep(&Runyard::start(workers())),
-        (Side::Tokio, true) => footprint_asleep(&Tokio::start(workers())),
+        (Side::Runyard, false) => footprint_of_runyard(tasks),
+        (Side::Tokio, false) => footprint(&Tokio::start(workers()), tasks, || None),
+        (Side::Runyard, true) => footprint_asleep(&Runyard::start(workers()), tasks),
+        (Side::Tokio, true) => footprint_asleep(&Tokio::start(workers()), tasks),
     };
     println!("{}", serde_json::to_string(&found).expect("all keys are strings"));
     std::process::exit(0)
 }
 
-fn footprint_of_runyard() -> Footprint {
+fn footprint_of_runyard(tasks: usize) -> Footprint {
     let host = Runyard::start(workers());
     let group = host.0.group("tenant").create().expect("there is room for a group");
-    footprint(&host, || Some(set_limit_ns(&group)))
+    footprint(&host, tasks, || Some(set_limit_ns(&group)))
 }
 
 /// Starts the tasks, and measures once each of them waits. `beside_them` returns the time of `set_limit`.
-fn footprint<H: Host>(host: &H, beside_them: impl FnOnce() -> Option<u64>) -> Footprint {
-    // The memory of threads and of the first task is not part of the growth.
-    host.block_on(host.spawn_from_outside(async {})).expect("an empty task does not panic");
-    let (before, polled) = (resident_bytes(), POLLED.load(Ordering::Relaxed));
-    for _ in 0..TASKS {
+fn footprint<H: Host>(
+    host: &H,
+    tasks: usize,
+    beside_them: impl FnOnce() -> Option<u64>,
+) -> Footprint {
+    let growth = Growth::since_now(host, tasks);
+    for _ in 0..tasks {
         drop(host.spawn_from_outside(Never));
     }
-    while POLLED.load(Ordering::Relaxed) < polled + TASKS {
-        thread::sleep(LOOK);
-    }
-    let grown = resident_bytes().saturating_sub(before);
-    let bytes_each = grown as f64 / TASKS as f64;
+    wait_for(&POLLED, tasks);
+    let bytes_each = growth.bytes_each();
     let set_limit_ns = beside_them();
-    Footprint { tasks: TASKS, bytes_each, set_limit_ns, asleep: false, kept_bytes_each: None }
+    Footprint { tasks, bytes_each, set_limit_ns, asleep: false, kept_bytes_each: None }
 }
 
 /// Starts tasks that sleep, and measures while all of them do, and after their end.
-fn footprint_asleep<H: Host>(host: &H) -> Footprint {
-    host.block_on(host.spawn_from_outside(async {})).expect("an empty task does not panic");
-    let (before, begin) = (resident_bytes(), Instant::now());
-    for _ in 0..TASKS {
+fn footprint_asleep<H: Host>(host: &H, tasks: usize) -> Footprint {
+    let growth = Growth::since_now(host, tasks);
+    let (begin, length) = (Instant::now(), SLEEP_EACH * tasks as u32);
+    for _ in 0..tasks {
         drop(host.spawn_from_outside(async move {
-            let sleep = H::sleep(SLEEP.saturating_sub(begin.elapsed()));
+            let sleep = H::sleep(length.saturating_sub(begin.elapsed()));
             POLLED.fetch_add(1, Ordering::Relaxed);
             sleep.await;
             ENDED.fetch_add(1, Ordering::Relaxed);
         }));
     }
-    let wait_for = |count: &AtomicUsize| {
-        while count.load(Ordering::Relaxed) < TASKS {
-            thread::sleep(LOOK);
-        }
-    };
-    wait_for(&POLLED);
-    assert!(begin.elapsed() < SLEEP, "no task has ended yet");
-    let each = || resident_bytes().saturating_sub(before) as f64 / TASKS as f64;
-    let bytes_each = each();
-    wait_for(&ENDED);
+    wait_for(&POLLED, tasks);
+    assert!(begin.elapsed() < length, "no task has ended yet");
+    let bytes_each = growth.bytes_each();
+    wait_for(&ENDED, tasks);
     thread::sleep(REST);
-    let kept_bytes_each = Some(each());
-    Footprint { tasks: TASKS, bytes_each, set_limit_ns: None, asleep: true, kept_bytes_each }
+    let kept_bytes_each = Some(growth.bytes_each());
+    Footprint { tasks, bytes_each, set_limit_ns: None, asleep: true, kept_bytes_each }
+}
+
+/// The growth of the resident set.
+struct Growth {
+    before: usize,
+    tasks: usize,
+}
+
+impl Growth {
+    /// The memory of threads and of the first task is not part of the growth.
+    fn since_now<H: Host>(host: &H, tasks: usize) -> Growth {
+        host.block_on(host.spawn_from_outside(async {})).expect("an empty task does not panic");
+        Growth { before: resident_bytes(), tasks }
+    }
+
+    /// Returns the growth so far over the number of tasks.
+    fn bytes_each(&self) -> f64 {
+        resident_bytes().saturating_sub(self.before) as f64 / self.tasks as f64
+    }
+}
+
+/// Waits until the counter has reached a number.
+fn wait_for(counter: &AtomicUsize, tasks: usize) {
+    while counter.load(Ordering::Relaxed) < tasks {
+        thread::sleep(LOOK);
+    }
 }
 
 /// Number of tasks that have slept.

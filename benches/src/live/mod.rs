@@ -234,7 +234,7 @@ impl LiveFigures {
             Workload::Threads => return self.threads.extend(threads::measure(effort)),
             Workload::TimersAccuracy => return self.accuracy.extend(accuracy::measure(effort)),
             Workload::Wakeups => return self.wakeups.extend(wakeups::measure(effort)),
-            Workload::Memory => return self.memory.extend(memory::measure()),
+            Workload::Memory => return self.memory.extend(memory::measure(effort.iterations)),
             Workload::TimersOps => return self.comparisons.extend(timer_ops::measure(effort)),
             Workload::Preemption => return self.preemption.extend(preemption::measure(effort)),
         };
