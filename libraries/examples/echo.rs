@@ -115,14 +115,15 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn measure(spawn: &dyn Fn(Task)) -> [f64; MEASURES.len()] {
     let mut echoes = run(spawn, echo());
-    let yielders = YIELDERS.map(|hogs| run_beside(spawn, hogs, echo()));
-    let [two, eight, many] =
-        yielders.map(|mut echoes| [0.5, 0.99].map(|part| at(&mut echoes, part)));
+    let [[two, two99], [eight, eight99], [many, many99]] = YIELDERS.map(|hogs| {
+        let mut beside = run_beside(spawn, hogs, echo());
+        [0.5, 0.99].map(|part| at(&mut beside, part))
+    });
     let mut alone = run(spawn, sleeps());
     let mut beside = run_beside(spawn, (workers(), POLL), sleeps());
-    let echoes = [at(&mut echoes, 0.5), two[0], two[1], eight[0], eight[1], many[0], many[1]];
-    let sleeps = [at(&mut alone, 0.5), at(&mut beside, 0.5), at(&mut beside, 1.0)];
-    std::array::from_fn(|nth| *echoes.iter().chain(&sleeps).nth(nth).expect("one for each measure"))
+    let echo = at(&mut echoes, 0.5);
+    let (sleep, late, latest) = (at(&mut alone, 0.5), at(&mut beside, 0.5), at(&mut beside, 1.0));
+    [echo, two, two99, eight, eight99, many, many99, sleep, late, latest]
 }
 
 /// Runs a task beside a number of tasks that compute for so long at a time, and returns its result.

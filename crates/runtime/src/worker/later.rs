@@ -35,10 +35,9 @@ impl Poll {
     /// for the parent's thread.
     pub(super) fn is_called_now(&self, thread: &Thread, machine: &Machine<Job>) -> bool {
         let may_wait = || {
-            let (cpu, now) = (thread.cpu(), os::thread::now());
+            let lasted = os::thread::now().since(self.began());
             // A poll that others keep off the CPU of the machine is young by its own time.
-            self.may_end_first(machine, cpu, now)
-                || !machine.sight().has_rt(cpu) && thread.used_of(now.since(self.began())) < YOUNG
+            !machine.sight().has_rt(thread.cpu()) && thread.used_of(lasted) < YOUNG
         };
         thread.is_called() && !os::fork::is_child() && !(thread.owns() && may_wait())
     }
