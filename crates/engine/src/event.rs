@@ -120,6 +120,21 @@ pub enum What {
         /// The number of the change, in the order of their times.
         change: u32,
     },
+    /// A request came from outside (see the workload). If it wakes or starts a task, that event
+    /// follows. It concerns no CPU in particular.
+    Arrived {
+        /// The number of the arrivals in the scenario.
+        arrivals: u32,
+        /// Whether there was no room for it.
+        refused: bool,
+    },
+    /// A task reached its periodic timer too late, and goes on without a wait.
+    Late {
+        /// The task.
+        task: TaskId,
+        /// The time at which the period began.
+        since: Time,
+    },
     /// The task's program arrived at a step (see the workload).
     Step {
         /// The task.

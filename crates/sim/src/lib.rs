@@ -24,6 +24,7 @@ mod explain;
 mod giveway;
 mod inherit;
 mod program;
+mod requests;
 pub mod sim;
 mod smt;
 mod steps;

@@ -190,6 +190,9 @@ impl<S: Stage> Player<S> {
                     log.timer(span, next);
                 }
                 self.stats.missed += u64::from(next.missed);
+                if next.omitted > 0 {
+                    self.world.omit(self.task, next.omitted);
+                }
                 if !next.missed {
                     self.sleep_until(next.due).await;
                 }

@@ -137,6 +137,8 @@ impl Scene {
             | What::Changed { .. }
             | What::Moved { .. }
             | What::PassedOver { .. }
+            | What::Arrived { .. }
+            | What::Late { .. }
             | What::Step { .. } => {}
         }
     }
