@@ -135,6 +135,12 @@ pub enum What {
         /// The time at which the period began.
         since: Time,
     },
+    /// The step at which the task's program arrived takes effect on an object that tasks share.
+    /// Only hosts with chains of tasks emit it (see the workload).
+    Acts {
+        /// The task.
+        task: TaskId,
+    },
     /// The task's program arrived at a step (see the workload).
     Step {
         /// The task.

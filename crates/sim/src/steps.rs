@@ -240,6 +240,9 @@ impl Sim<'_> {
             Step::Fork(spec) => self.fork(task, spec),
             shared => {
                 self.watch.note_objects();
+                if !self.scenario.chains.is_empty() {
+                    self.tell(cpu, What::Acts { task });
+                }
                 match self.take_shared_step(task, &shared) {
                     Some(awaited) => Then::Block(Waiting::Other(awaited)),
                     None => Then::GoOn,

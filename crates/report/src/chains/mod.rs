@@ -19,9 +19,6 @@
 //!
 //! Only a host that reports [steps](What::Step) shows which messages are taken and which mutexes are waited for.
 //! Without steps, a token is lost if its task was not woken, and a wait for a mutex ends a task's work.
-//!
-//! Known inaccuracy: units of a pipe count from the begin of the step that sends or takes them. Where system calls take time,
-//! two that overlap may take effect in the other order.
 
 mod messages;
 mod tokens;
@@ -273,9 +270,8 @@ impl Chains {
     #[must_use]
     pub fn heeds(event: &Event) -> bool {
         match event.what {
-            What::Wake { .. } | What::Step { .. } | What::Arrived { .. } | What::Late { .. } => {
-                true
-            }
+            What::Wake { .. } | What::Step { .. } | What::Acts { .. } => true,
+            What::Arrived { .. } | What::Late { .. } => true,
             What::Switch { prev, .. } => {
                 matches!(prev, Some((_, Left::Blocked | Left::Exited)))
             }
@@ -288,6 +284,7 @@ impl Chains {
         match event.what {
             What::Wake { task, since, by } => self.wake(task, since, by),
             What::Step { task, phase, step } => self.step(task, (phase, step), event.at),
+            What::Acts { task } => self.act(task, event.at),
             What::Arrived { arrivals, refused } => self.arrived(arrivals, refused, event.at),
             What::Late { task, since } => self.late(task, since, event.at),
             What::Switch { prev: Some((task, Left::Blocked)), .. } => self.block(task, event.at),
@@ -397,17 +394,22 @@ impl Chains {
         let phases = self.steps.get(thread as usize);
         let steps = phases.and_then(|phases| phases.get(phase as usize));
         let hand = steps.and_then(|steps| steps.get(step as usize)).copied().unwrap_or_default();
+        let gathers = matches!((member.at, hand), (Hand::Takes(..), Hand::Takes(..)));
+        *self.member(task) =
+            Member { at: hand, at_same_step: false, gathers, ..*self.member(task) };
+    }
+
+    /// Notes that the step of a task takes effect on an object.
+    fn act(&mut self, task: TaskId, at: Time) {
+        let Member { thread, at: hand, gathers, .. } = *self.member(task);
+        let Some(thread) = thread else { return };
         match hand {
             Hand::Puts(object, units) => self.put((task, thread), (object, units)),
             Hand::Takes(object, units) => {
-                let gathers = matches!(member.at, Hand::Takes(..));
-                self.member(task).gathers = gathers;
                 self.take((task, thread), (object, units), (at, gathers));
             }
             Hand::Neither | Hand::Locks => {}
         }
-        let member = self.member(task);
-        (member.at, member.at_same_step) = (hand, false);
     }
 
     /// Notes that a task leaves a message, with copies of its tokens.

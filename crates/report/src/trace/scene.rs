@@ -139,6 +139,7 @@ impl Scene {
             | What::PassedOver { .. }
             | What::Arrived { .. }
             | What::Late { .. }
+            | What::Acts { .. }
             | What::Step { .. } => {}
         }
     }

@@ -232,7 +232,7 @@ impl<'s> Ledger<'s> {
                     self.oracle.is_posted(id);
                 }
             }
-            What::Late { .. } => {}
+            What::Late { .. } | What::Acts { .. } => {}
             What::Timeline { change } => self.change(change),
             What::Step { task, phase, step } => self.step(cpu, task, (phase, step))?,
             What::Changed { task, policy, group, .. } => {
