@@ -13,6 +13,7 @@
 //! `check` has the invariants.
 
 mod ahead;
+mod arrivals;
 mod calendar;
 mod check;
 mod check_cores;

@@ -10,12 +10,12 @@
 //! draw from separate generators. So a policy that changes the order of tasks does not change the duration of any
 //! task's work.
 
+use crate::arrivals::Requests;
 use crate::calendar::{Calendar, Due};
 use crate::cores::Cores;
 use crate::cost::CostModel;
 use crate::cpu::{Cpu, Doing};
 use crate::program::{FIRST_CPU, NewProgram, Program};
-use crate::requests::Requests;
 use crate::smt::Smt;
 use crate::watch::{Check, Watch};
 use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};

@@ -20,8 +20,11 @@
 //! Only a host that reports [steps](What::Step) shows which messages are taken and which mutexes are waited for.
 //! Without steps, a token is lost if its task was not woken, and a wait for a mutex ends a task's work.
 
+mod info;
 mod messages;
 mod tokens;
+
+pub use info::{ChainInfo, Hand};
 
 use crate::column::Place::{Page, Text};
 use crate::column::{View, columns, counted, figures, seldom, spanned, texts};
@@ -30,7 +33,7 @@ use crate::names::shortened;
 use messages::Messages;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tokens::{Chain, Slow, TokenCopy};
@@ -88,7 +91,7 @@ impl ChainReport {
     /// The message that no token reached the end, if there was one that could have.
     #[must_use]
     pub fn in_vain(&self) -> Option<String> {
-        let Some(arrived) = self.began.filter(|_| self.count == Some(0)) else { return None };
+        let arrived = self.began.filter(|_| self.count == Some(0))?;
         let name = &self.name;
         match arrived - self.refused.unwrap_or(0) {
             0 => Some(format!("chain {name}: no token began")),
@@ -139,47 +142,6 @@ pub struct BlockedReport {
     pub on: String,
     /// The task that holds the mutex, if the object is a mutex that is held.
     pub held_by: Option<String>,
-}
-
-/// A chain, by the numbers of the threads of its tasks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChainInfo {
-    /// Its name.
-    pub name: String,
-    /// The threads of each place.
-    pub places: Vec<Vec<u32>>,
-    /// Whether a token ends with the first of its copies, not with the last.
-    pub first: bool,
-    /// The numbers of the arrivals with which its tokens begin; with wake-ups if there are none.
-    pub arrivals: Vec<u32>,
-    /// The largest allowed time of a token.
-    pub deadline: Option<Nanos>,
-}
-
-impl ChainInfo {
-    fn begins_with_arrivals(&self) -> bool {
-        !self.arrivals.is_empty()
-    }
-}
-
-/// The effect of a program's step on tokens. Objects with odd numbers serve waiting tasks in their order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hand {
-    /// None.
-    #[default]
-    Neither,
-    /// The step leaves as many units in the object of this number.
-    Puts(u32, u64),
-    /// The step takes as many units from that object, perhaps after a wait.
-    Takes(u32, u64),
-    /// The step takes a mutex, perhaps after a wait.
-    Locks,
-}
-
-impl Hand {
-    fn takes_from(self) -> Option<u32> {
-        if let Hand::Takes(object, _) = self { Some(object) } else { None }
-    }
 }
 
 /// Follows the tokens of all chains through the events of a run.
@@ -443,7 +405,7 @@ impl Chains {
         let chains = &mut self.chains;
         let load = messages.take((task, units), &mut |copy| chains[copy.chain].copied(copy));
         match load {
-            Some(load) => drop(self.deliver(task, load, at)),
+            Some(load) => drop(self.deliver(task, &load, at)),
             None => self.member(task).waits_at = Some(object),
         }
     }
@@ -454,11 +416,11 @@ impl Chains {
         let messages = self.messages.get_mut(&object).expect("a task waits at a known object");
         let Some(load) = messages.resolve(task, by) else { return Vec::new() };
         self.member(task).waits_at = None;
-        self.deliver(task, load, at)
+        self.deliver(task, &load, at)
     }
 
     /// Gives a task the tokens of a message. Returns their chains.
-    fn deliver(&mut self, task: TaskId, load: Vec<TokenCopy>, at: Time) -> Vec<usize> {
+    fn deliver(&mut self, task: TaskId, load: &[TokenCopy], at: Time) -> Vec<usize> {
         let Member { thread, gathers, .. } = *self.member(task);
         let mut came = Vec::new();
         for (nth, chain) in self.chains.iter_mut().enumerate() {

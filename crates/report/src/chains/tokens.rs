@@ -3,7 +3,7 @@
 //! A token is over when its last copy is, or with [`ChainInfo::first`] when the first copy reaches the end. The tasks that had
 //! the copy that ended it are its way.
 
-use super::ChainInfo;
+use super::info::ChainInfo;
 use crate::histogram::Histogram;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};

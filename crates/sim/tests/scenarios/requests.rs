@@ -20,12 +20,12 @@ fn a_request_wakes_a_worker_at_its_time() {
           'tasks': {'worker': {'sem_wait': 'work', 'run': 500}}}",
     );
     let all = [(ms(1), false), (ms(5), false), (us(5_100), false), (Time(5_200_500), true)];
-    run.is("requests", requests(&run).as_slice(), &all);
+    run.is("requests", requests(&run).as_slice(), all);
     let wakes = run.events.iter().filter_map(|event| match event.what {
         What::Wake { since, by: None, .. } => Some(since),
         _ => None,
     });
-    run.is("wake-ups", wakes.collect::<Vec<_>>().as_slice(), &[Time::ZERO, ms(1), ms(5)]);
+    run.is("wake-ups", wakes.collect::<Vec<_>>().as_slice(), [Time::ZERO, ms(1), ms(5)]);
     run.is("waits in vain", run.outcome.left.lines.len(), 0);
 }
 
@@ -36,9 +36,9 @@ fn a_request_may_have_a_task_of_its_own() {
           'tasks': {'request': {'instance': 0, 'loop': 1, 'policy': 'SCHED_FIFO', 'run': 1000}}}",
     );
     let refused = requests(&run).iter().map(|&(_, refused)| refused).collect::<Vec<_>>();
-    run.is("refused", refused.as_slice(), &[false, false, true, false]);
+    run.is("refused", refused.as_slice(), [false, false, true, false]);
     let names = run.outcome.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>();
-    run.is("tasks", names.as_slice(), &["request-0000", "request-0001", "request-0002"]);
+    run.is("tasks", names.as_slice(), ["request-0000", "request-0001", "request-0002"]);
     run.is("the run ends with the last request", run.outcome.end, ms(4));
 }
 

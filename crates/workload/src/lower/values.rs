@@ -1,6 +1,6 @@
 //! Measured times: a list in the scenario, or a file beside it with a number of microseconds on each line.
 //!
-//! The times are kept once for each content, for the life of the process. So they are plain values that each step may
+//! The times are kept once for each content and thread, for the life of the process. So they are plain values that each step may
 //! have, however often a sweep reads the scenario.
 
 use super::number::MAX_INT;
@@ -8,16 +8,18 @@ use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
 use crate::text::MAX_TEXT;
 use runyard_engine::time::Nanos;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 /// The content of a comment begins with this.
 const COMMENT: char = '#';
 
-static KEPT: Mutex<BTreeSet<&'static [Nanos]>> = Mutex::new(BTreeSet::new());
+thread_local! {
+    static KEPT: RefCell<BTreeSet<&'static [Nanos]>> = const { RefCell::new(BTreeSet::new()) };
+}
 
 /// Reads a list of times, or the name of a file in `folder` that has them. There is at least one.
 pub(super) fn read(node: Node<'_>, folder: &Path) -> Result<&'static [Nanos], Fault> {
@@ -66,13 +68,12 @@ fn time(text: &str) -> Option<Nanos> {
 }
 
 fn keep(times: Vec<Nanos>) -> &'static [Nanos] {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    match kept.get(&*times) {
-        Some(known) => known,
+    KEPT.with_borrow_mut(|kept| match kept.get(&*times) {
+        Some(&known) => known,
         None => {
-            let new = Vec::leak(times);
+            let new: &'static [Nanos] = Vec::leak(times);
             kept.insert(new);
             new
         }
-    }
+    })
 }
