@@ -89,6 +89,20 @@ impl Scenario {
         self.tasks.iter().any(|task| task.phases.iter().any(calls))
     }
 
+    /// Returns whether a task of a thread object makes requests to others: it begins a chain, or waits for what they do.
+    #[must_use]
+    pub fn is_client(&self, task: SpecId) -> bool {
+        let waits = |step| {
+            matches!(
+                step,
+                Step::SemWait(_) | Step::Recv { .. } | Step::Wait { .. } | Step::Suspend(_)
+            )
+        };
+        let phases = &self.tasks[task.0 as usize].phases;
+        self.chains.iter().any(|chain| chain.places[0].contains(&task))
+            || phases.iter().any(|phase| phase.steps.iter().any(waits))
+    }
+
     /// Returns whether the instances of a thread object begin by a change of the timeline, and not with the run: the
     /// first change that starts or stops them is a start.
     #[must_use]

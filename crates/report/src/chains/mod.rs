@@ -493,7 +493,6 @@ impl Chains {
         for chain in &mut self.chains {
             let places: Vec<_> = chain.places(thread).collect();
             places.into_iter().for_each(|place| chain.finish(place, task, at));
-            chain.exit(task, thread);
         }
     }
 }

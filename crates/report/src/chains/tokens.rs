@@ -189,16 +189,6 @@ impl Chain {
         }
     }
 
-    /// Notes that a task that exits takes with it what it still has.
-    pub(super) fn exit(&mut self, task: TaskId, thread: u32) {
-        let places: Vec<_> = self.places(thread).collect();
-        for place in places {
-            for held in self.held.remove(&(place, task)).unwrap_or_default() {
-                self.lose(&held.copy);
-            }
-        }
-    }
-
     /// Notes that a copy is lost, and its token with it.
     pub(super) fn lose(&mut self, copy: &TokenCopy) {
         self.dropped += u64::from(self.tokens.remove(&copy.token).is_some());
