@@ -15,7 +15,7 @@ use std::f64::consts::{PI, SQRT_2};
 /// use runyard_engine::time::Nanos;
 /// use runyard_workload::draw::Draw;
 ///
-/// let tail = Draw::Tail { usual: Nanos(100), extra: Nanos(50), often: 10_000 }; // in one of 100
+/// let tail = Draw::Tail { usual: Nanos(100), extra: Nanos(50), often: 1_000_000 }; // in one of 100
 /// assert!(tail.sample(&mut Pcg64Mcg::new(1)) >= Nanos(100));
 /// assert_eq!(tail.mean(), 100.5);
 /// ```
@@ -61,7 +61,7 @@ pub enum Draw {
         usual: Nanos,
         /// The mean of the additional time.
         extra: Nanos,
-        /// The share of the draws that have it, in millionths.
+        /// The share of the draws that have it, in millionths of a per cent.
         often: u32,
     },
     /// One of these measured values, each as likely as the others. There is at least one.
@@ -89,7 +89,7 @@ impl Draw {
             Draw::Weibull { scale, shape } => {
                 scaled(scale, libm::pow(exponential(rng), 1.0 / decimal(shape)))
             }
-            Draw::Tail { usual, extra, often } => match below(rng, MILLION) < often.into() {
+            Draw::Tail { usual, extra, often } => match below(rng, 100 * MILLION) < often.into() {
                 true => usual + scaled(extra, exponential(rng)),
                 false => usual,
             },
@@ -133,7 +133,9 @@ impl Draw {
             Draw::Weibull { scale, shape } => {
                 scale.0 as f64 * libm::tgamma(1.0 + 1.0 / decimal(shape))
             }
-            Draw::Tail { usual, extra, often } => usual.0 as f64 + extra.0 as f64 * decimal(often),
+            Draw::Tail { usual, extra, often } => {
+                usual.0 as f64 + extra.0 as f64 * decimal(often) / 100.0
+            }
             Draw::Values(values) => {
                 values.iter().map(|value| value.0 as f64).sum::<f64>() / values.len() as f64
             }
@@ -277,7 +279,7 @@ mod tests {
             Draw::Pareto { least: MEAN, shape: 3_000_000 },
             Draw::Weibull { scale: MEAN, shape: 700_000 },
             Draw::Weibull { scale: MEAN, shape: 2_000_000 },
-            Draw::Tail { usual: MEAN, extra: Nanos(9_000_000), often: 100_000 },
+            Draw::Tail { usual: MEAN, extra: Nanos(9_000_000), often: 10_000_000 },
             Draw::Values(&[Nanos(1), Nanos(2_000), Nanos(999_999)]),
         ] {
             let mean = samples(draw).sum::<f64>() / f64::from(COUNT);
@@ -293,7 +295,7 @@ mod tests {
             (Draw::Pareto { least: MEAN, shape: 2_000_000 }, 0.75), // 1 - (1 / 2)^2
             (Draw::Weibull { scale: MEAN, shape: 1_000_000 }, 0.6321), // 1 - 1 / e
             (Draw::Weibull { scale: MEAN, shape: 2_000_000 }, 0.5441), // 1 - exp(-pi / 4)
-            (Draw::Tail { usual: MEAN, extra: MEAN, often: 250_000 }, 0.75 + 0.25 * 0.2212),
+            (Draw::Tail { usual: MEAN, extra: MEAN, often: 25_000_000 }, 0.75 + 0.25 * 0.2212),
         ] {
             let share =
                 samples(draw).filter(|&it| it <= draw.mean()).count() as f64 / f64::from(COUNT);
@@ -325,7 +327,7 @@ mod tests {
             Draw::Lognormal { mean: MEAN, sd: MEAN },
             Draw::Pareto { least: MEAN, shape: 1_500_000 },
             Draw::Weibull { scale: MEAN, shape: 700_000 },
-            Draw::Tail { usual: MEAN, extra: MEAN, often: 500_000 },
+            Draw::Tail { usual: MEAN, extra: MEAN, often: 50_000_000 },
         ];
         assert_eq!(
             all.map(|draw| draw.sample(&mut rng).0),

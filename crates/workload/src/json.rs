@@ -574,7 +574,7 @@ impl<'v> Node<'v> {
         let number = || {
             let (whole, decimals) = self.word().split_once('.').unwrap_or((self.word(), ""));
             let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-            if decimals.len() > 6 || !digits(whole) || !digits(decimals) {
+            if !self.is_number() || decimals.len() > 6 || !digits(whole) || !digits(decimals) {
                 return None;
             }
             format!("{whole}{decimals:0<6}").parse::<u64>().ok()

@@ -34,7 +34,7 @@ fn every_distribution_is_read() {
         ("{'lognormal': [200, 300]}", Draw::Lognormal { mean: us(200), sd: us(300) }),
         ("{'pareto': [100, 1.5]}", Draw::Pareto { least: us(100), shape: 1_500_000 }),
         ("{'weibull': [100, 0.7]}", Draw::Weibull { scale: us(100), shape: 700_000 }),
-        ("{'tail': [9, 80, 2.5]}", Draw::Tail { usual: us(9), extra: us(80), often: 25_000 }),
+        ("{'tail': [9, 80, 2.5]}", Draw::Tail { usual: us(9), extra: us(80), often: 2_500_000 }),
         ("{'values': [1, 2.5]}", Draw::Values(&[Nanos(1_000), Nanos(2_500)])),
     ] {
         let Parsed { scenario, warnings } = run_of(text);

@@ -108,7 +108,7 @@ fn every(node: Node<'_>, context: &mut Context) -> Result<Times, Fault> {
     let gap = draw(node, context)?;
     match gap.may_last() {
         true => Ok(Times::Every { gap, jitter: Nanos::ZERO }),
-        false => Err(Fault::new(node.at(), "there is time between two arrivals")),
+        false => Err(Fault::new(node.at(), "the time between two arrivals is above 0")),
     }
 }
 

@@ -13,7 +13,7 @@ use runyard_engine::time::Nanos;
 const FORMS: &str = "microseconds, or a distribution as {\"uniform\": [low, high]} (the others are exponential, normal, \
                      lognormal, pareto, weibull, tail and values)";
 
-/// A million: shapes and shares are kept in millionths.
+/// A million: shapes and percentages are kept in millionths.
 const MILLION: u64 = 1_000_000;
 
 /// The least shape of a Pareto distribution. At 1 there is no mean.
@@ -72,7 +72,7 @@ pub(super) fn draw(node: Node<'_>, context: &mut Context) -> Result<Draw, Fault>
             let [usual, extra, percent] = listed(value)?;
             let percent = percent.decimal("a percentage of 0 to 100", 0..=100 * MILLION)?;
             let (usual, extra) = (micros(usual)?, micros(extra)?);
-            Draw::Tail { usual, extra, often: (percent / 100) as u32 }
+            Draw::Tail { usual, extra, often: percent as u32 }
         }
         "values" => Draw::Values(values::read(value, &context.folder)?),
         _ => return Err(Fault::new(member.at, format!("expected {FORMS}"))),

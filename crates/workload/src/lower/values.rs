@@ -10,7 +10,7 @@ use crate::text::MAX_TEXT;
 use runyard_engine::time::Nanos;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
@@ -48,13 +48,13 @@ fn in_file(node: Node<'_>, folder: &Path) -> Result<Vec<Nanos>, Fault> {
     lines.map(|(number, line)| time(line).ok_or_else(|| expected((number, line)))).collect()
 }
 
-/// Returns the text of a file, which is no device and no pipe.
+/// Returns the text of a file, which is no device and no pipe: to open a pipe would wait for a writer.
 fn content(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|why| why.to_string())?;
-    let is_file = file.metadata().is_ok_and(|about| about.is_file());
-    if !is_file {
+    let about = fs::metadata(path).map_err(|why| why.to_string())?;
+    if !about.is_file() {
         return Err("this is no file".to_owned());
     }
+    let file = File::open(path).map_err(|why| why.to_string())?;
     let mut text = String::new();
     file.take(MAX_TEXT as u64 + 1).read_to_string(&mut text).map_err(|why| why.to_string())?;
     if text.len() > MAX_TEXT { Err(crate::TOO_LONG.to_owned()) } else { Ok(text) }
