@@ -68,14 +68,39 @@ class Scenario(dict[str, Any]):
         return self
 
     def chain(
-        self, name: str, tasks: Iterable[str], *, deadline_us: int | None = None
+        self,
+        name: str,
+        tasks: Iterable[Union[str, Iterable[str]]],
+        *,
+        deadline_us: int | None = None,
+        join: str | None = None,
     ) -> Scenario:
         """Adds a chain of tasks that wake up each other.
 
-        Its latency is measured from the first task's wake-up to the end of the last task's work.
+        Its latency is measured from the first task's wake-up, or the arrival of its request, to the end of the last
+        task's work.
+
+        :param tasks: the tasks in order; a list in their place is several tasks at one place.
+        :param join: ``"first"`` if the first of several copies of a request ends it, ``"all"`` (the default) if the last does.
         """
-        chain = {"tasks": list(tasks)} | _given(deadline_us=deadline_us)
+        places = [place if isinstance(place, str) else list(place) for place in tasks]
+        chain = {"tasks": places} | _given(deadline_us=deadline_us, join=join)
         self.setdefault("chains", {})[name] = chain
+        return self
+
+    def arrivals(self, name: str, **keys: Any) -> Scenario:
+        """Adds requests from outside, which do not wait for each other.
+
+        :param keys: the times, one of ``rate`` (a second), ``rates``, ``every`` and ``times``; the effect, ``sem_post``
+            (a semaphore) or ``fork`` (a task); and ``jitter``, ``bound`` and ``deadline_us``.
+
+        >>> import runyard
+        >>> service = runyard.Scenario(cpus=1).arrivals("request", rate=500, sem_post="work")
+        >>> worker = service.task("worker").then("sem_wait", "work").run({"exponential": 1000})
+        >>> runyard.simulate(service, duration=10).chains["refused"][0].as_py()
+        0
+        """
+        self.setdefault("arrivals", {})[name] = keys
         return self
 
     def task(

@@ -22,7 +22,9 @@ def test_what_is_built_is_the_dict_that_one_would_write() -> None:
         cpus=2, kernel="6.12", duration=1, features=["NO_RUN_TO_PARITY"], scheduler={"base_slice_us": 1400}
     )
     built.group("/web", weight=2048).group("/batch", runtime=30000, period=100000)
-    built.chain("request", ["web", "database"], deadline_us=5000)
+    built.chain("request", ["web", "database"], deadline_us=5000).chain("both", ["web", ("database",)], join="first")
+    built.arrivals("cron", every=1000000, jitter=1000, fork="job")
+    built.task("job", instances=0, loop=1).run(5000)
     web = built.task("web", group="/web", nice=-5)
     web.sleep({"exponential": 3000}).run({"exponential": 500}).send("query", capacity=64)
     built.task("database", group="/web", cpus=range(2)).recv("query").run(700)
@@ -34,8 +36,13 @@ def test_what_is_built_is_the_dict_that_one_would_write() -> None:
         "features": ["NO_RUN_TO_PARITY"],
         "global": {"duration": 1},
         "groups": {"/web": {"weight": 2048}, "/batch": {"runtime": 30000, "period": 100000}},
-        "chains": {"request": {"tasks": ["web", "database"], "deadline_us": 5000}},
+        "chains": {
+            "request": {"tasks": ["web", "database"], "deadline_us": 5000},
+            "both": {"tasks": ["web", ["database"]], "join": "first"},
+        },
+        "arrivals": {"cron": {"every": 1000000, "jitter": 1000, "fork": "job"}},
         "tasks": {
+            "job": {"instance": 0, "loop": 1, "run": 5000},
             "web": {
                 "priority": -5,
                 "group": "/web",

@@ -13,6 +13,9 @@ use crate::{fuzz, instructions, models, release, siege};
 /// The seconds of fuzzing, and of the runtime's soak: ten minutes each.
 const LONG: u64 = 600;
 
+/// The seconds of a simulated queue.
+const QUEUE_SECONDS: u64 = 200;
+
 /// The number of random scenarios, some 13 s each.
 const RANDOM_SCENARIOS: u64 = 10;
 
@@ -56,6 +59,7 @@ pub fn run(options: &Options) -> Outcome {
         ("fuzz", &search),
         ("models", &|| models::run(&models::Options { checker: None, all: true })),
         ("soak", &|| soak(seed)),
+        ("queues", &queues),
         ("first-answer", &first_answer),
         ("reproduce", &reproduce),
         ("threads", &threads),
@@ -85,6 +89,13 @@ fn soak(seed: u32) -> Outcome {
     command.args(["test", "-p", "runyard", "--test", "soak"]);
     command.env("RUNYARD_SOAK_SECONDS", LONG.to_string());
     workspace::run(command.env("RUNYARD_SOAK_SEED", seed.to_string()))
+}
+
+/// Compares queues with theory. A run has so many requests that the mean of ten is within 1 %, or nearly.
+fn queues() -> Outcome {
+    let mut command = cargo();
+    command.args(["test", "--release", "-p", "runyard-sweep", "--test", "queues"]);
+    workspace::run(command.env("RUNYARD_QUEUE_SECONDS", QUEUE_SECONDS.to_string()))
 }
 
 /// Runs the tests of the runtime under a command that limits their resources. The kernel does not hold root to the

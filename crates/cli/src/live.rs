@@ -18,6 +18,7 @@ use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
 use runyard_outcome::scenario::chains;
+use runyard_outcome::stderr::say;
 use runyard_report::{ChainReport, Chains, Checks, Collector, RunInfo};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     interrupt.tell(over.ended(), &over.left().lines);
     let events = std::mem::take(&mut *lock(&events));
     let chained = events.chained(&over);
+    chained.iter().filter_map(ChainReport::in_vain).for_each(say);
     let (accounts, kept) = events.finish();
     let (end, totals) = (over.ended(), accounts.finish(over.ended()));
     let info =

@@ -14,7 +14,7 @@ use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
 use runyard_outcome::scenario::{explained, parents};
 use runyard_outcome::stderr::say;
-use runyard_report::{Checks, RunInfo};
+use runyard_report::{ChainReport, Checks, RunInfo};
 use runyard_sim::{Check, Options, Outcome, Sim};
 use runyard_sweep::info;
 use runyard_workload::Scenario;
@@ -78,6 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     interrupt.tell(outcome.end, &outcome.left.lines);
     let info = info(scenario, outcome, chains.as_ref());
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info };
+    info.chains.iter().filter_map(ChainReport::in_vain).for_each(say);
     let checks = if is_checked { Checks::Done } else { Checks::NotDone };
     let ended = Ended { info, totals, end, kernel: scenario.model.kernel, kept };
     let shown = outputs.finish(ended, checks, Log::new(scenario, rows));

@@ -120,6 +120,27 @@ pub enum What {
         /// The number of the change, in the order of their times.
         change: u32,
     },
+    /// A request came from outside (see the workload). If it wakes or starts a task, that event
+    /// follows. It concerns no CPU in particular.
+    Arrived {
+        /// The number of the arrivals in the scenario.
+        arrivals: u32,
+        /// Whether there was no room for it.
+        refused: bool,
+    },
+    /// A task reached its periodic timer too late, and goes on without a wait.
+    Late {
+        /// The task.
+        task: TaskId,
+        /// The time at which the period began.
+        since: Time,
+    },
+    /// The step at which the task's program arrived takes effect on an object that tasks share.
+    /// Only hosts with chains of tasks emit it (see the workload).
+    Acts {
+        /// The task.
+        task: TaskId,
+    },
     /// The task's program arrived at a step (see the workload).
     Step {
         /// The task.

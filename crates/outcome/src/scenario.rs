@@ -4,8 +4,11 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::features::{Feature, Features};
 use runyard_report::{BlockedReport, ChainInfo, Chains, Explained, GroupInfo, GroupUsage, Hand};
 use runyard_workload::Scenario;
+use runyard_workload::arrivals::{ArrivalsSpec, Receiver};
 use runyard_workload::objects::{Blocked, Undone};
-use runyard_workload::scenario::{ChainSpec, ObjectId, Phase, Step, TaskGroup, TaskSpec};
+use runyard_workload::scenario::{
+    ChainSpec, Join, ObjectId, Phase, SpecId, Step, TaskGroup, TaskSpec,
+};
 
 /// The task groups of a scenario, as in reports. `usage` gives the effect of a group's limit, in total and on each CPU.
 pub fn groups(
@@ -31,28 +34,51 @@ pub fn blocked(left: Undone) -> Vec<BlockedReport> {
 /// The observer of the scenario's chains, if it has some.
 #[must_use]
 pub fn chains(scenario: &Scenario) -> Option<Chains> {
+    let begins = |arrivals: &ArrivalsSpec, first: &[SpecId]| match arrivals.to {
+        Receiver::Task(task) => first.contains(&task),
+        Receiver::Semaphore(semaphore) => {
+            let phases = first.iter().flat_map(|id| &scenario.tasks[id.0 as usize].phases);
+            let mut steps = phases.flat_map(|phase| phase.steps.iter());
+            steps.any(|step| step == Step::SemWait(semaphore))
+        }
+    };
     let info = |chain: &ChainSpec| ChainInfo {
         name: chain.name.clone(),
-        threads: chain.tasks.iter().map(|thread| thread.0).collect(),
+        places: chain.places.iter().map(|it| it.iter().map(|id| id.0).collect()).collect(),
+        first: chain.join == Join::First,
+        arrivals: (0..)
+            .zip(&scenario.arrivals)
+            .filter(|(_, arrivals)| begins(arrivals, &chain.places[0]))
+            .map(|(nth, _)| nth)
+            .collect(),
         deadline: chain.deadline,
+    };
+    let object = |arrivals: &ArrivalsSpec| match arrivals.to {
+        Receiver::Semaphore(id) => Some(semaphore(id)),
+        Receiver::Task(_) => None,
     };
     let phase = |phase: &Phase| phase.steps.iter().map(hand).collect();
     let program = |task: &TaskSpec| task.phases.iter().map(phase).collect();
     let new = || {
         let chains = scenario.chains.iter().map(info).collect();
-        Chains::new(chains, scenario.tasks.iter().map(program).collect())
+        let arrivals = scenario.arrivals.iter().map(object).collect();
+        Chains::new(chains, scenario.tasks.iter().map(program).collect(), arrivals)
     };
     (!scenario.chains.is_empty()).then(new)
 }
 
-/// The meaning of a step for the observer of messages. Semaphores have even numbers and pipes odd ones.
+/// The number of a semaphore for the observer of messages. Pipes, which serve tasks in their order, have odd numbers.
+fn semaphore(id: ObjectId) -> u32 {
+    2 * id.0
+}
+
+/// The meaning of a step for the observer of messages.
 fn hand(step: Step) -> Hand {
-    let (semaphore, pipe) = (|id: ObjectId| 2 * id.0, |id: ObjectId| 2 * id.0 + 1);
     match step {
-        Step::SemPost(id) => Hand::Puts(semaphore(id)),
-        Step::SemWait(id) => Hand::Takes(semaphore(id)),
-        Step::Send { pipe: id, .. } => Hand::Puts(pipe(id)),
-        Step::Recv { pipe: id, .. } => Hand::Takes(pipe(id)),
+        Step::SemPost(id) => Hand::Puts(semaphore(id), 1),
+        Step::SemWait(id) => Hand::Takes(semaphore(id), 1),
+        Step::Send { pipe, bytes } => Hand::Puts(2 * pipe.0 + 1, bytes),
+        Step::Recv { pipe, bytes } => Hand::Takes(2 * pipe.0 + 1, bytes),
         Step::Lock(_) => Hand::Locks,
         _ => Hand::Neither,
     }

@@ -184,7 +184,8 @@ impl Collector {
                 self.counts.events -= 1;
                 self.note(event);
             }
-            What::Step { .. } | What::Timeline { .. } => {}
+            What::Late { .. } | What::Acts { .. } => self.counts.events -= 1,
+            What::Step { .. } | What::Timeline { .. } | What::Arrived { .. } => {}
         }
         if let Some(schedstat) = &mut self.schedstat {
             schedstat.event(event);

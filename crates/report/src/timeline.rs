@@ -313,6 +313,12 @@ fn in_words(what: &What, at: Time, names: &dyn Names) -> String {
             format!("keeps who runs, though {} comes before it", names.task(task))
         }
         What::Timeline { change } => format!("sees change {change} of the timeline"),
+        What::Arrived { arrivals, refused } => {
+            let refused = if refused { ", and refuses it" } else { "" };
+            format!("sees a request of arrivals {arrivals}{refused}")
+        }
+        What::Acts { task } => format!("has {} at its step's effect", names.task(task)),
+        What::Late { task, .. } => format!("has {} too late at its timer", names.task(task)),
         What::Step { task, phase, step } => {
             format!("has {} at step {step} of phase {phase}", names.task(task))
         }

@@ -29,6 +29,8 @@ pub(crate) enum Due {
     Start(TaskId),
     /// The change with this number of the scenario's timeline takes place.
     Change(u32),
+    /// A request of the arrivals with this number comes.
+    Request(u32),
     /// The run ends.
     End,
 }

@@ -76,7 +76,7 @@ impl Sim<'_> {
             self.tell(cpu, What::TimerExpired { greedy });
             self.tasks[task.index()].waiting = Waiting::Nothing;
             let group = self.fair_group(task);
-            self.wake(cpu, task, window.soft, None);
+            self.wake(Some(cpu), task, window.soft, None);
             cost += self.costs.wakeup(cpu, group);
         }
         cost
@@ -314,15 +314,21 @@ impl Sim<'_> {
         }
     }
 
-    /// Makes a blocked task runnable from `cpu` on behalf of `by`; `since` is the time of its cause. A task that was
-    /// about to block and has not done so yet continues instead.
-    pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time, by: Option<TaskId>) {
+    /// Makes a blocked task runnable from the CPU `on`, or from outside, on behalf of `by`; `since` is the time of its
+    /// cause. A task that was about to block and has not done so yet continues instead.
+    pub(crate) fn wake(
+        &mut self,
+        on: Option<CpuId>,
+        task: TaskId,
+        since: Time,
+        by: Option<TaskId>,
+    ) {
         let Some(parked) = self.tasks[task.index()].parked.take() else { return };
         self.blocked -= 1;
         self.tasks[task.index()].resumes = true;
-        let to = self.machine.wake(self.now, parked, Some(cpu), &mut self.fx);
+        let to = self.machine.wake(self.now, parked, on, &mut self.fx);
         self.tell(to, What::Wake { task, since, by });
-        let here = self.here.replace(cpu);
+        let here = std::mem::replace(&mut self.here, on);
         self.carry_out();
         self.here = here;
         self.program_server(to);

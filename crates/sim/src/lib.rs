@@ -13,6 +13,7 @@
 //! `check` has the invariants.
 
 mod ahead;
+mod arrivals;
 mod calendar;
 mod check;
 mod check_cores;
@@ -24,6 +25,7 @@ mod explain;
 mod giveway;
 mod inherit;
 mod program;
+mod requests;
 pub mod sim;
 mod smt;
 mod steps;

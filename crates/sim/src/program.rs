@@ -102,6 +102,10 @@ pub(crate) struct Program<'s> {
     pub(crate) began: Began,
     /// The number of times that it reached its timer after the next period had begun.
     pub(crate) missed: u64,
+    /// The requests that it left out since it reached a timer too late, in thousandths.
+    pub(crate) omitted: u64,
+    /// The number of the arrivals of which it is a request.
+    pub(crate) request_of: Option<u32>,
     pub(crate) id: SpecId,
     pub(crate) control: Arc<Control>,
     pub(crate) name: String,
@@ -163,6 +167,8 @@ impl<'s> Program<'s> {
             spec: &scenario.tasks[id.0 as usize],
             id,
             missed: 0,
+            omitted: 0,
+            request_of: None,
             name,
             control: Arc::new(Control::default()),
             parked: None,
@@ -202,7 +208,8 @@ impl<'s> Program<'s> {
             Waiting::Other(awaited) => Some(awaited),
             Waiting::Nothing | Waiting::Timer(_) => None,
         };
-        Left { name: &self.name, thread: &self.spec.name, ended: self.done, waits }
+        let (name, thread) = (&self.name, &self.spec.name);
+        Left { name, thread, ended: self.done, waits, omitted: self.omitted }
     }
 
     /// Returns its class, by its policy or by a priority that it inherits.

@@ -10,6 +10,7 @@
 //! draw from separate generators. So a policy that changes the order of tasks does not change the duration of any
 //! task's work.
 
+use crate::arrivals::Requests;
 use crate::calendar::{Calendar, Due};
 use crate::cores::Cores;
 use crate::cost::CostModel;
@@ -143,6 +144,8 @@ pub struct Sim<'s> {
     pub(crate) alive: usize,
     /// The number of changes of the timeline that will start tasks.
     pub(crate) starts_left: usize,
+    /// The requests from outside.
+    pub(crate) requests: Requests<'s>,
     /// The number of times that the instances of a thread object began, for those that the timeline starts.
     pub(crate) lives: BTreeMap<u32, u32>,
     /// The number of tasks whose boxes are with their programs.
@@ -287,6 +290,7 @@ impl<'s> Sim<'s> {
         let levels = (0..).take(groups.len()).map(|group| scenario.levels_of(GroupId(group)));
         let levels = levels.collect();
         let watch = Watch::new(options.check, topology.cpus());
+        let requests = Requests::new(&scenario.arrivals, options.seed);
         let mut sim = Sim {
             scenario,
             cpusets: scenario.cpusets(CpuSet::first(topology.cpus())),
@@ -312,6 +316,7 @@ impl<'s> Sim<'s> {
             stranded: vec![None; groups.len()],
             alive: 0,
             starts_left: 0,
+            requests,
             lives: BTreeMap::new(),
             blocked: 0,
             watch,
@@ -405,7 +410,7 @@ impl<'s> Sim<'s> {
 
     /// Returns whether there is an event to wait for.
     pub(crate) fn goes_on(&self) -> bool {
-        let comes = self.alive > 0 || self.starts_left > 0;
+        let comes = self.alive > 0 || self.starts_left > 0 || self.requests.come();
         let unfinished = comes || self.scenario.duration.is_some();
         unfinished && !self.stopped
     }
@@ -436,12 +441,14 @@ impl<'s> Sim<'s> {
             }
             Due::Start(task) => self.begin(None, task, self.now),
             Due::Change(nth) => self.make_change(nth),
+            Due::Request(nth) => self.take_request(nth),
             Due::End => self.stopped = true,
         }
     }
 
     fn enter_beginning(&mut self) {
         self.enter_instances();
+        (0..self.scenario.arrivals.len()).for_each(|nth| self.enter_next_request(nth as u32));
         if let Some(duration) = self.scenario.duration {
             self.calendar.enter(Time::ZERO + duration, Due::End);
         }

@@ -19,7 +19,7 @@ use runyard_engine::timer::{Token, Window};
 use runyard_workload::cursor::{Next, Period};
 use runyard_workload::draw::{Draw, Stream, stream};
 use runyard_workload::objects::{Awaited, Objects, Sharing};
-use runyard_workload::scenario::{ObjectId, Phase, SpecId, Step, TimerRef};
+use runyard_workload::scenario::{ObjectId, Phase, SpecId, Step, TaskAttr, TimerRef};
 
 /// The largest number of steps that a task may take at one instant. A program that makes progress takes far fewer.
 const MAX_STEPS_AT_ONCE: u32 = 1_000_000;
@@ -226,6 +226,10 @@ impl Sim<'_> {
                 let next = Period::after(last.unwrap_or(zero), period, mode, now);
                 *last = Some(next.kept);
                 self.tasks[task.index()].missed += u64::from(next.missed);
+                self.tasks[task.index()].omitted += next.omitted;
+                if next.missed {
+                    self.tell(cpu, What::Late { task, since: next.due });
+                }
                 if let Some(log) = &mut self.tasks[task.index()].log {
                     log.timer(period, next);
                 }
@@ -236,6 +240,9 @@ impl Sim<'_> {
             Step::Fork(spec) => self.fork(task, spec),
             shared => {
                 self.watch.note_objects();
+                if !self.scenario.chains.is_empty() {
+                    self.tell(cpu, What::Acts { task });
+                }
                 match self.take_shared_step(task, &shared) {
                     Some(awaited) => Then::Block(Waiting::Other(awaited)),
                     None => Then::GoOn,
@@ -317,28 +324,35 @@ impl Sim<'_> {
 
     /// Forks a task. It begins at once, or when its delay since the start of the run is over.
     fn fork(&mut self, task: TaskId, spec: SpecId) -> Then {
-        if self.tasks.len() >= MAX_TASKS {
-            self.stop("task-limit", format!("{MAX_TASKS} tasks exist, and one more is forked"));
-            return Then::Exit;
-        }
-        let nth = self.forks[spec.0 as usize];
-        self.forks[spec.0 as usize] += 1;
-        let forked = &self.scenario.tasks[spec.0 as usize];
-        let name = format!("{}-{nth:04}", forked.name);
-        let mut draws = stream(self.options.seed, Stream::Fork(spec, nth));
-        let delay = forked.delay.sample(&mut draws);
-        let begin = Time::ZERO + delay;
         let parent = &self.tasks[task.index()];
+        let forked = &self.scenario.tasks[spec.0 as usize];
         let attr = forked.forked_attr(&self.cpusets, parent.spec, &parent.attr);
-        let calls = stream(self.options.seed, Stream::CallsOfFork(spec, nth));
-        let child = self.create(NewProgram { id: spec, name, attr, zero: begin, draws, calls });
+        let Some(child) = self.create_next(spec, attr, Time::ZERO) else { return Then::Exit };
         self.spawn(child);
+        let begin = self.tasks[child.index()].timer_zero;
         if begin > self.now {
             self.calendar.enter(begin, Due::Start(child));
         } else {
             self.wake_later(task, child);
         }
         Then::GoOn
+    }
+
+    /// Creates the next task of a thread object that is started during the run. Its delay counts from `zero`. Stops the run
+    /// if there are too many tasks.
+    pub(crate) fn create_next(&mut self, id: SpecId, attr: TaskAttr, zero: Time) -> Option<TaskId> {
+        if self.tasks.len() >= MAX_TASKS {
+            self.stop("task-limit", format!("{MAX_TASKS} tasks exist, and one more is forked"));
+            return None;
+        }
+        let nth = self.forks[id.0 as usize];
+        self.forks[id.0 as usize] += 1;
+        let spec = &self.scenario.tasks[id.0 as usize];
+        let name = format!("{}-{nth:04}", spec.name);
+        let mut draws = stream(self.options.seed, Stream::Fork(id, nth));
+        let zero = zero + spec.delay.sample(&mut draws);
+        let calls = stream(self.options.seed, Stream::CallsOfFork(id, nth));
+        Some(self.create(NewProgram { id, name, attr, zero, draws, calls }))
     }
 
     /// Returns whether a task makes progress in time. A task could take steps for ever at one instant, for example by
@@ -364,14 +378,16 @@ impl Sim<'_> {
         }
         if program.started {
             let by = self.cpus[cpu.index()].task();
-            self.wake(cpu, task, since, by);
+            self.wake(Some(cpu), task, since, by);
         } else {
             self.begin(Some(cpu), task, since);
         }
     }
 
     fn exit(&mut self, cpu: CpuId, task: TaskId) {
-        self.tasks[task.index()].done = true;
+        let program = &mut self.tasks[task.index()];
+        program.done = true;
+        program.request_of.into_iter().for_each(|nth| self.requests.ended(nth));
         self.alive -= 1;
         self.leave(cpu, |_| Prev::Exited);
     }

@@ -87,16 +87,24 @@ pub struct Period {
     pub missed: bool,
     /// The time from which the next period counts.
     pub kept: Time,
+    /// The periods that are left out since a relative timer was reached too late, in thousandths.
+    pub omitted: u64,
 }
 
 impl Period {
+    /// One period, in the unit of [`Period::omitted`].
+    pub const WHOLE: u64 = 1_000;
+
     /// Returns the period after the one that began at `last`, as of `now`.
     #[must_use]
     pub fn after(last: Time, period: Nanos, mode: TimerMode, now: Time) -> Period {
         let due = last + period;
         let missed = due <= now;
-        let kept = if missed && mode == TimerMode::Relative { now } else { due };
-        Period { due, missed, kept }
+        let shifts = missed && mode == TimerMode::Relative;
+        let late = if shifts { now.since(due) } else { Nanos::ZERO };
+        let omitted = (u128::from(late.0) * u128::from(Period::WHOLE)).checked_div(period.0.into());
+        let omitted = omitted.map_or(0, |omitted| omitted as u64);
+        Period { due, missed, kept: due + late, omitted }
     }
 }
 
@@ -107,11 +115,14 @@ mod tests {
     #[test]
     fn a_missed_period_shifts_the_later_ones_of_a_relative_timer_only() {
         let after = |mode, now| Period::after(Time(100), Nanos(50), mode, Time(now));
-        let kept = Period { due: Time(150), missed: false, kept: Time(150) };
+        let kept = Period { due: Time(150), missed: false, kept: Time(150), omitted: 0 };
         assert_eq!(after(TimerMode::Relative, 149), kept);
         assert_eq!(after(TimerMode::Absolute, 149), kept);
         let missed = Period { missed: true, ..kept };
         assert_eq!(after(TimerMode::Absolute, 170), missed);
-        assert_eq!(after(TimerMode::Relative, 170), Period { kept: Time(170), ..missed });
+        let shifted = Period { kept: Time(170), omitted: 400, ..missed };
+        assert_eq!(after(TimerMode::Relative, 170), shifted);
+        let always = Period::after(Time(100), Nanos(0), TimerMode::Relative, Time(170));
+        assert_eq!((always.kept, always.omitted), (Time(170), 0));
     }
 }

@@ -127,6 +127,11 @@ impl<'t> Edited<'t> {
         &self.text
     }
 
+    /// Returns the name of the file.
+    pub(crate) fn file(&self) -> &'t str {
+        self.file
+    }
+
     /// Returns the other overrides of the command line. A size of the machine given there is applied before the
     /// settings.
     pub(crate) fn overrides(&self, over: &Overrides) -> Overrides {

@@ -562,20 +562,26 @@ impl<'v> Node<'v> {
         })
     }
 
-    /// Returns a number above 0 and up to 1, in millionths. It is exact, with at most six decimals. `what` names it in
-    /// the error.
+    /// Returns a number above 0 and up to 1, in millionths. `what` names it in the error.
     pub(crate) fn millionths(self, what: &str) -> Result<u32, Fault> {
+        let what = format!("{what}, above 0 and at most 1");
+        Ok(self.decimal(&what, 1..=1_000_000)? as u32)
+    }
+
+    /// Returns a number, in millionths, if these are in `range`. It is exact, with at most six decimals. `what` names it
+    /// and the range in the error.
+    pub(crate) fn decimal(self, what: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
         let number = || {
             let (whole, decimals) = self.word().split_once('.').unwrap_or((self.word(), ""));
             let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-            if decimals.len() > 6 || !digits(whole) || !digits(decimals) {
+            if !self.is_number() || decimals.len() > 6 || !digits(whole) || !digits(decimals) {
                 return None;
             }
-            format!("{whole}{decimals:0<6}").parse::<u32>().ok()
+            format!("{whole}{decimals:0<6}").parse::<u64>().ok()
         };
-        number().filter(|number| (1..=1_000_000).contains(number)).ok_or_else(|| {
-            self.expected(&format!("{what}, above 0 and at most 1, of six decimals at most"))
-        })
+        number()
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| self.expected(&format!("{what}, of six decimals at most")))
     }
 
     pub(crate) fn list(self) -> Result<Elements<'v>, Fault> {

@@ -37,6 +37,7 @@
 //! the scenario. `docs/reference/language.md` describes the whole language, and the decisions where rt-app leaves the
 //! meaning open.
 
+pub mod arrivals;
 pub mod cpusets;
 pub mod cursor;
 mod diagnostic;
@@ -100,7 +101,7 @@ pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnos
     parsed.map_err(|error| {
         let is_in_file = matches!(error.place, Place::Text { .. });
         // An error that the text does not have without the settings comes from the settings.
-        match is_in_file && lower::scenario(root, &over).is_ok() {
+        match is_in_file && lower::scenario(file, root, &over).is_ok() {
             true => edited.blamed_on_settings(error),
             false => error,
         }
@@ -113,7 +114,7 @@ fn lowered(
     root: json::Node<'_>,
     over: &Overrides,
 ) -> Result<Parsed, Diagnostic> {
-    match lower::scenario(root, over) {
+    match lower::scenario(edited.file(), root, over) {
         Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: edited.locate(warnings) }),
         Err(fault) => Err(edited.locate(vec![fault]).remove(0)),
     }
@@ -155,13 +156,17 @@ mod tests {
             "cpu" => "'online': true, 'at': 1, 'cpu': null".to_owned(),
             _ => format!("'at': 1, '{key}': null"),
         };
-        let all: [(shape::Shape, Text<'_>); 13] = [
+        let all: [(shape::Shape, Text<'_>); 15] = [
             (shape::ROOT, &|key| top(format!("'{key}': null"))),
             (shape::GLOBAL, &|key| top(format!("'global': {{'{key}': null}}"))),
             (shape::MACHINE, &|key| top(format!("'machine': {{'{key}': null}}"))),
             (shape::SMT, &|key| top(format!("'machine': {{'smt': {{'{key}': null}}}}"))),
             (shape::COSTS, &|key| top(format!("'machine': {{'costs': {{'{key}': null}}}}"))),
             (shape::CHAIN, &|key| top(format!("'chains': {{'c': {{'{key}': null}}}}"))),
+            (shape::ARRIVALS, &|key| top(format!("'arrivals': {{'c': {{'{key}': null}}}}"))),
+            (shape::RATE, &|key| {
+                top(format!("'arrivals': {{'c': {{'rates': [{{'{key}': null}}]}}}}"))
+            }),
             (shape::GROUP, &|key| top(format!("'groups': {{'/a': {{'{key}': null}}}}"))),
             (shape::CHANGE, &|key| {
                 top(format!("'groups': {{'/a': {{}}}}, 'timeline': [{{{}}}]", change(key)))

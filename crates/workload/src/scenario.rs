@@ -2,6 +2,7 @@
 //!
 //! Hosts run these types. [`crate::parse`] reads them from text, in rt-app's JSON with extensions.
 
+pub use crate::arrivals::ArrivalsSpec;
 use crate::cpusets::{Cpuset, Cpusets};
 use crate::draw::Draw;
 pub use crate::ids::{ObjectId, SpecId};
@@ -44,8 +45,11 @@ pub struct Scenario {
     pub tasks: Vec<TaskSpec>,
     /// The names of the ids in [`Step`], and the attributes of each object.
     pub objects: Objects,
-    /// The chains of tasks with a measured end-to-end latency, in file order.
+    /// The chains of tasks with a measured end-to-end latency, in file order, and then those of [`Scenario::arrivals`] that
+    /// are not among them.
     pub chains: Vec<ChainSpec>,
+    /// The requests from outside, in file order.
+    pub arrivals: Vec<ArrivalsSpec>,
     /// The changes during the run, in the order of their times.
     pub timeline: Vec<Timed>,
 }
@@ -83,6 +87,20 @@ impl Scenario {
     pub fn calls_kernel(&self) -> bool {
         let calls = |phase: &Phase| phase.steps.iter().any(|step| matches!(step, Step::Kernel(_)));
         self.tasks.iter().any(|task| task.phases.iter().any(calls))
+    }
+
+    /// Returns whether a task of a thread object makes requests to others: it begins a chain, or waits for what they do.
+    #[must_use]
+    pub fn is_client(&self, task: SpecId) -> bool {
+        let waits = |step| {
+            matches!(
+                step,
+                Step::SemWait(_) | Step::Recv { .. } | Step::Wait { .. } | Step::Suspend(_)
+            )
+        };
+        let phases = &self.tasks[task.0 as usize].phases;
+        self.chains.iter().any(|chain| chain.places[0].contains(&task))
+            || phases.iter().any(|phase| phase.steps.iter().any(waits))
     }
 
     /// Returns whether the instances of a thread object begin by a change of the timeline, and not with the run: the
@@ -368,10 +386,23 @@ impl TaskGroup {
 pub struct ChainSpec {
     /// The key of the chain.
     pub name: String,
-    /// The thread objects in order, at least one. Each stands for all of its tasks, and may appear several times.
-    pub tasks: Vec<SpecId>,
+    /// The places in order, at least one, each with one thread object or more. A thread object stands for all of its
+    /// tasks, and may be at several places.
+    pub places: Vec<Vec<SpecId>>,
+    /// The end of a token of which several tasks have a copy.
+    pub join: Join,
     /// The longest time that a token may take; a longer one is a miss.
     pub deadline: Option<Nanos>,
+}
+
+/// The end of a token of which several tasks have a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Join {
+    /// It ends with the last copy.
+    #[default]
+    All,
+    /// It ends with the first copy that reaches the end.
+    First,
 }
 
 /// A thread object of the scenario: a program and the tasks that run it.

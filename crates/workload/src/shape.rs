@@ -50,6 +50,7 @@ pub(crate) const ROOT: Shape = Shape::Keys(&[
     ("mutexes", Shape::Named(&Names { what: "mutex", of: Shape::Value, open: true })),
     ("resources", Shape::Named(&Names { what: "resource", of: RESOURCE, open: false })),
     ("chains", Shape::Named(&Names { what: "chain", of: CHAIN, open: false })),
+    ("arrivals", Shape::Named(&Names { what: "arrivals object", of: ARRIVALS, open: false })),
     ("timeline", Shape::List(&CHANGE)),
 ]);
 
@@ -131,9 +132,25 @@ pub(crate) fn foreign_word(key: &str) -> Option<&'static str> {
     found.map(|&(_, what)| what)
 }
 
-/// A chain with a deadline; without one, a chain may be the list of its tasks.
+/// A chain; one that has only its tasks may be their list.
 pub(crate) const CHAIN: Shape =
-    Shape::Keys(&[("tasks", Shape::Value), ("deadline_us", Shape::Value)]);
+    Shape::Keys(&[("tasks", Shape::Value), ("deadline_us", Shape::Value), ("join", Shape::Value)]);
+
+/// Arrivals: their times, and what each of them does.
+pub(crate) const ARRIVALS: Shape = Shape::Keys(&[
+    ("every", Shape::Value),
+    ("jitter", Shape::Value),
+    ("rate", Shape::Value),
+    ("rates", Shape::List(&RATE)),
+    ("times", Shape::Value),
+    ("sem_post", Shape::Value),
+    ("fork", Shape::Value),
+    ("bound", Shape::Value),
+    ("deadline_us", Shape::Value),
+]);
+
+/// A rate of arrivals from a time on.
+pub(crate) const RATE: Shape = Shape::Keys(&[("at", Shape::Value), ("rate", Shape::Value)]);
 
 /// A change of the timeline. Its subject is one of `cpu`, `group`, `task`, `start` and `stop`.
 pub(crate) const CHANGE: Shape = Shape::Keys(&[

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use runyard_engine::attr::GroupId;
+use runyard_workload::arrivals::{ArrivalsSpec, Receiver};
 use runyard_workload::scenario::{Properties, Scenario, Step, TimerRef};
 use runyard_workload::{Diagnostic, Overrides, Place, parse};
 
@@ -13,6 +14,12 @@ const RICH: &str = r#"// All elements.
   "features": ["NO_RT_PULL", "RT_PUSH"],
   "groups": {"/": {}, "/web": {"weight": 512}, "/web/api": {}},
   "resources": {"m": {"type": "mutex"}},
+  "arrivals": {
+    "in": {"rates": [{"at": 5, "rate": 2.5}], "sem_post": "s", "bound": 3, "deadline_us": 5},
+    "out": {"every": {"pareto": [5, 1.5]}, "fork": "template"},
+    "listed": {"times": [1, 2.5], "sem_post": "s"},
+  },
+  "chains": {"c": {"tasks": ["second", ["second", "second"]], "join": "first"}},
   "global": {"duration": 1, "default_policy": "SCHED_RR", "pi_enabled": true, "logdir": "./"},
   "tasks": {
     "first": {
@@ -29,7 +36,8 @@ const RICH: &str = r#"// All elements.
       "send": {"ref": "pipe", "bytes": 5, "capacity": 3}, "recv": {"ref": "pipe", "bytes": 5},
       "sleep": {"normal": [5, 1]}, "run": {"exponential": 5}, "resume": "second",
       "timer": {"ref": "unique", "period": 5, "mode": "absolute"}, "signal": "c", "broad": "d",
-      "mem": 5, "iorun": 5, "memrun": {"type": "chase", "size": 9, "count": 5, "ref": "b"}, "yield",
+      "run2": {"lognormal": [5, 5]}, "run3": {"weibull": [5, 0.5]}, "run4": {"tail": [5, 5, 1.5]},
+      "run5": {"values": [5]}, "mem": 5, "iorun": 5, "memrun": {"type": "chase", "size": 9, "count": 5, "ref": "b"}, "yield",
     },
     "template": {"instance": 0, "loop": 1, "policy": "SCHED_IDLE", "run": 1, "exit": 0},
   },
@@ -103,7 +111,15 @@ fn within(lines: &[usize], found: &Diagnostic) {
 
 fn sound(scenario: &Scenario) {
     let cpus = scenario.machine.topology.cpus();
-    assert!(scenario.tasks.iter().any(|task| task.instances > 0));
+    let starts = |it: &ArrivalsSpec| matches!(it.to, Receiver::Task(_));
+    let begins = scenario.tasks.iter().any(|task| task.instances > 0);
+    assert!(begins || scenario.arrivals.iter().any(starts));
+    for arrivals in &scenario.arrivals {
+        match arrivals.to {
+            Receiver::Semaphore(id) => sound_step(&Step::SemPost(id), scenario),
+            Receiver::Task(id) => sound_step(&Step::Fork(id), scenario),
+        }
+    }
     for (at, group) in scenario.groups.iter().enumerate() {
         assert!(
             group.spec.parent.index() < at || at == GroupId::ROOT.index(),

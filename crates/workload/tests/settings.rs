@@ -13,7 +13,7 @@ const RICH: &str = r#"// All elements.
   "machine": {"cpus": 4, "topology": "2x2", "tick_hz": 250, "costs": {"ipi_ns": 5, "jitter_ns": 2}},
   "scheduler": {"latency_us": 3000, "rr_timeslice_ms": 20},
   "features": ["NO_RT_PULL", "RT_PUSH"], "mutexes": {"m": "inherit"},
-  "chains": {"frame": {"tasks": ["second", "template"], "deadline_us": 9}, "press": ["second"]},
+  "chains": {"frame": {"tasks": ["first.one", "template"], "deadline_us": 9}, "press": ["second"]},
   "groups": {"/": {}, "/web": {"weight": 512, "runtime": 50000}, "/web/api": {}},
   "global": {"duration": 1, "default_policy": "SCHED_RR", "pi_enabled": true, "logdir": "./"},
   "tasks": {
@@ -180,8 +180,8 @@ proptest! {
 const PLAIN: &str = r#"{
   "groups": {"/web": {"runtime": 50000}}, "chains": {"frame": {"tasks": ["web", "render"]}},
   "tasks": {
-    "web": {"instance": 2, "timer": {"ref": "t", "period": 900}, "run": 100, "group": "/web", "run": {"uniform": [100, 200]}},
-    "render": {"phases": {"p0": {"run": 5, "sleep": 10}, "p1": {"yield", }}, "loop": 1}
+    "web": {"instance": 2, "timer": {"ref": "t", "period": 900}, "run": 100, "group": "/web", "run": {"uniform": [100, 200]}, "sem_post": "s"},
+    "render": {"phases": {"p0": {"run": 5, "sleep": 10, "sem_wait": "s"}, "p1": {"yield", }}, "loop": 1}
   },
   "global": {"duration": 1}
 }"#;
@@ -341,7 +341,7 @@ fn wrong_paths_are_refused_with_the_nearest_right_one() {
 #[test]
 fn wrong_values_are_told_with_their_setting() {
     for (setting, what) in [
-        ("tasks.web.run=x", "expected microseconds, {\"uniform\""),
+        ("tasks.web.run=x", "expected microseconds, or a distribution as {\"uniform\""),
         (
             "tasks.web.instance=-1",
             "expected a number of instances, an integer of 0 to 2147483647, found -1",

@@ -151,6 +151,8 @@ pub(crate) struct Known {
     ended: bool,
     prio: Option<RtPrio>,
     state: State,
+    /// The requests that it left out since it reached a timer too late, in thousandths.
+    omitted: u64,
     seat: Option<Arc<Seat>>,
     /// The waker that ends a long sleep when the run is stopped.
     sleeper: Option<Waker>,
@@ -166,7 +168,8 @@ impl Known {
                 wanted.map(|wanted| Awaited::Mutex(wanted.mutex))
             }
         };
-        Left { name: &self.name, thread: &self.thread, ended: self.ended, waits }
+        let (name, thread, ended, omitted) = (&self.name, &self.thread, self.ended, self.omitted);
+        Left { name, thread, ended, waits, omitted }
     }
 }
 
@@ -414,6 +417,11 @@ impl World {
         self.with_shared(|shared| shared.tasks[task.index()].prio = prio);
     }
 
+    /// Notes that a task left requests out, in thousandths.
+    pub(crate) fn omit(&self, task: TaskId, omitted: u64) {
+        self.with_shared(|shared| shared.tasks[task.index()].omitted += omitted);
+    }
+
     /// Adds a forked task. It begins at once, or after its delay from the start of the run. Its parent runs the program
     /// of `parent`, and last asked for `asked`.
     pub(crate) fn fork(
@@ -459,6 +467,7 @@ impl World {
             ended: false,
             prio: attr.policy.class().lent_prio(),
             state: State::Awake,
+            omitted: 0,
             seat: seat.clone(),
             sleeper: None,
         });

@@ -137,6 +137,9 @@ impl Scene {
             | What::Changed { .. }
             | What::Moved { .. }
             | What::PassedOver { .. }
+            | What::Arrived { .. }
+            | What::Late { .. }
+            | What::Acts { .. }
             | What::Step { .. } => {}
         }
     }

@@ -17,6 +17,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::DEFAULT_SLACK;
 use runyard_workload::Scenario;
+use runyard_workload::arrivals::Receiver;
 use runyard_workload::scenario::{TaskSpec, TimedChange};
 use std::collections::BTreeSet;
 
@@ -225,6 +226,13 @@ impl<'s> Ledger<'s> {
                 self.turn(cpu, if idle { Doing::Idle } else { Doing::Forced });
             }
             What::Moved { .. } | What::PassedOver { .. } => {}
+            What::Arrived { arrivals, refused } => {
+                let to = self.scenario.arrivals[arrivals as usize].to;
+                if let (Receiver::Semaphore(id), false) = (to, refused) {
+                    self.oracle.is_posted(id);
+                }
+            }
+            What::Late { .. } | What::Acts { .. } => {}
             What::Timeline { change } => self.change(change),
             What::Step { task, phase, step } => self.step(cpu, task, (phase, step))?,
             What::Changed { task, policy, group, .. } => {

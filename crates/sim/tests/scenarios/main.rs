@@ -29,6 +29,7 @@ mod random;
 mod real_time;
 mod repeatable;
 mod replay;
+mod requests;
 mod rig;
 mod sharing;
 mod smt;

@@ -68,6 +68,11 @@ impl<'s> Oracle<'s> {
         }
     }
 
+    /// Records that an arrival posts a semaphore.
+    pub fn is_posted(&mut self, semaphore: ObjectId) {
+        self.semaphores.entry(semaphore).or_default().0 += 1;
+    }
+
     /// Records that `task` begins a step, by executing it on a CPU.
     pub fn begins(
         &mut self,
@@ -268,14 +273,20 @@ fn may_be(draw: Draw, span: Nanos) -> bool {
     match draw {
         Draw::Fixed(fixed) => span == fixed,
         Draw::Uniform(low, high) => (low..=high).contains(&span),
+        Draw::Values(values) => values.contains(&span),
+        Draw::Pareto { least, .. } | Draw::Tail { usual: least, .. } => span >= least,
         Draw::Exponential(_) | Draw::Normal { .. } => true,
+        Draw::Lognormal { .. } | Draw::Weibull { .. } => true,
     }
 }
 
 fn may_be_above(draw: Draw, span: Nanos) -> bool {
     match draw {
         Draw::Fixed(least) | Draw::Uniform(least, _) => span >= least,
+        Draw::Pareto { least, .. } | Draw::Tail { usual: least, .. } => span >= least,
+        Draw::Values(values) => values.iter().any(|&least| span >= least),
         Draw::Exponential(_) | Draw::Normal { .. } => true,
+        Draw::Lognormal { .. } | Draw::Weibull { .. } => true,
     }
 }
 

@@ -65,3 +65,19 @@ fn a_child_has_the_slack_of_its_parent() {
     );
     run.is("its window ends after 700 us", expiries(&run).1, [us(1_700)]);
 }
+
+/// Work of 15 ms for each period of 10 ms. Each of 65 rounds of the relative timer begins half a period late.
+#[test]
+fn requests_that_a_late_task_leaves_out_are_told() {
+    let lines = |tasks: &str| world().millis(1_000).run(tasks).outcome.left.lines;
+    let client = |rest: &str| {
+        format!("'client': {{'timer': {{'ref': 'unique', 'period': 10000{rest}}}, 'run': 15000}}")
+    };
+    let told = lines(&client(""));
+    let begin = "coordinated omission: client came too late to its timer, so 32 of its requests are missing; ";
+    assert!(told.len() == 1 && told[0].starts_with(begin), "{told:?}");
+    assert!(lines(&client(", 'mode': 'absolute'")).is_empty());
+    assert!(
+        lines("'client': {'timer': {'ref': 'unique', 'period': 10000}, 'run': 5000}").is_empty()
+    );
+}

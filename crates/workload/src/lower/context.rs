@@ -6,9 +6,12 @@ use super::objects::Names;
 use super::warnings::Warnings;
 use crate::overrides::DeadlinePolicy;
 use runyard_engine::kernel::Model;
+use std::path::PathBuf;
 
 /// The state that the reader of tasks uses and extends.
 pub(super) struct Context {
+    /// The folder of the scenario's file, in which the files that it names are.
+    pub(super) folder: PathBuf,
     /// The size of the machine.
     pub(super) cpus: usize,
     pub(super) model: Model,

@@ -5,14 +5,20 @@
 //! duration. Whether a task ever waits at a lock, a condition or a pipe depends on other tasks. So a step that may
 //! block counts as one that may take time. A host must still handle a task that repeats such a loop at one instant.
 
+use super::arrivals::Asked;
 use super::number::number;
 use super::tasks::Task;
+use crate::arrivals::Receiver;
 use crate::diagnostic::{Fault, quoted};
-use crate::draw::Draw;
 use crate::scenario::{Objects, Phase, SpecId, Step, TaskSpec};
 use runyard_engine::time::Nanos;
 
-pub(super) fn check(tasks: &[Task], objects: &Objects, has_duration: bool) -> Result<(), Fault> {
+pub(super) fn check(
+    tasks: &[Task],
+    objects: &Objects,
+    arrivals: &[Asked],
+    has_duration: bool,
+) -> Result<(), Fault> {
     let courses: Vec<_> = tasks.iter().map(|task| Course::of(task, objects)).collect();
     for course in &courses {
         if let Some(at) = course.endless_at.filter(|_| course.stands_still) {
@@ -20,7 +26,14 @@ pub(super) fn check(tasks: &[Task], objects: &Objects, has_duration: bool) -> Re
             return Err(Fault::new(at as usize, what));
         }
     }
-    let live = live(tasks, &courses);
+    let requests: Vec<_> = arrivals.iter().filter_map(started).collect();
+    for &task in &requests {
+        if let Some(at) = courses[task].endless_at {
+            let what = "this goes on for ever, so the request that starts it never ends: give it a \"loop\"";
+            return Err(Fault::new(at as usize, what));
+        }
+    }
+    let live = live(tasks, &courses, &requests);
     let fault = |found: usize, at: u32, what: &str| {
         Err(Fault::new(at as usize, format!("{} {what}", quoted(&tasks[found].spec.name))))
     };
@@ -31,6 +44,10 @@ pub(super) fn check(tasks: &[Task], objects: &Objects, has_duration: bool) -> Re
     }
     if has_duration {
         return Ok(());
+    }
+    if let Some(endless) = arrivals.iter().find(|it| it.spec.times.are_endless()) {
+        let what = "these arrivals go on for ever, and the scenario has no `duration`";
+        return Err(Fault::new(endless.at, what));
     }
     for found in (0..tasks.len()).filter(|&at| live[at]) {
         if let Some(at) = courses[found].endless_at {
@@ -77,7 +94,7 @@ impl Course {
             End::InPhase(phase) => !task.phases[phase].steps.iter().any(takes_time),
             End::Ends | End::InThread => !steps().any(takes_time),
         };
-        let busy = steps().any(may_be_busy) || may_last(task.delay);
+        let busy = steps().any(may_be_busy) || task.delay.may_last();
         let at_once = steps().take_while(|&step| !takes_time(step));
         Course {
             forks: steps().filter_map(forked).collect(),
@@ -120,7 +137,7 @@ fn reached(task: &TaskSpec) -> (&[Phase], End) {
 
 fn may_be_busy(step: Step) -> bool {
     match step {
-        Step::Run(span) | Step::Runtime(span) | Step::Kernel(span) => may_last(span),
+        Step::Run(span) | Step::Runtime(span) | Step::Kernel(span) => span.may_last(),
         Step::Memory(span) => span > Nanos::ZERO,
         _ => false,
     }
@@ -129,8 +146,8 @@ fn may_be_busy(step: Step) -> bool {
 fn may_take_time(step: Step, objects: &Objects) -> bool {
     match step {
         Step::Run(_) | Step::Runtime(_) | Step::Memory(_) | Step::Kernel(_) => may_be_busy(step),
-        Step::Sleep(span) => may_last(span),
-        Step::Timer { period, .. } => may_last(period),
+        Step::Sleep(span) => span.may_last(),
+        Step::Timer { period, .. } => period.may_last(),
         Step::Barrier(barrier) => objects.barriers[barrier.0 as usize].1 > 1,
         Step::Lock(_) | Step::Wait { .. } | Step::Sync { .. } | Step::SemWait(_) => true,
         Step::Suspend(_) | Step::Send { .. } | Step::Recv { .. } => true,
@@ -139,17 +156,15 @@ fn may_take_time(step: Step, objects: &Objects) -> bool {
     }
 }
 
-fn may_last(span: Draw) -> bool {
-    let longest = match span {
-        Draw::Fixed(span) | Draw::Uniform(_, span) | Draw::Exponential(span) => span,
-        Draw::Normal { mean, sd } => mean + sd,
-    };
-    longest > Nanos::ZERO
+/// Returns the task that each of the arrivals starts, if any.
+fn started(arrivals: &Asked) -> Option<usize> {
+    if let Receiver::Task(task) = arrivals.spec.to { Some(task.0 as usize) } else { None }
 }
 
-/// Returns for each task whether it ever runs: it exists from the start, or a running task forks it.
-fn live(tasks: &[Task], courses: &[Course]) -> Vec<bool> {
+/// Returns for each task whether it ever runs: it exists from the start, or `requests` or a running task start it.
+fn live(tasks: &[Task], courses: &[Course], requests: &[usize]) -> Vec<bool> {
     let mut live: Vec<bool> = tasks.iter().map(|task| task.spec.instances > 0).collect();
+    requests.iter().for_each(|&task| live[task] = true);
     let mut found: Vec<usize> = (0..tasks.len()).filter(|&at| live[at]).collect();
     while let Some(at) = found.pop() {
         for forked in courses[at].forks.iter().map(|spec| spec.0 as usize) {

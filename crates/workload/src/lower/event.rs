@@ -54,9 +54,9 @@ impl<'c, 'v> EventReader<'c, 'v> {
         let value = member.value;
         let names = &mut context.names;
         Ok(match event {
-            Event::Run => Step::Run(draw(value)?),
-            Event::Runtime => Step::Runtime(draw(value)?),
-            Event::Sleep => Step::Sleep(draw(value)?),
+            Event::Run => Step::Run(draw(value, context)?),
+            Event::Runtime => Step::Runtime(draw(value, context)?),
+            Event::Sleep => Step::Sleep(draw(value, context)?),
             Event::Memrun => memory::memrun(member, context)?,
             Event::Mem | Event::Iorun => memory::moved(event, value)?,
             Event::Lock => Step::Lock(names.mutexes.id(&value.text()?)),
@@ -92,7 +92,7 @@ impl<'c, 'v> EventReader<'c, 'v> {
                 Step::Recv { pipe, bytes }
             }
             Event::Exit => Step::Exit,
-            Event::Kernel => Step::Kernel(draw(value)?),
+            Event::Kernel => Step::Kernel(draw(value, context)?),
         })
     }
 
@@ -103,7 +103,7 @@ impl<'c, 'v> EventReader<'c, 'v> {
         for member in value.object()? {
             match &*member.key() {
                 "ref" => name = member.value.text()?,
-                "period" => period = draw(member.value)?,
+                "period" => period = draw(member.value, context)?,
                 "mode" => mode = timer_mode(member.value)?,
                 _ => context.warnings.unknown(member, shape::TIMER),
             }

@@ -7,6 +7,7 @@
 //! Each section has a file here, with one `match` over its keys. So the known, the refused and the ignored keys are in
 //! one place.
 
+mod arrivals;
 mod chains;
 mod context;
 mod cookies;
@@ -33,6 +34,7 @@ mod tasks;
 mod tick_lock;
 mod timeline;
 mod vain_cpus;
+mod values;
 mod warnings;
 
 use crate::diagnostic::{Fault, quoted};
@@ -49,10 +51,15 @@ use objects::Names;
 use runyard_engine::features::{Feature, Features, Switched, UnknownFeature};
 use runyard_engine::kernel::Model;
 use runyard_engine::rules::{Deadline, Short};
+use std::path::Path;
 use warnings::Warnings;
 
-/// Returns the scenario that `root` describes, and the warnings about it.
-pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Vec<Fault>), Fault> {
+/// Returns the scenario that `root` describes, and the warnings about it. `file` is its name.
+pub(crate) fn scenario(
+    file: &str,
+    root: Node<'_>,
+    over: &Overrides,
+) -> Result<(Scenario, Vec<Fault>), Fault> {
     let mut warnings = Warnings::default();
     let sections = Sections::read(root, &mut warnings)?;
     let global = global::read(sections.global, over.deadline, &mut warnings)?;
@@ -65,7 +72,8 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let reader = Reader { model, cpus, cookies: &mut cookies, warnings: &mut warnings };
     let groups = Groups::read(sections.groups, &machine.isolated, reader)?;
     let (deadline, names) = (over.deadline, Names::default());
-    let mut context = Context { cpus, model, deadline, groups, cookies, warnings, names };
+    let folder = Path::new(file).parent().unwrap_or(Path::new("")).to_owned();
+    let mut context = Context { folder, cpus, model, deadline, groups, cookies, warnings, names };
     let Some(listed) = sections.tasks else {
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
@@ -78,20 +86,28 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         context.cookies.warn_of_no_effect(machine.topology, &mut context.warnings);
     }
     let timeline = timeline::read(sections.timeline, &tasks, &mut context)?;
+    let arrivals = arrivals::read(sections.arrivals, &tasks, &mut context)?;
+    if tasks.iter().all(|task| task.spec.instances == 0) && !arrivals::start_tasks(&arrivals) {
+        return Err(Fault::new(listed.at(), "no task has an instance"));
+    }
     if over.real_cores {
         timeline::refuse_on_real_cpus(sections.timeline)?;
+        arrivals::refuse_on_real_cpus(&arrivals)?;
     }
     let kinds = mutexes::read(sections.mutexes, global.pi_enabled)?;
     let objects = context.names.into_objects(&kinds);
     kinds.warn_of_unknown(&objects, &mut context.warnings);
     let duration = over.duration.or(global.duration);
-    ends::check(&tasks, &objects, duration.is_some())?;
+    ends::check(&tasks, &objects, &arrivals, duration.is_some())?;
     tick_lock::warn(&tasks, &machine, &mut context.warnings);
     let groups = context.groups.into_all();
     vain_cpus::warn(&tasks, &groups, (cpus, &machine.isolated), &mut context.warnings);
     let tasks: Vec<_> = tasks.into_iter().map(|task| task.spec).collect();
+    let mut chains = chains::read(sections.chains, &tasks)?;
+    arrivals::add_chains(&arrivals, &tasks, &mut chains)?;
     let scenario = Scenario {
-        chains: chains::read(sections.chains, &tasks)?,
+        chains,
+        arrivals: arrivals.into_iter().map(|it| it.spec).collect(),
         timeline,
         duration,
         log: global.log,
@@ -118,6 +134,7 @@ struct Sections<'v> {
     features: Option<Node<'v>>,
     groups: Option<Node<'v>>,
     mutexes: Option<Node<'v>>,
+    arrivals: Option<Node<'v>>,
     chains: Option<Node<'v>>,
     timeline: Option<Node<'v>>,
 }
@@ -135,6 +152,7 @@ impl<'v> Sections<'v> {
                 "features" => &mut sections.features,
                 "groups" => &mut sections.groups,
                 "mutexes" => &mut sections.mutexes,
+                "arrivals" => &mut sections.arrivals,
                 "chains" => &mut sections.chains,
                 "timeline" => &mut sections.timeline,
                 _ => {

@@ -33,7 +33,7 @@ pub(super) struct Task {
     /// The same for the first of its phases with an endless loop.
     pub(super) endless_at: Option<u32>,
     /// The place of its first use of a barrier.
-    barrier_at: Option<u32>,
+    pub(super) barrier_at: Option<u32>,
 }
 
 /// Reads the thread objects of the section, in order.
@@ -60,9 +60,6 @@ pub(super) fn read(
             ));
         }
         tasks.push(task);
-    }
-    if instances == 0 {
-        return Err(Fault::new(section.at(), "no task has an instance"));
     }
     refuse_forked_barriers(&tasks)?;
     let phases = tasks.iter_mut().flat_map(|task| &mut task.spec.phases);
@@ -145,7 +142,10 @@ impl<'v> Reader<'_, 'v> {
             Some(phases) => self.phases(phases, &fields)?,
             None => self.only_phase(member, &fields)?,
         };
-        let delay = fields.delay.map_or(Ok(Draw::Fixed(Nanos::ZERO)), draw)?;
+        let delay = match fields.delay {
+            Some(node) => draw(node, self.context)?,
+            None => Draw::Fixed(Nanos::ZERO),
+        };
         let reset_on_fork = fields.reset_on_fork.map_or(Ok(false), Node::boolean)?;
         let Program { loops, mut phases } = program;
         settle_timers(phases.iter_mut(), |timer| match timer {

@@ -255,6 +255,11 @@ impl Semaphore {
         woken
     }
 
+    /// Returns whether a post would make the value larger than `bound`.
+    pub(super) fn is_full(&self, bound: u32) -> bool {
+        self.waiters.len() == 0 && self.value >= bound.into()
+    }
+
     /// Lowers the value for a task, or queues it. Returns whether the value was lowered.
     pub(super) fn lower(&mut self, task: TaskId) -> bool {
         if self.value > 0 {

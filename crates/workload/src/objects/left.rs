@@ -9,6 +9,8 @@
 use super::kinds::{Awaited, Suspension};
 use super::state::Objects;
 use crate::Scenario;
+use crate::arrivals::Receiver;
+use crate::cursor::Period;
 use crate::scenario::{ObjectId, Step};
 use runyard_engine::task::TaskId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +29,8 @@ pub struct Left<'a> {
     pub ended: bool,
     /// The action of another task that it waits for.
     pub waits: Option<Awaited>,
+    /// The requests that it left out because it reached its timers too late ([`Period::omitted`]), in thousandths.
+    pub omitted: u64,
 }
 
 /// The state that a run left unfinished.
@@ -69,12 +73,31 @@ pub fn left(
     if untold > 0 {
         lines.push(format!("{untold} more waits are in vain"));
     }
+    lines.extend(omissions(tasks));
     let unheard = objects.suspensions.iter().map(Suspension::unheard);
     let unheard = unheard.zip(&scenario.objects.suspends);
     lines.extend(unheard.filter(|&(count, _)| count > 0).map(|(count, name)| {
         format!("{count} of the `resume` events for {name} found it not suspended")
     }));
     Undone { blocked, lines }
+}
+
+/// Returns a line for each thread object whose tasks left requests out, in the order of their names.
+fn omissions(tasks: &[Left<'_>]) -> Vec<String> {
+    let mut omitted: BTreeMap<&str, u64> = BTreeMap::new();
+    for task in tasks {
+        *omitted.entry(task.thread).or_default() += task.omitted;
+    }
+    let line = |(thread, omitted): (&str, u64)| {
+        let missing = omitted / Period::WHOLE;
+        (missing > 0).then(|| {
+            format!(
+                "coordinated omission: {thread} came too late to its timer, so {missing} of its requests are missing; \
+                 `arrivals` do not wait for each other, nor do the periods of a timer with \"mode\": \"absolute\""
+            )
+        })
+    };
+    omitted.into_iter().filter_map(line).collect()
 }
 
 /// The tasks that can continue, and the waits that they can end.
@@ -120,6 +143,11 @@ impl<'a> Hope<'a> {
             }
             if let Some(Awaited::Barrier(barrier)) = task.waits {
                 hope.arrivals[barrier.0 as usize] += 1;
+            }
+        }
+        for arrivals in &scenario.arrivals {
+            if let Receiver::Semaphore(semaphore) = arrivals.to {
+                hope.end(Awaited::Semaphore(semaphore));
             }
         }
         let mutexes = hope.waiting.keys().filter_map(|awaited| match awaited {

@@ -172,10 +172,15 @@ pub trait Sharing {
 
     #[doc(hidden)]
     fn post(&mut self, task: TaskId, id: ObjectId) {
-        let first = self.objects().semaphores[id.0 as usize].first(|waiter| self.rt_prio(waiter));
-        if let Some(woken) = self.objects_mut().semaphores[id.0 as usize].post(first) {
+        if let Some(woken) = self.raise(id) {
             self.wake(task, woken);
         }
+    }
+
+    /// Posts a semaphore on behalf of no task. Returns the task to wake, if one waits.
+    fn raise(&mut self, id: ObjectId) -> Option<TaskId> {
+        let first = self.objects().semaphores[id.0 as usize].first(|waiter| self.rt_prio(waiter));
+        self.objects_mut().semaphores[id.0 as usize].post(first)
     }
 
     #[doc(hidden)]

@@ -63,6 +63,12 @@ impl Objects {
         &mut self.timers[timer.0 as usize]
     }
 
+    /// Returns whether a post would make the value of a semaphore larger than `bound`. None does while a task waits.
+    #[must_use]
+    pub fn is_full(&self, semaphore: ObjectId, bound: u32) -> bool {
+        self.semaphores[semaphore.0 as usize].is_full(bound)
+    }
+
     /// Removes a task that ends from the tasks that wait for an action of another task.
     pub fn forget(&mut self, task: TaskId, awaited: Awaited) {
         match awaited {
