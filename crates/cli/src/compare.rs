@@ -71,8 +71,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let Arguments { before, after, .. } = arguments;
-    let read = |file: &str| Ok(Text { file: file.to_owned(), text: options::text(file)? });
-    if let (true, Some("-")) = (before == "-", after.as_deref()) {
+    let text = if arguments.asks_for_runs() { options::scenario_text } else { options::text };
+    let read = |file: &str| Ok(Text { file: file.to_owned(), text: text(file)? });
+    if before == "-" && after.as_deref() == Some("-") {
         return Err(Failure::input("-: standard input is one of both, not two"));
     }
     let old = read(before)?;

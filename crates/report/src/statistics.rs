@@ -218,8 +218,8 @@ pub fn pairs_needed(tested: usize) -> usize {
 #[must_use]
 pub fn pairs_to_find(chance: f64, pairs: usize, tested: usize) -> usize {
     let more = normal_quantile(ALPHA / tested.max(1) as f64) / normal_quantile(chance);
-    let pairs = (pairs as f64 * more * more).ceil() as usize;
-    pairs.max(pairs_needed(tested))
+    let needed = (pairs as f64 * more * more).ceil() as usize;
+    needed.max(pairs + 1).max(pairs_needed(tested))
 }
 
 /// The number of pairs whose interval does not contain `bound`, if the interval narrows with the root of the number of

@@ -140,32 +140,21 @@ impl Names {
         self.all(of).iter().any(|other| other == name) || (of == Of::Tasks && instance().is_some())
     }
 
-    /// The names that both scenarios have, in the order of the first one.
-    pub(crate) fn common([one, other]: &[Names; 2]) -> Names {
-        let both = |one: &[String], other: &[String]| {
-            one.iter().filter(|name| other.contains(name)).cloned().collect()
-        };
-        Names {
-            tasks: both(&one.tasks, &other.tasks),
-            instances: Vec::new(),
-            groups: both(&one.groups, &other.groups),
-            chains: both(&one.chains, &other.chains),
-        }
-    }
-
-    /// The metrics of a comparison without metrics: p99 of the first chains, or of the first threads' wake-ups without a
-    /// chain, and the share of the first threads.
-    pub(crate) fn main(&self) -> Vec<Metric> {
+    /// The metrics of a comparison without metrics, of names that both scenarios have: p99 of the first chains, or of the
+    /// first threads' wake-ups without a chain, and the share of the first threads.
+    pub(crate) fn main([one, other]: &[Names; 2]) -> Vec<Metric> {
         /// The number of metrics of a kind. Each metric takes more seeds.
         const OF_A_KIND: usize = 5;
-        let delays = match self.chains.as_slice() {
-            [] => (Of::Tasks, &*self.tasks, "wakeup_latency"),
-            chains => (Of::Chains, chains, "latency"),
+        let common = |of| {
+            one.all(of).iter().filter(move |name| other.all(of).contains(name)).take(OF_A_KIND)
         };
-        let (of, names, key) = delays;
-        let delays = names.iter().take(OF_A_KIND).map(|name| part(Stat::P99, of, name, key));
-        let threads = self.tasks.iter().take(OF_A_KIND);
-        delays.chain(threads.map(|name| whole(Stat::Share, Of::Tasks, name))).collect()
+        let (of, key) = match common(Of::Chains).next() {
+            Some(_) => (Of::Chains, "latency"),
+            None => (Of::Tasks, "wakeup_latency"),
+        };
+        let delays = common(of).map(|name| part(Stat::P99, of, name, key));
+        let shares = common(Of::Tasks).map(|name| whole(Stat::Share, Of::Tasks, name));
+        delays.chain(shares).collect()
     }
 
     /// The metrics of a specification without metrics: those of the first threads, without task groups.

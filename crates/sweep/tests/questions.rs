@@ -1,6 +1,7 @@
 //! Questions without a specification: why a task was late, and the differences between two scenarios.
 
 use runyard_outcome::Failure;
+use runyard_report::Verdict;
 use runyard_sweep::{Asking, Comparison, Question, Side, Text, compare, explain};
 use runyard_workload::{Overrides, Scenario, parse};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -152,7 +153,7 @@ fn what_is_asked_for_is_judged_and_nothing_else() {
     assert!(usual.text().contains("\nmachine "), "all figures follow");
     let one = judged(&["share(tasks.boss)"]);
     let [boss] = one.changes().judged() else { panic!("one is asked for") };
-    assert_eq!((boss.said(), boss.p), ("change".to_owned(), Some(1.0 / 128.0)), "uncorrected");
+    assert_eq!((boss.verdict, boss.p), (Some(Verdict::Change), Some(1.0 / 128.0)), "uncorrected");
     assert!(!one.text().contains("\nmachine "), "it is the only one");
     let document: serde_json::Value = serde_json::from_str(&one.to_json()).unwrap();
     assert_eq!(document["judged"][0]["verdict"], "change");

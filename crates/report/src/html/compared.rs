@@ -114,11 +114,11 @@ fn judged(all: &[Judged]) -> String {
         let mark = mark(one);
         let [name, cells @ ..] = one.cells().map(|cell| escaped(&cell));
         write!(html, "<tr><td class=text>{name}</td>").expect(TAKES_ALL);
-        let difference = one.difference.unwrap_or_default();
-        let values =
-            [one.before, one.after, None, Some(difference), Some(difference), one.p, one.p];
-        for (cell, value) in cells.iter().zip(values) {
-            let value = value.unwrap_or_default();
+        let Judged { before, after, difference, p, .. } = *one;
+        let ratio = before.zip(after).map(|(before, after)| after / before);
+        for (cell, value) in cells.iter().zip([before, after, ratio, difference, difference, p, p])
+        {
+            let value = value.filter(|it| it.is_finite()).unwrap_or_default();
             write!(html, "<td class=\"{mark}\" data-value={value}>{cell}</td>").expect(TAKES_ALL);
         }
         html.push_str("</tr>\n");

@@ -1,7 +1,9 @@
 //! Conditions on a comparison: `p99(chains.request.latency) > +10%` fails if the metric rises by more than ten per cent.
 //!
-//! A condition is about the relative difference of each pair of runs. It fails only if the whole interval is beyond the
-//! bound. The intervals of all conditions of a comparison have 95 % confidence together.
+//! A condition is about the ratio of each pair of runs. It fails only if the whole interval is beyond the bound. The
+//! intervals of all conditions of a comparison have 95 % confidence together. Ratios are compared by their logarithms:
+//! of two equal sides that differ by chance the ratios are as often a half as a double, and per cent are then +25 % in
+//! the mean.
 
 use crate::metric::Metric;
 use runyard_report::Asked;
@@ -71,26 +73,26 @@ impl Condition {
     pub(super) fn outcome(&self, asked: &Asked, conditions: usize) -> Outcome {
         let [before, after] = &asked.sides;
         let pairs = before.iter().zip(after).filter_map(|(before, after)| (*before).zip(*after));
-        let changes: Vec<f64> = pairs.map(|(before, after)| percent(before, after)).collect();
+        let changes: Vec<f64> = pairs.map(|(before, after)| log_ratio(before, after)).collect();
         let shift = shift_of(&changes, conditions);
         let interval = shift.and_then(|shift| shift.interval);
         // Turned round, so that beyond the bound is always above it.
         let sign = if self.is_above { 1.0 } else { -1.0 };
         let ends = interval.map(|(low, high)| [low * sign, high * sign]);
-        let bound = self.percent * sign;
+        let bound = libm::log1p(self.percent / 100.0);
         let is = match ends {
-            Some(ends) if ends.iter().all(|&end| end > bound) => Is::Failed,
-            Some(ends) if ends.iter().all(|&end| end <= bound) => Is::Kept,
+            Some(ends) if ends.iter().all(|&end| end > bound * sign) => Is::Failed,
+            Some(ends) if ends.iter().all(|&end| end <= bound * sign) => Is::Kept,
             _ => Is::Undecided,
         };
         let needed = match (is, shift) {
             (Is::Undecided, Some(shift)) if interval.is_some() => {
-                pairs_to_decide(&shift, self.percent, changes.len())
+                pairs_to_decide(&shift, bound, changes.len())
             }
             (Is::Undecided, _) => Some(pairs_needed(conditions)),
             _ => None,
         };
-        let known = |it: f64| Some(it).filter(|it| it.is_finite());
+        let known = |it: f64| Some(100.0 * libm::expm1(it)).filter(|it| it.is_finite());
         Outcome {
             condition: self.to_string(),
             percent: shift.and_then(|shift| known(shift.estimate)),
@@ -102,9 +104,11 @@ impl Condition {
     }
 }
 
-/// The change from `before` to `after` in per cent. From nothing to something it is infinite.
-fn percent(before: f64, after: f64) -> f64 {
-    if after == before { 0.0 } else { 100.0 * (after - before) / before.abs() }
+/// The logarithm of `after` over `before`. A change from nothing or to nothing is greater than all others.
+fn log_ratio(before: f64, after: f64) -> f64 {
+    /// It stands for infinity, and has means with others of both signs.
+    const FAR: f64 = 1e4;
+    if after == before { 0.0 } else { libm::log(after / before).clamp(-FAR, FAR) }
 }
 
 impl fmt::Display for Condition {
@@ -118,16 +122,22 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Condition, String> {
+        let wrong = |rest: &str, what: &str| {
+            let before = &text[..text.len() - rest.len()];
+            format!("1:{}: {what}", before.chars().count() + 1)
+        };
         // A name in quotes may have such a sign too, but a bound has none.
         let at = text
             .rfind(['>', '<'])
-            .ok_or("a condition has > or <, as p99(chains.web.latency) > +10%")?;
-        let (metric, bound) = (text[..at].trim(), text[at + 1..].trim());
-        let percent = bound.strip_suffix('%').and_then(|it| it.trim_end().parse().ok());
-        let percent = percent.filter(|percent: &f64| percent.is_finite());
-        let percent =
-            percent.ok_or_else(|| format!("{bound:?} is no change in per cent, as +10%"))?;
-        Ok(Condition { metric: metric.parse()?, is_above: text[at..].starts_with('>'), percent })
+            .ok_or_else(|| wrong("", "> or < is missing, as in p99(chains.web.latency) > +10%"))?;
+        let bound = text[at + 1..].trim_start();
+        let percent = bound.trim_end().strip_suffix('%').and_then(|it| it.trim_end().parse().ok());
+        let percent = percent
+            .filter(|percent: &f64| percent.is_finite() && *percent > -100.0)
+            .ok_or_else(|| wrong(bound, "a change in per cent is expected, as +10% or -5%"))?;
+        let metric = text[..at].trim().parse();
+        let metric = metric.map_err(|what: String| wrong(text.trim_start(), &what))?;
+        Ok(Condition { metric, is_above: text[at..].starts_with('>'), percent })
     }
 }
 
@@ -209,15 +219,28 @@ mod tests {
     }
 
     #[test]
+    fn equal_sides_that_differ_by_chance_do_not_fail() {
+        let side =
+            |first: usize| (first..first + 20).map(|run| Some([1.0, 4.0][run % 2])).collect();
+        let condition: Condition = "machine.switches > +20%".parse().unwrap();
+        let outcome =
+            condition.outcome(&Asked { sides: [side(0), side(1)], ..Asked::default() }, 1);
+        assert_eq!((outcome.is, outcome.percent), (Is::Undecided, Some(0.0)), "{outcome}");
+    }
+
+    #[test]
     fn what_is_no_condition_is_refused() {
         for (text, what) in [
-            ("machine.switches", "a condition has > or <"),
-            ("machine.switches > 10", "\"10\" is no change in per cent"),
-            ("machine.switches > inf%", "\"inf%\" is no change in per cent"),
-            ("machines.switches > 10%", "no kind of figure \"machines\""),
+            ("machine.switches", "1:17: > or < is missing"),
+            ("machine.switches > 10", "1:20: a change in per cent is expected"),
+            ("machine.switches > inf%", "1:20: a change in per cent is expected"),
+            ("machine.switches < -100%", "1:20: a change in per cent is expected"),
+            ("machine.switches >", "1:19: a change in per cent is expected"),
+            ("", "1:1: > or < is missing"),
+            (" machines.switches > 10%", "1:2: there is no kind of figure \"machines\""),
         ] {
             let said = text.parse::<Condition>().unwrap_err();
-            assert!(said.contains(what), "{said}");
+            assert!(said.starts_with(what), "{said}");
         }
         let quoted = "share(tasks.\"a > b\") > +10%";
         assert_eq!(quoted.parse::<Condition>().unwrap().to_string(), quoted);

@@ -225,7 +225,7 @@ impl Asking {
                 asked.push(metric.clone());
             }
         }
-        Ok(if asked.is_empty() { Names::common(&names).main() } else { asked })
+        Ok(if asked.is_empty() { Names::main(&names) } else { asked })
     }
 }
 
