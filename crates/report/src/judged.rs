@@ -233,6 +233,23 @@ mod tests {
     }
 
     #[test]
+    fn of_twenty_comparisons_of_equal_sides_at_most_one_has_a_change() {
+        const PAIRS: i32 = 7;
+        // Of equal sides, a difference has either sign with the same probability, so this takes each comparison once.
+        let signed = |signs: usize| -> Vec<f64> {
+            let sign = |at: usize| if signs >> at & 1 == 1 { 1.0 } else { -1.0 };
+            rising(PAIRS).into_iter().enumerate().map(|(at, it)| it * sign(at)).collect()
+        };
+        let all = 1_usize << (2 * PAIRS);
+        let changes = (0..all).filter(|signs| {
+            let two = [signed(*signs), signed(signs >> PAIRS)];
+            said(&two.map(|it| asked(&it))).contains(&"change".to_owned())
+        });
+        let changes = changes.count();
+        assert!(0 < changes && 20 * changes <= all, "{changes} of {all}");
+    }
+
+    #[test]
     fn too_few_seeds_are_not_noise() {
         assert_eq!(said(&[asked(&rising(5))]), ["too few seeds: 6 would do"]);
         assert_eq!(said(&[asked(&[1.0, -1.0, 2.0])]), ["too few seeds: 6 would do"]);

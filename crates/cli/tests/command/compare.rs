@@ -233,7 +233,7 @@ fn a_condition_gives_the_exit_code() {
     for (more, said) in [
         (
             ["--fail-if", "share(tasks.rt) > 10"],
-            ": 1:18: a change in per cent is expected, as +10% or -5%",
+            ": 1:19: a change in per cent is expected, as +10% or -5%",
         ),
         (["--metric", "q99(tasks.rt.wakeup_latency)"], "there is no statistic \"q99\""),
         (["--seeds", "0"], "0 is not in 1..=1000"),
