@@ -219,7 +219,7 @@ pub fn pairs_needed(tested: usize) -> usize {
 pub fn pairs_to_find(chance: f64, pairs: usize, tested: usize) -> usize {
     let more = normal_quantile(ALPHA / tested.max(1) as f64) / normal_quantile(chance);
     let needed = (pairs as f64 * more * more).ceil() as usize;
-    needed.max(pairs + 1).max(pairs_needed(tested))
+    needed.max(pairs + 1)
 }
 
 /// The number of pairs whose interval does not contain `bound`, if the interval narrows with the root of the number of
