@@ -22,7 +22,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsFloat, Union
 
 from . import _runyard, scenarios
@@ -160,6 +160,7 @@ def compare(
     after: Source | Report | None = None,
     *,
     seeds: int = 20,
+    metrics: Sequence[str] = (),
     both: Mapping[str, Any] | None = None,
     only_before: Mapping[str, Any] | None = None,
     only_after: Mapping[str, Any] | None = None,
@@ -173,12 +174,13 @@ def compare(
     >>> web = scenario.task("web").run({"exponential": 2000}).sleep({"exponential": 1000})
     >>> batch = scenario.task("batch", instances=2).run(1000)
     >>> idle = runyard.compare(scenario, only_after={"set": {"tasks.batch.policy": "SCHED_IDLE"}})
-    >>> "is_change" in idle.changes.column_names
+    >>> "verdict" in idle.judged.column_names
     True
 
     :param before: a scenario, or a report.
     :param after: the other scenario or report; ``None`` for the same scenario.
     :param seeds: the number of seeds that each scenario runs with.
+    :param metrics: the figures to judge, as ``p99(chains.request.latency)``; otherwise a short list.
     :param both: keyword arguments of :func:`simulate` for the runs of both sides: ``duration``, ``features``, ``kernel``,
         ``set``.
     :param only_before: the same for the runs before.
@@ -198,7 +200,7 @@ def compare(
         _side(before if after is None else after, both or {}, only_after or {}),
     )
     with Progress(2 * seeds, progress) as bar:
-        return _runyard.compare(sides, seeds, jobs, bar)
+        return _runyard.compare(sides, (seeds, list(metrics)), jobs, bar)
 
 
 def sweep(

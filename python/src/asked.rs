@@ -9,7 +9,7 @@ use crate::waiting::done_meanwhile;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 use runyard_report::html;
-use runyard_sweep::{Compared, Question, SEEDS, Side, Story, Text, pool, tables};
+use runyard_sweep::{Asking, Compared, Metric, Question, SEEDS, Side, Story, Text, pool, tables};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -110,7 +110,7 @@ pub(crate) fn explain(
     Ok(Explanation { story })
 }
 
-/// The differences between two sides, each with the statement whether it is more than noise.
+/// The differences between two sides, and the verdicts on the figures that are asked for.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Comparison {
@@ -119,11 +119,22 @@ pub(crate) struct Comparison {
 
 #[pymethods]
 impl Comparison {
-    /// Each figure before and after: the difference with its 95 % interval, its probability by chance (p), and whether
-    /// it is a change.
+    /// The figures that are asked for, each with its verdict (change, noise, same, too_few_seeds) and its probability by
+    /// chance (p).
+    #[getter]
+    fn judged(&self) -> Table {
+        tables::judged(self.comparison.changes()).into()
+    }
+
+    /// Each figure before and after, and the difference with its 95 % interval.
     #[getter]
     fn changes(&self) -> Table {
         tables::changes(self.comparison.changes()).into()
+    }
+
+    /// Returns all as JSON: the text that the command prints with --json.
+    fn to_json(&self) -> String {
+        self.comparison.to_json()
     }
 
     /// Returns the page that the command writes with --html.
@@ -165,7 +176,7 @@ type Asking = (Source, Options, Options);
 pub(crate) fn compare(
     py: Python<'_>,
     sides: [Asking; 2],
-    seeds: u64,
+    (seeds, metrics): (u64, Vec<String>),
     jobs: Option<NonZeroUsize>,
     look: &Bound<'_, PyAny>,
 ) -> PyResult<Comparison> {
@@ -174,14 +185,20 @@ pub(crate) fn compare(
     }
     let [before, after] = sides;
     let sides = [side(py, &before)?, side(py, &after)?];
-    let jobs = jobs.map_or_else(pool::cores, NonZeroUsize::get);
+    let metrics = metrics.iter().map(|metric| metric.parse().map_err(bad_value));
+    let asking = Asking {
+        seeds,
+        jobs: jobs.map_or_else(pool::cores, NonZeroUsize::get),
+        metrics: metrics.collect::<PyResult<Vec<Metric>>>()?,
+        conditions: Vec::new(),
+    };
     let (done, look) = (AtomicUsize::new(0), look.clone().unbind());
     let compared = done_meanwhile(
         py,
         |stop| {
             let stop = || stop.load(Ordering::Relaxed);
             let progress = |now| done.store(now, Ordering::Relaxed);
-            runyard_sweep::compare(&sides, (seeds, jobs), &stop, progress)
+            runyard_sweep::compare(&sides, &asking, &stop, progress)
         },
         |py| look.call1(py, (done.load(Ordering::Relaxed),)).map(drop),
     )?;

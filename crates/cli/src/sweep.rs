@@ -28,6 +28,10 @@ pub(crate) struct Arguments {
     /// needs a Python with the packages `runyard` and Ray: python3, or the one that RUNYARD_PYTHON names.
     #[arg(long, value_enum)]
     backend: Option<Backend>,
+    /// Run each point with more seeds, ten at a time, until the 95 % interval of each metric's mean is at most so wide,
+    /// from end to end, in per cent of the mean; up to 1,000 seeds. A number of seeds in SPEC is then the least one.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "backend")]
+    precision: Option<f64>,
     /// Continue the sweep in DIR, if there is one.
     #[arg(long)]
     resume: bool,
@@ -46,7 +50,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         return ray::sweep(spec, out, *resume);
     }
     let text = Text { file: spec.clone(), text: options::text(spec)? };
-    let plan = Plan::new(text, |name| scenario(spec, name)).map_err(Failure::input)?;
+    let mut plan = Plan::new(text, |name| scenario(spec, name)).map_err(Failure::input)?;
+    if let Some(precision) = arguments.precision {
+        let precise = plan.with_precision(precision / 100.0);
+        plan =
+            precise.map_err(|what| Failure::Input(format!("{spec}:1:1: --precision: {what}")))?;
+    }
     for warning in plan.warnings() {
         say(format_args!("warning: {warning}"));
     }
@@ -63,8 +72,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     drop(shown);
     let dir = out.display();
     if !complete {
+        let precision =
+            arguments.precision.map_or_else(String::new, |it| format!(" --precision {it}%"));
         say(format_args!(
-            "stopped after {reached} of {} runs; --resume goes on: runyard sweep {spec} --out {dir} --resume",
+            "stopped after {reached} of {} runs; --resume goes on: runyard sweep {spec} --out {dir}{precision} --resume",
             plan.runs()
         ));
         return Ok(interrupt.done(Done::Well));
@@ -73,12 +84,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     if let Some((failed, reason)) = finished.failed {
         say(format_args!("{failed} of {} runs failed: {reason}", plan.runs()));
     }
+    if let (Some(precision), 1..) = (arguments.precision, finished.wide) {
+        let (wide, most) = (finished.wide, finished.seeds.end());
+        say(format_args!("intervals wider than {precision} % after {most} seeds: {wide}"));
+    }
+    let seeds = match finished.seeds.into_inner() {
+        (least, most) if least == most => most.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    };
     say(format_args!(
-        "{} points, {} seeds: {dir}/index.html, {dir}/summary.csv, {dir}/runs.parquet",
+        "{} points, {seeds} seeds: {dir}/index.html, {dir}/summary.csv, {dir}/runs.parquet",
         plan.points(),
-        plan.seeds().len()
     ));
     Ok(Done::Well)
+}
+
+/// Reads a number of per cent above 0, as `5%`.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
+    percent
+        .filter(|it: &f64| *it > 0.0 && it.is_finite())
+        .ok_or_else(|| "it is a width as 5%".to_owned())
 }
 
 /// The text of the scenario that a specification names, read from the specification's folder.

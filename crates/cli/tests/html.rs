@@ -383,10 +383,10 @@ fn noise_is_grey_and_changes_are_not() {
     shown.is_whole();
     assert!(shown.dom.contains("12 seeds a side, in pairs"));
     assert!(shown.dom.contains("--set tasks.rt.run=600"), "the header says what differs");
-    let rows = shown.rows("tasks");
-    let rt = &rows.iter().find(|(name, _)| name == "rt").unwrap().1;
+    let rows = shown.rows("judged");
+    let rt = &rows.iter().find(|(name, _)| name == "share(tasks.rt)").unwrap().1;
     assert!(
-        rt[1].unwrap() > 1.9 * rt[0].unwrap() && rt[4].unwrap() < 0.05,
+        rt[1].unwrap() > 1.9 * rt[0].unwrap() && rt[5].unwrap() < 0.05,
         "it runs twice as long: {rt:?}"
     );
     assert!(shown.dom.contains("class=\"noise\""), "some figures differ by chance only");

@@ -1,11 +1,11 @@
-//! The differences between two sides: each figure before and after, their ratio, and whether the difference is more
-//! than noise.
+//! The differences between two sides: each figure before and after, their ratio, and the verdicts on figures that are
+//! asked for.
 //!
 //! A side is one run, or several runs with different seeds. Tasks, task groups and chains of the same name are
 //! compared. The instances of a thread are one row, and so are the tasks that a recording has of one command. A thing
-//! that only one side has is shown alone. With several runs a figure is their median, and runs of the same seed are
-//! pairs, by which each figure is tested ([`crate::statistics`]). All tests together are corrected for their number,
-//! whichever of them are shown. One run a side tells nothing of noise, so then nothing is called a change.
+//! that only one side has is shown alone. With several runs a figure is their median, a number of samples their sum, and
+//! runs of the same seed are pairs, which give the difference and its interval. Only figures that are asked for are
+//! tested ([`crate::judged`]). One run a side tells nothing of noise, so then nothing is called a change.
 
 use crate::balance::{BalanceReport, MOVED, TAKEN};
 use crate::chains::ChainReport;
@@ -13,19 +13,17 @@ use crate::column::{Columns, add};
 use crate::figure::{Figure, LatencyReport, Unit};
 use crate::folded::{FoldedTask, folded};
 use crate::groups::GroupReport;
+use crate::judged::{self, Asked, Judged};
 use crate::names::{printable, shortened};
 use crate::report::{CpuReport, FORCED_IDLE, Report};
-use crate::statistics::{ALPHA, Shift, holm, median, pairs_needed, shift, signed_rank};
+use crate::statistics::{ALPHA, Shift, median, shift};
 use crate::text::{self, counted};
-use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span, span_cell};
+use crate::units::{UNKNOWN, count_cell, in_points, percent_cell, ratio_cell, span, span_cell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The number of rows of a kind in a text.
 const TEXT_ROWS: usize = 40;
-
-/// The end of a line whose figures differ by no more than noise.
-pub const NOISE: &str = "noise";
 
 /// The figures of one run in the form in which they are compared.
 #[derive(Clone, Debug)]
@@ -70,8 +68,8 @@ pub struct Changes {
     pub(crate) differs: Vec<String>,
     /// The number of runs of each side.
     pub(crate) pairs: usize,
-    /// The number of tested figures.
-    tested: usize,
+    /// The figures that are asked for.
+    pub(crate) judged: Vec<Judged>,
     pub(crate) machine: Row,
     /// The wake-up latencies, all instances of a task together.
     pub(crate) latencies: Vec<Row>,
@@ -95,17 +93,8 @@ pub(crate) struct Change {
     pub(crate) unit: Unit,
     pub(crate) before: Figure,
     pub(crate) after: Figure,
-    /// The test by pairs of runs, if there are some.
-    pub(crate) test: Option<Test>,
-}
-
-/// The result of testing a figure by pairs of runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Test {
-    /// The value after minus the value before.
-    pub(crate) shift: Shift,
-    /// The probability that chance alone makes such differences, corrected for the number of tests.
-    pub(crate) chance: f64,
+    /// The value after minus the value before over pairs of runs, if it is not 0 in all of them.
+    pub(crate) shift: Option<Shift>,
 }
 
 /// A name, a unit and the figure.
@@ -203,67 +192,80 @@ impl Changes {
         let kept = machine.changes.into_iter().filter(|it| {
             let (before, after) = (it.before.unwrap_or(0), it.after.unwrap_or(0));
             match it.what {
-                MOVED | TAKEN => before != after || it.test.is_some(),
+                MOVED | TAKEN => before != after || it.shift.is_some(),
                 FORCED_IDLE => before.max(after) > 0,
                 _ => true,
             }
         });
         let mut differs = before[0].facts.differences(&after[0].facts);
         differs.extend(told.iter().map(|it| printable(it)));
-        let mut changes = Changes {
+        Changes {
             runs: [before[0].ran.clone(), after[0].ran.clone()],
             differs,
             pairs: before.len(),
-            tested: 0,
+            judged: Vec::new(),
             machine: Row { changes: kept.collect(), ..machine },
             latencies: rows(|it| &it.latencies),
             chains: rows(|it| &it.chains),
             tasks: rows(|it| &it.tasks),
             groups: rows(|it| &it.groups),
-        };
-        changes.correct();
-        changes
+        }
     }
 
-    /// Corrects the tests for their number. A figure that is the same in all pairs cannot differ significantly, so it
-    /// does not count as tested.
-    fn correct(&mut self) {
-        let lists = [&mut self.latencies, &mut self.chains, &mut self.tasks, &mut self.groups];
-        let rows = lists.into_iter().flat_map(|rows| rows.iter_mut());
-        let all = std::iter::once(&mut self.machine).chain(rows).flat_map(|row| &mut row.changes);
-        let mut tests: Vec<&mut Test> = all.filter_map(|change| change.test.as_mut()).collect();
-        let chances: Vec<f64> = tests.iter().map(|test| test.chance).collect();
-        for (test, chance) in tests.iter_mut().zip(holm(&chances)) {
-            test.chance = chance;
-        }
-        self.tested = chances.len();
+    /// The same changes with verdicts on these figures.
+    #[must_use]
+    pub fn judging(self, asked: &[Asked]) -> Changes {
+        Changes { judged: judged::judged(asked), ..self }
+    }
+
+    /// The descriptions of the first run before and of the first run after.
+    #[must_use]
+    pub fn sides(&self) -> [&str; 2] {
+        self.runs.each_ref().map(String::as_str)
+    }
+
+    /// The differences between the sides apart from their figures, in words.
+    #[must_use]
+    pub fn differs(&self) -> &[String] {
+        &self.differs
+    }
+
+    /// The number of runs of each side.
+    #[must_use]
+    pub fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// The figures that are asked for.
+    #[must_use]
+    pub fn judged(&self) -> &[Judged] {
+        &self.judged
     }
 
     /// Notes on the basis and the limits of the comparison, a line each.
     pub(crate) fn notes(&self) -> Vec<String> {
         if self.pairs == 1 {
-            let only =
-                "One run each: differences may be noise. Several seeds a side, by --seeds, tell.";
+            let only = "One run each: differences may be noise. Several seeds a side, of two scenarios, tell.";
             return vec![only.to_owned()];
         }
-        if self.tested == 0 {
+        let rows = [&self.latencies, &self.chains, &self.tasks, &self.groups];
+        let mut rows = rows.into_iter().flatten().chain([&self.machine]);
+        if !rows.any(Row::differs) {
             return vec![format!(
                 "{} seeds a side, in pairs: all figures are as before.",
                 self.pairs
             )];
         }
-        let mut notes = vec![
-            format!("{} seeds a side, in pairs; a figure is the median of its runs.", self.pairs),
-            format!(
-                "A difference is the median one (Hodges and Lehmann) with its 95 % interval; p is that of Wilcoxon's \
-                 signed-rank test, corrected for {} figures (Holm). From {ALPHA} on it is noise.",
-                self.tested
-            ),
-        ];
-        let needed = pairs_needed(self.tested);
-        if self.pairs < needed {
+        let mut notes = vec![format!(
+            "{} seeds a side, in pairs; a figure is the median of its runs, or their sum where that is said. A \
+                 difference is the median one (Hodges and Lehmann) with its 95 % interval.",
+            self.pairs
+        )];
+        let tested = self.judged.iter().filter(|it| it.p.is_some()).count();
+        if tested > 0 {
             notes.push(format!(
-                "So few seeds cannot tell any of so many figures from noise: that takes {needed}."
+                "p is that of Wilcoxon's signed-rank test, corrected for the {} (Holm). From {ALPHA} on it may be noise.",
+                counted(tested as u64, "judged figure") + if tested == 1 { " that differs" } else { " that differ" },
             ));
         }
         notes
@@ -272,12 +274,7 @@ impl Changes {
     /// The changes as text that ends with a line end. Unchanged figures are left out, except those of the machine.
     #[must_use]
     pub fn render(&self) -> String {
-        let [before, after] = &self.runs;
-        let mut text = format!("before: {before}\nafter:  {after}\n");
-        if !self.differs.is_empty() {
-            wrap(&mut text, &format!("differs: {}", self.differs.join("; ")));
-        }
-        self.notes().iter().for_each(|note| wrap(&mut text, note));
+        let mut text = self.render_judged();
         text.push('\n');
         text.push_str(&self.section("machine", &[&self.machine], |_| true));
         let all: [(&str, &str, &[Row]); 4] = [
@@ -307,11 +304,27 @@ impl Changes {
         text
     }
 
+    /// The description of the sides, and the figures that are asked for, as text that ends with a line end.
+    #[must_use]
+    pub fn render_judged(&self) -> String {
+        let [before, after] = &self.runs;
+        let mut text = format!("before: {before}\nafter:  {after}\n");
+        if !self.differs.is_empty() {
+            wrap(&mut text, &format!("differs: {}", self.differs.join("; ")));
+        }
+        self.notes().iter().for_each(|note| wrap(&mut text, note));
+        if !self.judged.is_empty() {
+            text.push('\n');
+            text.push_str(&judged::render(&self.judged));
+        }
+        text
+    }
+
     /// A table with a line for each change that `shown` accepts.
     fn section(&self, title: &str, rows: &[&Row], shown: impl Fn(&Change) -> bool) -> String {
         let mut header = vec![title, "", "before", "after", "ratio"];
         if self.pairs > 1 {
-            header.extend(["difference", "95 % interval", "p"]);
+            header.extend(["difference", "95 % interval"]);
         }
         let mut table = text::table(&header, 2);
         for row in rows {
@@ -320,13 +333,13 @@ impl Changes {
             for change in row.changes.iter().filter(|change| shown(change)) {
                 let mut cells = vec![
                     std::mem::take(&mut name),
-                    change.what.to_owned(),
+                    change.named(self.pairs),
                     change.cell(change.before),
                     change.cell(change.after),
                     change.ratio(),
                 ];
                 if self.pairs > 1 {
-                    cells.extend(change.tested_cells());
+                    cells.extend(change.shift_cells());
                 }
                 table.add_row(cells);
             }
@@ -364,7 +377,15 @@ impl Row {
 impl Change {
     /// Whether the figure differs between before and after in any pair.
     fn differs(&self) -> bool {
-        self.before != self.after || self.test.is_some()
+        self.before != self.after || self.shift.is_some()
+    }
+
+    /// The name of the figure. A sum over several runs says so.
+    pub(crate) fn named(&self, pairs: usize) -> String {
+        match self.unit {
+            Unit::Samples if pairs > 1 => format!("{} (sum)", self.what),
+            _ => self.what.to_owned(),
+        }
     }
 
     /// The figure before or after, for a column.
@@ -384,14 +405,10 @@ impl Change {
         ratio_cell(self.before, self.after)
     }
 
-    /// The difference, its interval and its probability by chance.
-    fn tested_cells(&self) -> [String; 3] {
-        let Some(test) = &self.test else { return [UNKNOWN, UNKNOWN, ""].map(str::to_owned) };
-        let chance = match test.is_noise() {
-            true => format!("{} {NOISE}", test.chance()),
-            false => test.chance(),
-        };
-        [self.difference(test.shift.estimate), self.interval(test), chance]
+    /// The difference and its interval.
+    fn shift_cells(&self) -> [String; 2] {
+        let Some(shift) = &self.shift else { return [UNKNOWN, UNKNOWN].map(str::to_owned) };
+        [self.difference(shift.estimate), self.interval(shift)]
     }
 
     /// A difference with its sign.
@@ -402,31 +419,15 @@ impl Change {
             it if it > 0.0 => "+",
             _ => "",
         };
-        format!("{sign}{}", shown.trim_end())
+        format!("{sign}{}", in_points(shown.trim_end().to_owned()))
     }
 
     /// The interval of the difference.
-    pub(crate) fn interval(&self, test: &Test) -> String {
-        test.shift.interval.map_or_else(
+    pub(crate) fn interval(&self, shift: &Shift) -> String {
+        shift.interval.map_or_else(
             || UNKNOWN.to_owned(),
             |(low, high)| format!("{} to {}", self.difference(low), self.difference(high)),
         )
-    }
-}
-
-impl Test {
-    /// Whether the change cannot be told from chance.
-    pub(crate) fn is_noise(&self) -> bool {
-        self.chance >= ALPHA
-    }
-
-    /// The probability by chance, for a column.
-    pub(crate) fn chance(&self) -> String {
-        match self.chance {
-            it if it < 0.001 => "<0.001".to_owned(),
-            it if it < 0.1 => format!("{it:.3}"),
-            it => format!("{it:.2}"),
-        }
     }
 }
 
@@ -533,12 +534,11 @@ fn change(what: &'static str, unit: Unit, sides: &[Vec<Figure>; 2]) -> Change {
     let differences: Vec<f64> = differences.collect();
     let differs =
         sides[0].len() > 1 && unit != Unit::Samples && differences.iter().any(|&it| it != 0.0);
-    let test = || Some(Test { shift: shift(&differences)?, chance: signed_rank(&differences) });
     Change {
         what,
         unit,
         before: together(&sides[0]),
         after: together(&sides[1]),
-        test: if differs { test() } else { None },
+        shift: if differs { shift(&differences) } else { None },
     }
 }

@@ -15,7 +15,7 @@ pub struct Changed {
     pub figure: &'static str,
     /// The unit: `ns`, `count`, or `ppm` for parts of a million.
     pub unit: &'static str,
-    /// The figure before; the median of several runs.
+    /// The figure before: the median of several runs, or the sum of their wake-ups and tokens.
     pub before: Figure,
     /// The figure after.
     pub after: Figure,
@@ -25,11 +25,6 @@ pub struct Changed {
     pub lo: Option<f64>,
     /// Its upper end.
     pub hi: Option<f64>,
-    /// The probability of such differences by chance (Wilcoxon's signed-rank test, corrected by Holm for all tests
-    /// together).
-    pub p: Option<f64>,
-    /// Whether the difference is more than noise; `None` if that is unknown.
-    pub is_change: Option<bool>,
 }
 
 impl Changes {
@@ -63,8 +58,7 @@ impl Changes {
 
 impl Change {
     fn changed(&self, kind: &'static str, name: &str) -> Changed {
-        let test = self.test.as_ref();
-        let interval = test.and_then(|test| test.shift.interval);
+        let interval = self.shift.and_then(|shift| shift.interval);
         Changed {
             kind,
             name: name.to_owned(),
@@ -76,11 +70,9 @@ impl Change {
             },
             before: self.before,
             after: self.after,
-            difference: test.map(|test| test.shift.estimate),
+            difference: self.shift.map(|shift| shift.estimate),
             lo: interval.map(|(low, _)| low),
             hi: interval.map(|(_, high)| high),
-            p: test.map(|test| test.chance),
-            is_change: test.map(|test| !test.is_noise()),
         }
     }
 }

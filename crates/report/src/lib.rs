@@ -24,6 +24,7 @@ mod histogram;
 mod history;
 pub mod html;
 mod json;
+mod judged;
 mod lanes;
 mod median;
 mod names;
@@ -44,13 +45,14 @@ mod why;
 pub use account::{CpuTotals, TaskTotals};
 pub use balance::{BalanceReport, BalanceTotals};
 pub use chains::{BlockedReport, ChainInfo, ChainReport, Chains, Hand, HopReport, SlowReport};
-pub use change::{Changes, NOISE, Sheet};
+pub use change::{Changes, Sheet};
 pub use changed::Changed;
 pub use collect::{Collector, Counts, Totals};
 pub use cookies::{CookieReport, cookie_reports};
 pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
+pub use judged::{Asked, Judged, NOISE, Verdict, judged};
 pub use pressure::Pressure;
 pub use reference::reference;
 pub use report::{
@@ -64,7 +66,7 @@ pub use stretches::Stretches;
 pub use text::{Checks, TaskRows, render, table};
 pub use timeline::{Names, timeline};
 pub use trace::TraceForm;
-pub use units::span;
+pub use units::{MetricUnit, span};
 pub use why::{
     Cause, CauseEntry, DoingReport, Explained, Explanation, PartReport, RanReport, WorstReport,
 };

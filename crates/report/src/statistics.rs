@@ -12,7 +12,7 @@
 
 pub use crate::median::median;
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc;
 use std::collections::BTreeMap;
 
@@ -22,9 +22,6 @@ pub const ALPHA: f64 = 0.05;
 /// Up to this number of differences the signed-rank test counts all their signs. Beyond it, a normal distribution is
 /// exact to the three shown digits of a probability.
 const EXACT: usize = 50;
-
-/// The value of the standard normal distribution beyond which [`ALPHA`] lies, half of it on each side.
-const NORMAL: f64 = 1.959_964;
 
 /// A mean and its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,9 +63,18 @@ impl Summaries {
 /// # Panics
 /// Without a degree of freedom.
 fn t_quantile(freedom: usize) -> f64 {
-    const DECIMALS: f64 = 1e6;
     let student = StudentsT::new(0.0, 1.0, freedom as f64).expect("there is a degree of freedom");
-    (student.inverse_cdf(1.0 - ALPHA / 2.0) * DECIMALS).round() / DECIMALS
+    rounded(student.inverse_cdf(1.0 - ALPHA / 2.0))
+}
+
+/// The value of the standard normal distribution beyond which `chance` lies, half of it on each side.
+fn normal_quantile(chance: f64) -> f64 {
+    rounded(Normal::standard().inverse_cdf(1.0 - chance / 2.0))
+}
+
+fn rounded(quantile: f64) -> f64 {
+    const DECIMALS: f64 = 1e6;
+    (quantile * DECIMALS).round() / DECIMALS
 }
 
 /// The probability that differences with random signs are at least as one-sided as these: the two-sided signed-rank
@@ -146,31 +152,40 @@ pub struct Shift {
 /// The shift of `differences`; `None` if there are none.
 #[must_use]
 pub fn shift(differences: &[f64]) -> Option<Shift> {
+    shift_of(differences, 1)
+}
+
+/// The shift of `differences`, whose interval is one of `intervals` that all contain the true values with 95 %
+/// confidence (Bonferroni); `None` if there are no differences.
+#[must_use]
+pub fn shift_of(differences: &[f64], intervals: usize) -> Option<Shift> {
     let n = differences.len();
     let mut means: Vec<f64> = Vec::with_capacity(n * (n + 1) / 2);
     for (at, one) in differences.iter().enumerate() {
         means.extend(differences[at..].iter().map(|other| f64::midpoint(*one, *other)));
     }
     let estimate = median(&means)?;
-    let interval = beyond(n).map(|beyond| {
+    let interval = beyond(n, ALPHA / intervals.max(1) as f64).map(|beyond| {
         means.sort_by(f64::total_cmp);
         (means[beyond], means[means.len() - 1 - beyond])
     });
     Some(Shift { estimate, interval })
 }
 
-/// The number of means of pairs that are left out on each side of an interval.
-fn beyond(n: usize) -> Option<usize> {
+/// The number of means of pairs that are left out on each side of an interval that misses with the chance `alpha`.
+fn beyond(n: usize, alpha: f64) -> Option<usize> {
     if n > EXACT {
         let n = n as f64;
         let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
-        return Some((n * (n + 1.0) / 4.0 - 0.5 - NORMAL * spread).max(0.0) as usize);
+        return Some(
+            (n * (n + 1.0) / 4.0 - 0.5 - normal_quantile(alpha) * spread).max(0.0) as usize
+        );
     }
     let ranks: Vec<usize> = (1..=n).collect();
     let mut at_most = 0.0;
     let mut within = |chance: &f64| {
         at_most += chance;
-        at_most <= ALPHA / 2.0
+        at_most <= alpha / 2.0
     };
     // The sums of ranks from 0 on that are improbable together. The last of them is the critical value of the tables.
     rank_sums(&ranks).iter().take_while(|chance| within(chance)).count().checked_sub(1)
@@ -196,6 +211,26 @@ pub fn holm(probabilities: &[f64]) -> Vec<f64> {
 pub fn pairs_needed(tested: usize) -> usize {
     let least = |pairs: i32| 2.0 * 0.5_f64.powi(pairs) * tested.max(1) as f64;
     (1..).find(|&pairs| least(pairs) < ALPHA).expect("a power of two is below any number") as usize
+}
+
+/// The number of pairs with which a difference is found among `tested` figures, if it goes on as in the first `pairs`
+/// pairs, where its probability is `chance` before the correction.
+#[must_use]
+pub fn pairs_to_find(chance: f64, pairs: usize, tested: usize) -> usize {
+    let more = normal_quantile(ALPHA / tested.max(1) as f64) / normal_quantile(chance);
+    let needed = (pairs as f64 * more * more).ceil() as usize;
+    needed.max(pairs + 1)
+}
+
+/// The number of pairs whose interval does not contain `bound`, if the interval narrows with the root of the number of
+/// pairs; `None` without an interval, or if the bound is its middle.
+#[must_use]
+pub fn pairs_to_decide(shift: &Shift, bound: f64, pairs: usize) -> Option<usize> {
+    let (low, high) = shift.interval?;
+    let half = if shift.estimate > bound { shift.estimate - low } else { high - shift.estimate };
+    let more = half / (shift.estimate - bound).abs();
+    let needed = (pairs as f64 * more * more).ceil();
+    needed.is_finite().then_some((needed as usize).max(pairs + 1))
 }
 
 #[cfg(test)]
@@ -259,9 +294,11 @@ mod tests {
         // The greatest sum of ranks that is significant at 5 % on two sides.
         for (n, critical) in [(6, 0), (7, 2), (8, 3), (9, 5), (10, 8), (15, 25), (20, 52), (25, 89)]
         {
-            assert_eq!(beyond(n), Some(critical), "{n}");
+            assert_eq!(beyond(n, ALPHA), Some(critical), "{n}");
         }
-        assert_eq!([1, 5].map(beyond), [None, None]);
+        assert_eq!([1, 5].map(|n| beyond(n, ALPHA)), [None, None]);
+        assert_eq!([7, 8].map(|n| beyond(n, ALPHA / 5.0)), [None, Some(0)], "1 % on two sides");
+        assert_eq!([0.05, 0.01].map(normal_quantile), [1.959_964, 2.575_829]);
         assert_eq!(signed_rank(&[1.0, 2.0, 3.0, 4.0, 5.0]), 0.0625);
         assert_eq!(signed_rank(&[1.0; 6]), 0.03125);
         assert_eq!(signed_rank(&[0.0, 0.0]), 1.0, "nothing differs");
@@ -295,6 +332,20 @@ mod tests {
         );
         assert_eq!(holm(&[0.6, 0.7]), [1.0, 1.0]);
         assert_eq!((pairs_needed(1), pairs_needed(40)), (6, 11));
+    }
+
+    #[test]
+    fn more_pairs_would_do() {
+        // Ten pairs of one sign are not enough among 33 figures, and eleven are the least.
+        let same: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert_eq!(signed_rank(&same), 2.0 / 1024.0);
+        assert_eq!(pairs_to_find(signed_rank(&same), 10, 33), 11);
+        assert_eq!(pairs_to_find(0.04, 20, 10), 38, "(2.807 / 2.054)^2 = 1.87");
+        let shift = |low, high| Shift { estimate: 0.2, interval: Some((low, high)) };
+        assert_eq!(pairs_to_decide(&shift(0.0, 0.4), 0.1, 20), Some(80), "half as wide");
+        assert_eq!(pairs_to_decide(&shift(0.0, 0.3), 0.25, 20), Some(80));
+        assert_eq!(pairs_to_decide(&shift(0.0, 0.4), 0.2, 20), None);
+        assert_eq!(pairs_to_decide(&Shift { estimate: 0.2, interval: None }, 0.1, 5), None);
     }
 
     proptest! {

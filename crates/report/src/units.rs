@@ -1,5 +1,7 @@
 //! Figures in the form for people: three significant digits and a unit, thousands with commas, per cent. All come from
-//! integers, so a text is the same on every machine.
+//! integers, or from floats that the standard library rounds exactly, so a text is the same on every machine.
+
+use serde::Serialize;
 
 /// The sign for a figure that the host cannot know.
 pub(crate) const UNKNOWN: &str = "-";
@@ -7,6 +9,53 @@ pub(crate) const UNKNOWN: &str = "-";
 /// The units of time, each with its nanoseconds.
 const UNITS: [(u128, &str); 4] =
     [(1, "ns"), (1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")];
+
+/// The units of metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricUnit {
+    /// Nanoseconds.
+    Span,
+    /// Per cent.
+    Percent,
+    /// A fraction from 0 to 1.
+    Share,
+    /// A count of anything.
+    #[default]
+    Number,
+}
+
+impl MetricUnit {
+    /// A number with its unit.
+    pub(crate) fn shown(self, number: f64) -> String {
+        let sign = if number < 0.0 { "-" } else { "" };
+        match self {
+            MetricUnit::Span => format!("{sign}{}", span(number.abs().round() as u64)),
+            MetricUnit::Percent => format!("{number:.2} %"),
+            MetricUnit::Share => format!("{:.2} %", 100.0 * number),
+            MetricUnit::Number if number.abs() >= 1000.0 => format!("{number:.0}"),
+            MetricUnit::Number => format!("{number:.2}"),
+        }
+    }
+
+    /// A difference of two numbers, with its sign. The difference of two percentages is in points.
+    pub(crate) fn difference(self, difference: f64) -> String {
+        let sign = match difference {
+            it if it < 0.0 => "-",
+            it if it > 0.0 => "+",
+            _ => "",
+        };
+        sign.to_owned() + &in_points(self.shown(difference.abs()))
+    }
+}
+
+/// A difference of percentages in its own unit.
+pub(crate) fn in_points(difference: String) -> String {
+    match difference.strip_suffix(" %") {
+        Some(points) => format!("{points} points"),
+        None => difference,
+    }
+}
 
 /// A span of `ns` nanoseconds, in three digits.
 ///

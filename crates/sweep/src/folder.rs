@@ -14,15 +14,15 @@ use crate::gather::{Gathered, Parts, Tables, parts, summary_cells};
 use crate::page;
 use crate::parquet::Writer;
 use crate::plan::{Plan, Text};
-use crate::pool;
-use crate::run::{Ran, Runner};
+use crate::precision::{self, Found};
+use crate::run::Ran;
 use runyard_outcome::Failure;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,6 +36,8 @@ struct Manifest {
     version: String,
     spec: String,
     scenario: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    precision: Option<String>,
 }
 
 /// The last line of a part.
@@ -68,6 +70,10 @@ pub struct Progress {
 /// A summary of a finished sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
+    /// The least and the greatest number of seeds of a point.
+    pub seeds: RangeInclusive<usize>,
+    /// The number of intervals that are wider than the plan's precision.
+    pub wide: usize,
     /// The number of failed runs, and the first reason.
     pub failed: Option<(usize, String)>,
 }
@@ -86,6 +92,7 @@ impl Folder {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             spec: plan.spec().text.clone(),
             scenario: plan.scenario().text.clone(),
+            precision: plan.precision().map(|it| it.to_string()),
         };
         let manifest = folder.parts().join("sweep.json");
         let is_empty = match fs::read_dir(dir) {
@@ -154,13 +161,18 @@ impl Folder {
         stop: &(dyn Fn() -> bool + Sync),
         mut progress: impl FnMut(Progress),
     ) -> Result<bool, Failure> {
-        let (plan, runs) = (self.plan.clone(), self.missing());
-        let found = plan.runs() - runs.len();
+        let plan = self.plan.clone();
+        let whole = parts(&plan).enumerate().filter_map(|(part, runs)| {
+            let ran = self.load(part, runs.len())?;
+            let known: Vec<_> = ran.iter().map(|ran| precision::looked_at(&plan, ran)).collect();
+            Some(runs.zip(known))
+        });
+        let known: Found = whole.flatten().collect();
+        let found = known.len();
         let mut now = Progress { done: found, all: plan.runs(), found };
         progress(now);
         let mut failure = None;
-        let work = |runner: &mut Runner, run| runner.run(&plan, run, stop);
-        let complete = pool::each((jobs, &runs), stop, work, |run, ran| {
+        let complete = precision::each(&plan, (jobs, stop), known, |run, ran| {
             failure = self.take(run, ran).err();
             now.done += 1;
             progress(now);
@@ -179,7 +191,9 @@ impl Folder {
         self.write("summary.csv", |out| self.write_summary(out, &gathered).map_err(Failed::Io))?;
         let page = page::page(&self.plan, &gathered);
         self.write("index.html", |out| out.write_all(page.as_bytes()).map_err(Failed::Io))?;
-        Ok(Finished { failed: gathered.failed })
+        let (least, most) = (gathered.seeds.iter().min(), gathered.seeds.iter().max());
+        let seeds = least.copied().unwrap_or(0)..=most.copied().unwrap_or(0);
+        Ok(Finished { seeds, wide: gathered.wide(&self.plan), failed: gathered.failed })
     }
 
     /// The tables of a complete sweep, in memory.
@@ -304,6 +318,9 @@ impl Manifest {
             Some(other) if other == *self => return Ok(()),
             Some(other) if (&other.schema, &other.version) != (&self.schema, &self.version) => {
                 format!("it is of version {}, and this is {}", other.version, self.version)
+            }
+            Some(other) if other.precision != self.precision => {
+                "it has another precision".to_owned()
             }
             Some(other) => {
                 let Text { file, .. } =

@@ -78,6 +78,8 @@ pub struct Gathered {
     places: BTreeMap<String, usize>,
     /// Each metric of each point.
     pub summary: Vec<SummaryRow>,
+    /// The number of runs of each point.
+    pub(crate) seeds: Vec<usize>,
     /// The number of failed runs, and the first reason.
     pub failed: Option<(usize, String)>,
 }
@@ -90,6 +92,7 @@ impl Gathered {
     pub fn new(plan: &Plan, from: &impl Parts) -> Result<Gathered, Failure> {
         let mut columns = Columns::new(plan);
         let mut points = Points::new(plan);
+        let mut seeds = vec![0; plan.points()];
         let mut failed: Option<(usize, String)> = None;
         for (part, runs) in parts(plan).enumerate() {
             for (run, ran) in runs.zip(&*from.read(part)?) {
@@ -98,13 +101,20 @@ impl Gathered {
                     .flat_map(|row| &row.fields)
                     .for_each(|(name, cell)| columns.add(name, cell));
                 points.add(run, ran);
+                seeds[plan.run(run).0] += usize::from(ran.took_place());
                 if let Some(reason) = &ran.error {
                     failed.get_or_insert_with(|| (0, reason.clone())).0 += 1;
                 }
             }
         }
         let (schema, places) = columns.schema();
-        Ok(Gathered { schema, places, summary: points.summary, failed })
+        Ok(Gathered { schema, places, summary: points.summary, seeds, failed })
+    }
+
+    /// The number of intervals that are wider than the plan's precision.
+    pub(crate) fn wide(&self, plan: &Plan) -> usize {
+        let wide = |row: &&SummaryRow| row.summary.is_some_and(|summary| !plan.is_narrow(&summary));
+        self.summary.iter().filter(wide).count()
     }
 
     /// The columns of the table of runs.

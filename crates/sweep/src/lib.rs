@@ -10,7 +10,7 @@
 //! only values, so the runs may take place on other machines. [`sweep`] keeps all results in memory. [`Folder`] keeps
 //! them in a folder, and continues there after it was killed.
 //!
-//! [`compare`] runs two scenarios with the same seeds and separates changes from noise. [`explain`] runs a scenario
+//! [`compare`] runs two scenarios with the same seeds, and tells of the figures that are asked for whether they changed. [`explain`] runs a scenario
 //! until it can tell why a task was late.
 //!
 //! The same specification, scenario and version give the same bytes. No clock, no host and no order of threads has an
@@ -42,6 +42,7 @@ mod page;
 mod parquet;
 mod plan;
 pub mod pool;
+mod precision;
 mod rows;
 mod run;
 mod simulated;
@@ -50,7 +51,10 @@ pub mod tables;
 pub mod wire;
 
 pub use cell::Cell;
-pub use compare::{Compared, Comparison, SEEDS, Side, compare};
+pub use compare::{
+    Asking, Compared, Comparison, Condition, Is, Outcome, SEEDS, Side, USUAL_SEEDS, compare,
+    is_report,
+};
 pub use explain::{Question, Story, explain};
 pub use folder::{Finished, Folder, Progress};
 pub use gather::{Gathered, Parts, SummaryRow, Tables, parts};
@@ -62,14 +66,13 @@ pub use simulated::{Detail, Whole, info, report, whole};
 
 use runyard_outcome::Failure;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Runs a whole sweep in memory, on `jobs` threads; `None` if `stop` ended it.
 #[must_use]
 pub fn sweep(plan: &Plan, jobs: usize, stop: &(dyn Fn() -> bool + Sync)) -> Option<Tables> {
     let mut all: Vec<Option<Ran>> = vec![None; plan.runs()];
-    let runs: Vec<usize> = (0..plan.runs()).collect();
-    let work = |runner: &mut Runner, run| runner.run(plan, run, stop);
-    let complete = pool::each((jobs, &runs), stop, work, |run, ran| {
+    let complete = precision::each(plan, (jobs, stop), BTreeMap::new(), |run, ran| {
         all[run] = Some(ran);
         true
     });

@@ -7,8 +7,7 @@
 
 use crate::cell::Cell;
 use crate::rows::{Figures, Folded, Known};
-use runyard_report::Report;
-use runyard_report::html::SweepUnit;
+use runyard_report::{MetricUnit, Report};
 use runyard_workload::setting::{Path, Segment};
 use runyard_workload::{Scenario, advice};
 use std::borrow::Cow;
@@ -141,20 +140,27 @@ impl Names {
         self.all(of).iter().any(|other| other == name) || (of == Of::Tasks && instance().is_some())
     }
 
+    /// The metrics of a comparison without metrics, of names that both scenarios have: p99 of the first chains, or of the
+    /// first threads' wake-ups without a chain, and the share of the first threads.
+    pub(crate) fn main([one, other]: &[Names; 2]) -> Vec<Metric> {
+        /// The number of metrics of a kind. Each metric takes more seeds.
+        const OF_A_KIND: usize = 5;
+        let common = |of| {
+            one.all(of).iter().filter(move |name| other.all(of).contains(name)).take(OF_A_KIND)
+        };
+        let (of, key) = match common(Of::Chains).next() {
+            Some(_) => (Of::Chains, "latency"),
+            None => (Of::Tasks, "wakeup_latency"),
+        };
+        let delays = common(of).map(|name| part(Stat::P99, of, name, key));
+        let shares = common(Of::Tasks).map(|name| whole(Stat::Share, Of::Tasks, name));
+        delays.chain(shares).collect()
+    }
+
     /// The metrics of a specification without metrics: those of the first threads, without task groups.
     pub(crate) fn usual(&self) -> Vec<Metric> {
         /// The number of these threads.
         const THREADS: usize = 10;
-        let whole = |stat, of, name: &String| Metric {
-            stat: Some(stat),
-            of,
-            name: Some(name.clone()),
-            key: None,
-        };
-        let part = |stat, of, name: &String, key: &str| Metric {
-            key: Some(key.to_owned()),
-            ..whole(stat, of, name)
-        };
         let mut metrics = Vec::new();
         for chain in self.chains.iter().take(THREADS) {
             metrics.push(part(Stat::P50, Of::Chains, chain, "latency"));
@@ -170,6 +176,16 @@ impl Names {
         }
         metrics
     }
+}
+
+/// A statistic of the whole thing.
+fn whole(stat: Stat, of: Of, name: &str) -> Metric {
+    Metric { stat: Some(stat), of, name: Some(name.to_owned()), key: None }
+}
+
+/// A statistic of a field.
+fn part(stat: Stat, of: Of, name: &str, key: &str) -> Metric {
+    Metric { key: Some(key.to_owned()), ..whole(stat, of, name) }
 }
 
 impl Metric {
@@ -223,14 +239,22 @@ impl Metric {
     }
 
     /// The unit of the metric's numbers.
-    pub(crate) fn unit(&self) -> SweepUnit {
+    pub(crate) fn unit(&self) -> MetricUnit {
         match (self.stat, self.key.as_deref()) {
-            (Some(Stat::Share), _) => SweepUnit::Percent,
-            (_, Some("utilization")) => SweepUnit::Share,
-            (_, Some("wakeup_latency" | "latency")) => SweepUnit::Span,
-            (_, Some(key)) if key.ends_with("_ns") => SweepUnit::Span,
-            _ => SweepUnit::Number,
+            (Some(Stat::Share), _) => MetricUnit::Percent,
+            (_, Some("utilization")) => MetricUnit::Share,
+            (_, Some("wakeup_latency" | "latency")) => MetricUnit::Span,
+            (_, Some(key)) if key.ends_with("_ns") => MetricUnit::Span,
+            _ => MetricUnit::Number,
         }
+    }
+
+    /// Whether the metric is a delay, of which less is better.
+    pub(crate) fn is_delay(&self) -> bool {
+        matches!(
+            self.key.as_deref(),
+            Some("wakeup_latency" | "latency" | "wait_ns" | "throttled_ns")
+        )
     }
 
     /// The value of the metric in a report; `None` if the report has none. Spans are nanoseconds, shares are per cent

@@ -19,7 +19,8 @@ pub(crate) fn page(plan: &Plan, gathered: &Gathered) -> String {
     };
     html::sweep(&Sweep {
         title: plan.name().to_owned(),
-        seeds: plan.seeds().len(),
+        seeds: gathered.seeds.iter().copied().max().unwrap_or(0),
+        runs: gathered.seeds.iter().sum(),
         is_grid: plan.is_grid(),
         points: (0..plan.points()).map(point).collect(),
         metrics: plan.metrics().iter().map(metric).collect(),

@@ -15,12 +15,19 @@ use crate::spec::{Change, Choice, Place, Points, Source, Spec};
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
+use runyard_report::statistics::Summary;
 use runyard_workload::draw::below;
 use runyard_workload::{Diagnostic, Overrides, Parsed, Place as Where, Scenario, name_of};
 use std::collections::BTreeSet;
 
 /// The largest number of runs in a sweep. A grid with more runs is taken for a mistake.
 const MAX_RUNS: u128 = 1_000_000;
+
+/// The number of seeds between two looks at the intervals, and the least number, if there is a precision.
+pub(crate) const ROUND: usize = 10;
+
+/// The largest number of seeds that a precision takes.
+const MOST_SEEDS: usize = 1_000;
 
 /// The largest number of runs in a part.
 const MAX_PART: usize = 64;
@@ -53,6 +60,9 @@ pub struct Plan {
     sample: Option<Vec<u64>>,
     count: usize,
     seeds: Vec<u64>,
+    /// The number of seeds before the first look at the precision: without a precision, all of them.
+    least_seeds: usize,
+    precision: Option<f64>,
     duration: Option<Nanos>,
     metrics: Vec<Metric>,
     warnings: Vec<Diagnostic>,
@@ -114,12 +124,63 @@ impl Plan {
             points: said.points,
             sample,
             count,
+            least_seeds: said.seeds.len(),
+            precision: None,
             seeds: said.seeds,
             duration: said.duration,
             metrics: Vec::new(),
             warnings: Vec::new(),
         };
         Ok((plan, said.metrics))
+    }
+
+    /// The same plan with as many seeds at each point as it takes until the 95 % interval of each metric is at most this
+    /// part of the mean wide, from end to end: 0.05 stands for 5 %. A number of seeds in the specification is then the
+    /// least one; 1,000 are the most. Listed seeds are taken in their order, as far as needed.
+    ///
+    /// # Errors
+    /// The specification lists fewer than ten seeds, or ten seeds make too many runs.
+    pub fn with_precision(self, precision: f64) -> Result<Plan, String> {
+        let mut seeds = self.seeds;
+        let is_number = seeds.iter().copied().eq(1..=seeds.len() as u64);
+        if !is_number && seeds.len() < ROUND {
+            return Err(format!(
+                "a precision takes {ROUND} seeds at least, and {} are listed",
+                seeds.len()
+            ));
+        }
+        let mut least_seeds = ROUND;
+        if is_number {
+            let most = MOST_SEEDS.min(MAX_RUNS as usize / self.count);
+            least_seeds = seeds.len().max(ROUND);
+            if most < least_seeds {
+                let runs = self.count * least_seeds;
+                return Err(format!(
+                    "{} points with {least_seeds} seeds are {runs} runs: too many",
+                    self.count
+                ));
+            }
+            seeds = (1..=most as u64).collect();
+        }
+        Ok(Plan { seeds, least_seeds, precision: Some(precision), ..self })
+    }
+
+    /// The greatest width of an interval as a part of the mean; `None` if each point has all seeds.
+    #[must_use]
+    pub fn precision(&self) -> Option<f64> {
+        self.precision
+    }
+
+    /// The number of seeds before the first look at the precision.
+    pub(crate) fn least_seeds(&self) -> usize {
+        self.least_seeds
+    }
+
+    /// Whether an interval is as narrow as the precision asks.
+    pub(crate) fn is_narrow(&self, summary: &Summary) -> bool {
+        self.precision.is_none_or(|precision| {
+            summary.interval.is_some_and(|(low, high)| high - low <= precision * summary.mean.abs())
+        })
     }
 
     /// The specification.
@@ -152,7 +213,7 @@ impl Plan {
         &self.metrics
     }
 
-    /// The seeds of each point.
+    /// The seeds of each point; with a precision, those that it may have.
     #[must_use]
     pub fn seeds(&self) -> &[u64] {
         &self.seeds

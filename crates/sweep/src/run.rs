@@ -14,10 +14,23 @@ use std::borrow::Cow;
 pub struct Ran {
     /// The reason of a failure; `None` if the run succeeded.
     pub error: Option<String>,
-    /// The figures. A failed run has one row of the machine without figures.
+    /// The figures. A failed run has one row of the machine without figures. A run that the sweep's precision does not
+    /// need has no row.
     pub rows: Vec<Row>,
     /// The plan's metrics; `None` for a metric that the run does not have.
     pub metrics: Vec<Option<f64>>,
+}
+
+impl Ran {
+    /// The result of a run that the sweep's precision does not need.
+    pub(crate) fn skipped() -> Ran {
+        Ran { error: None, rows: Vec::new(), metrics: Vec::new() }
+    }
+
+    /// Whether the run took place. Each run that took place has a row of the machine.
+    pub(crate) fn took_place(&self) -> bool {
+        !self.rows.is_empty()
+    }
 }
 
 /// Does the runs of a plan one after the other, and keeps the scenario of the last point.

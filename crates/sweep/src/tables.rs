@@ -10,8 +10,8 @@ use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder, StructBuild
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use runyard_report::{
-    ChainReport, Changed, Changes, CookieReport, CpuReport, GroupReport, LimitReport, Report,
-    TaskReport, WorstReport,
+    ChainReport, Changed, Changes, CookieReport, CpuReport, GroupReport, Judged, LimitReport,
+    Report, TaskReport, Verdict, WorstReport,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -63,15 +63,26 @@ pub fn cookies(report: &Report) -> RecordBatch {
 #[must_use]
 pub fn changes(changes: &Changes) -> RecordBatch {
     let number = Some(0.0);
-    let example = Changed {
+    let example = Changed { difference: number, lo: number, hi: number, ..Changed::default() };
+    table(&example, &changes.figures())
+}
+
+/// The figures that are asked for, each with its verdict.
+#[must_use]
+pub fn judged(changes: &Changes) -> RecordBatch {
+    let number = Some(0.0);
+    let example = Judged {
+        before: number,
+        after: number,
         difference: number,
         lo: number,
         hi: number,
         p: number,
-        is_change: Some(false),
-        ..Changed::default()
+        verdict: Some(Verdict::Same),
+        seeds_needed: Some(0),
+        ..Judged::default()
     };
-    table(&example, &changes.figures())
+    table(&example, changes.judged())
 }
 
 /// The worst wake-ups of each task, the longest first, under the task's name. `ran` lists the tasks that ran meanwhile

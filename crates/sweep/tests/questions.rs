@@ -1,7 +1,8 @@
 //! Questions without a specification: why a task was late, and the differences between two scenarios.
 
 use runyard_outcome::Failure;
-use runyard_sweep::{Comparison, Question, Side, Text, compare, explain};
+use runyard_report::Verdict;
+use runyard_sweep::{Asking, Comparison, Question, Side, Text, compare, explain};
 use runyard_workload::{Overrides, Scenario, parse};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,6 +29,10 @@ fn side(setting: &str) -> Side {
 
 fn sides() -> [Side; 2] {
     ["tasks.boss.run=3000", "tasks.boss.run=5000"].map(side)
+}
+
+fn asking(seeds: u64, jobs: usize) -> Asking {
+    Asking { seeds, jobs, ..Asking::default() }
 }
 
 /// A closure that returns `true` at the call of this number.
@@ -85,7 +90,8 @@ fn an_explanation_is_stopped_or_refused() {
 fn any_number_of_threads_compares_alike_and_tells_each_run() {
     let compared = |jobs| {
         let mut told = Vec::new();
-        let compared = compare(&sides(), (8, jobs), &|| false, |done| told.push(done)).unwrap();
+        let compared =
+            compare(&sides(), &asking(8, jobs), &|| false, |done| told.push(done)).unwrap();
         assert_eq!(told, (1..=16).collect::<Vec<_>>());
         assert_eq!(compared.pairs, 8);
         compared.comparison.unwrap()
@@ -101,7 +107,7 @@ fn any_number_of_threads_compares_alike_and_tells_each_run() {
 fn of_a_comparison_that_is_stopped_the_complete_pairs_count() {
     // `stop` is called before each run.
     for (call, pairs) in [(1, 0), (2, 0), (4, 1), (7, 3)] {
-        let stopped = compare(&sides(), (8, 1), &at_call(call), |_| {}).unwrap();
+        let stopped = compare(&sides(), &asking(8, 1), &at_call(call), |_| {}).unwrap();
         assert_eq!(stopped.pairs, pairs, "{call}");
         let seeds = stopped.comparison.map(|it| it.text().contains(&format!("\n{pairs} seeds")));
         assert_eq!(seeds, (pairs > 0).then_some(pairs > 1), "{call}");
@@ -110,7 +116,7 @@ fn of_a_comparison_that_is_stopped_the_complete_pairs_count() {
 
 #[test]
 fn scenarios_and_reports_are_not_taken_for_each_other() {
-    let [one, two] = compare(&sides(), (1, 1), &|| false, |_| {})
+    let [one, two] = compare(&sides(), &asking(1, 1), &|| false, |_| {})
         .unwrap()
         .comparison
         .map(|it| it.reports().map(Clone::clone))
@@ -131,4 +137,33 @@ fn scenarios_and_reports_are_not_taken_for_each_other() {
     assert!(what.starts_with("short.json:1:1: no report but a scenario"), "{what}");
     let what = said(Side::new(one, Vec::new(), &Overrides::default()).map(drop));
     assert!(what.starts_with("one.json:1:1: a report"), "{what}");
+}
+
+#[test]
+fn what_is_asked_for_is_judged_and_nothing_else() {
+    let judged = |metrics: &[&str]| {
+        let metrics = metrics.iter().map(|it| it.parse().unwrap()).collect();
+        let asking = Asking { metrics, ..asking(8, 2) };
+        compare(&sides(), &asking, &|| false, |_| {}).unwrap().comparison.unwrap()
+    };
+    let usual = judged(&[]);
+    let names: Vec<&str> = usual.changes().judged().iter().map(|it| &*it.metric).collect();
+    let shares = ["share(tasks.boss)", "share(tasks.web)", "share(tasks.end)"];
+    assert_eq!(names, [&["p99(chains.both.latency)"], &shares[..]].concat());
+    assert!(usual.text().contains("\nmachine "), "all figures follow");
+    let one = judged(&["share(tasks.boss)"]);
+    let [boss] = one.changes().judged() else { panic!("one is asked for") };
+    assert_eq!((boss.verdict, boss.p), (Some(Verdict::Change), Some(1.0 / 128.0)), "uncorrected");
+    assert!(!one.text().contains("\nmachine "), "it is the only one");
+    let document: serde_json::Value = serde_json::from_str(&one.to_json()).unwrap();
+    assert_eq!(document["judged"][0]["verdict"], "change");
+    assert_eq!(document["judged"][0]["unit"], "percent");
+    assert_eq!((&document["schema"], &document["seeds"]), (&"runyard.compare/1".into(), &8.into()));
+    let metrics = vec!["share(tasks.bos)".parse().unwrap()];
+    let wrong = compare(&sides(), &Asking { metrics, ..asking(8, 2) }, &|| false, |_| {});
+    let Err(Failure::Input(what)) = wrong else { panic!("there is no such task") };
+    assert_eq!(
+        what,
+        "share(tasks.bos): the scenario's tasks have no \"bos\"; did you mean \"boss\"?"
+    );
 }

@@ -82,3 +82,38 @@ fn a_run_that_fails_is_a_row_with_its_reason() {
     let count = count.as_any().downcast_ref::<arrow_array::Int64Array>().unwrap();
     assert_eq!((count.value(0), count.value(4)), (2, 3));
 }
+
+/// Returns the numbers of seeds in the table of statistics, for each point and metric.
+fn seeds(tables: &runyard_sweep::Tables) -> Vec<i64> {
+    let count = tables.summary.column_by_name("n").unwrap().clone();
+    let count = count.as_any().downcast_ref::<arrow_array::Int64Array>().unwrap();
+    count.values().to_vec()
+}
+
+#[test]
+fn a_precision_takes_as_many_seeds_as_the_width_needs() {
+    let spec = SPEC.replace("[7, 3, 5]", "2").replace(r#", "missed(tasks.web)""#, "");
+    let plan = || {
+        let spec = Text { file: "spec.json".to_owned(), text: spec.clone() };
+        Plan::new(spec, |_| unreachable!("the scenario is there")).unwrap()
+    };
+    let tables = |precision, jobs| {
+        sweep(&plan().with_precision(precision).unwrap(), jobs, &|| false).unwrap()
+    };
+    assert_eq!(seeds(&tables(1e9, 2)), [10; 6], "ten at least");
+    let (one, three) = (tables(0.1, 1), tables(0.1, 3));
+    assert_eq!((&one.runs, &one.summary), (&three.runs, &three.summary));
+    let taken = seeds(&one);
+    assert!(taken.iter().all(|it| *it >= 10 && it % 10 == 0) && taken[0] > 10, "{taken:?}");
+    let column = |name: &str| {
+        let column = one.summary.column_by_name(name).unwrap().clone();
+        column.as_any().downcast_ref::<arrow_array::Float64Array>().unwrap().values().to_vec()
+    };
+    let (mean, low, high) = (column("mean"), column("lo"), column("hi"));
+    assert!((0..6).all(|at| high[at] - low[at] <= 0.1 * mean[at]), "{low:?} {high:?}");
+    let runs: usize =
+        one.runs.iter().map(|batch| kinds(batch).filter(|it| *it == "machine").count()).sum();
+    assert_eq!(runs as i64, taken[0] + taken[3], "a run that is not needed has no row");
+    let listed = self::plan().with_precision(0.1).unwrap_err();
+    assert_eq!(listed, "a precision takes 10 seeds at least, and 3 are listed");
+}

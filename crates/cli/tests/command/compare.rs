@@ -97,7 +97,7 @@ fn what_is_no_report_is_refused_with_its_place() {
         (
             "scenario.json",
             RUN.to_owned(),
-            "1:1: no report but a scenario: --seeds 20 runs and compares scenarios",
+            "1:1: no report but a scenario: a scenario is compared with a scenario",
         ),
         ("list.json", "[\n1]".to_owned(), ""),
         ("text.json", "\n\n  nothing".to_owned(), "3:4: "),
@@ -120,7 +120,7 @@ fn what_is_no_report_is_refused_with_its_place() {
     let latin = file("latin-report.json", b"\xff");
     assert_eq!(call(&["compare", &latin, &good]).refused(), "latin-report.json:1:1: not UTF-8");
     assert!(call(&["compare", "-", "-"]).refused().starts_with("-: "));
-    call(&["compare", &good]).misused();
+    assert!(call(&["compare", &good]).refused().starts_with("good.json:1:1: a report, of one run"));
 }
 
 #[test]
@@ -178,9 +178,10 @@ fn seeds_tell_changes_from_noise() {
     assert!(text.contains("12 seeds a side, in pairs"), "{text}");
     assert!(text.contains("differs: no option -> --set tasks.rt.run=1500"), "{text}");
     let lines = told(&text);
-    let runtime =
-        lines.iter().find(|(name, line)| name == "rt" && line.contains("runtime")).unwrap();
-    assert!(!runtime.1.ends_with("noise"), "three times the work is a change: {text}");
+    let share = lines.iter().find(|(name, _)| name == "share(tasks.rt)").unwrap();
+    assert!(share.1.ends_with("change"), "three times the work is a change: {text}");
+    assert!(share.1.contains(" points"), "the difference of two percentages: {text}");
+    assert!(lines.iter().any(|(_, line)| line.contains("wake-ups (sum)")), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 130), "{text}");
     // Equal sides have equal figures in each pair. Different random draws are noise, whatever their ratio.
     let same = call(&[&["compare", &scenario, &scenario], &seeds[..]].concat()).done();
@@ -194,24 +195,62 @@ fn seeds_tell_changes_from_noise() {
     let (scenario, other) = (noisy(1000), noisy(1001));
     let text = call(&[&["compare", &scenario, &other], &seeds[..]].concat()).done();
     assert!(text.contains("tasks.hog.run.exponential: 1000 -> 1001"), "{text}");
-    let changes = text.lines().filter(|line| line.contains("us to ") && !line.ends_with("noise"));
-    assert_eq!(changes.count(), 0, "a thousandth is lost in the noise: {text}");
+    assert!(!text.lines().any(|line| line.ends_with("change")), "a thousandth is lost: {text}");
+    assert!(text.lines().filter(|line| line.ends_with("noise")).count() > 1, "{text}");
     let few =
         call(&["compare", &scenario, &other, "--seeds", "3", "--both", "--duration 200ms"]).done();
-    assert!(few.contains("So few seeds cannot tell"), "{few}");
-    let lines: Vec<&str> =
-        few.lines().filter(|line| line.contains(" to ") || line.ends_with("noise")).collect();
-    assert!(lines.iter().filter(|line| line.ends_with("noise")).count() > 3, "{few}");
+    assert!(few.lines().filter(|line| line.ends_with("seeds: 8 would do")).count() > 1, "{few}");
+    assert!(!few.lines().any(|line| line.ends_with("noise")), "three seeds tell nothing: {few}");
+}
+
+#[test]
+fn a_condition_gives_the_exit_code() {
+    let scenario = file("condition.json", RUN);
+    let compared = |more: &[&str]| {
+        let after = ["--both", "--duration 200ms", "--after", "--set tasks.rt.run=1000"];
+        call(&[&["compare", &scenario], &after[..], more].concat())
+    };
+    let said = compared(&["--fail-if", "share(tasks.rt) > +10%"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(1), ""), "{}", said.out);
+    assert!(said.out.contains("20 seeds a side"), "the usual number of seeds: {}", said.out);
+    let last = said.out.lines().last().unwrap();
+    assert!(last.starts_with("failed: share(tasks.rt) > +10%: +"), "{last}");
+    assert!(!said.out.contains("\nmachine"), "only what is asked for: {}", said.out);
+
+    let kept = compared(&["--fail-if", "share(tasks.rt) > +300%", "--strict"]).done();
+    assert!(kept.lines().last().unwrap().starts_with("kept: "), "{kept}");
+
+    let few = ["--seeds", "4", "--fail-if", "share(tasks.rt) > +10%"];
+    let undecided = compared(&few).done();
+    let last = undecided.lines().last().unwrap();
+    assert!(last.starts_with("undecided: ") && last.ends_with("; 6 seeds would decide"), "{last}");
+    let strict = compared(&[&few[..], &["--strict", "--json"]].concat());
+    assert_eq!((strict.code, strict.err.trim_end()), (Some(1), last));
+    let document = Json::read(&strict.out);
+    assert_eq!(document.number("conditions.0.seeds_needed"), 6.0);
+    assert_eq!(document.number("judged.0.seeds_needed"), 6.0);
+
+    for (more, said) in [
+        (
+            ["--fail-if", "share(tasks.rt) > 10"],
+            ": 1:19: a change in per cent is expected, as +10% or -5%",
+        ),
+        (["--metric", "q99(tasks.rt.wakeup_latency)"], "there is no statistic \"q99\""),
+        (["--seeds", "0"], "0 is not in 1..=1000"),
+    ] {
+        assert!(compared(&more).misused().contains(said), "{said}");
+    }
+    compared(&["--strict"]).misused();
+    let line = compared(&["--metric", "share(tasks.tr)"]).refused();
+    assert_eq!(line, "share(tasks.tr): the scenario's tasks have no \"tr\"; did you mean \"rt\"?");
 }
 
 #[test]
 fn scenarios_and_reports_are_told_apart() {
     let (report, scenario) = (saved("apart.json", &[]), file("apart-scenario.json", RUN));
     let line = call(&["compare", &report, &scenario, "--seeds", "2"]).refused();
-    assert_eq!(
-        line,
-        "apart.json:1:1: a report; --seeds runs scenarios, and reports are compared without it"
-    );
+    let of_one_run = "apart.json:1:1: a report, of one run; it is compared with another report, and a scenario with a scenario";
+    assert_eq!(line, of_one_run);
     for (options, said) in [
         (
             ["--after", "--kernel 9.9"],
@@ -224,5 +263,12 @@ fn scenarios_and_reports_are_told_apart() {
             call(&[&["compare", &scenario, "--seeds", "2"], &options[..]].concat()).refused();
         assert!(line.starts_with(said), "{line}");
     }
-    call(&["compare", &report, &report, "--after", "--cpus 1"]).misused();
+    for options in [["--after", "--cpus 1"], ["--metric", "machine.switches"]] {
+        let line = call(&[&["compare", &report, &report], &options[..]].concat()).refused();
+        assert_eq!(line, of_one_run);
+    }
+    let line = call(&["compare", &scenario, &report]).refused();
+    assert!(line.starts_with("apart-scenario.json:1:1: no report but a scenario"), "{line}");
+    let document = Json::read(&call(&["compare", &report, &report, "--json"]).done());
+    assert_eq!(document.number("seeds"), 1.0);
 }

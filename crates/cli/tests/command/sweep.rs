@@ -184,6 +184,28 @@ fn an_interrupt_keeps_what_is_complete() {
     assert!(parts.exists());
 }
 
+#[test]
+fn a_precision_is_a_part_of_the_sweep() {
+    let text = SPEC.replace("\"p99(tasks.probe.wakeup_latency)\", ", "").replace("20,", "3,");
+    written();
+    let (spec, out) = (file("precise.json", text), place("sweep-precise"));
+    let options = ["--precision", "20%"];
+    let said = call(&[&["sweep", &spec, "--out", &out], &options[..]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("4 points, 10"), "{}", said.err);
+    let again = call(&[&["sweep", &spec, "--out", &out, "--resume"], &options[..]].concat());
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    let other = call(&["sweep", &spec, "--out", &out, "--resume"]).refused();
+    assert!(other.ends_with("cannot go on: it has another precision"), "{other}");
+    for wrong in ["5", "0%", "x%"] {
+        let said = call(&["sweep", &spec, "--out", &out, "--precision", wrong]).misused();
+        assert!(said.contains("it is a width as 5%"), "{said}");
+    }
+    let listed = file("listed.json", SPEC.replace("\"seeds\": 20", "\"seeds\": [4, 2]"));
+    let line = call(&[&["sweep", &listed, "--out", "none"], &options[..]].concat()).refused();
+    assert!(line.starts_with("listed.json:1:1: --precision: a precision takes 10 seeds"), "{line}");
+}
+
 /// Tests the specifications of the repository, each with few seeds of short runs.
 #[test]
 fn the_shipped_sweeps_run() {

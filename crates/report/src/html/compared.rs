@@ -1,12 +1,13 @@
 //! The document of two sides, with the differences between them.
 //!
-//! A figure is coloured only where pairs of runs tell its change from noise. With one run a side no figure is.
+//! A figure is coloured only if it is asked for and pairs of runs tell its change from noise. With one run a side no
+//! figure is.
 
 use super::run::Run;
 use super::table::{ROWS, TAKES_ALL, cell, escaped, section, sorting};
 use super::tables::{self, FOOTER, latencies, said, timelines, utilization, violations};
-use crate::change::{Change, Changes, Row, Test, heaviest};
-use crate::figure::Unit;
+use crate::change::{Change, Changes, Row, heaviest};
+use crate::judged::{Judged, TITLES, Verdict};
 use crate::units::{UNKNOWN, count};
 use std::fmt::Write as _;
 
@@ -20,6 +21,10 @@ pub(super) fn two(runs: [Run; 2], changes: &Changes) -> String {
     body.push_str(&violations(old));
     body.push_str(&violations(new));
     body.push_str(&cards(&changes.machine));
+    if !changes.judged.is_empty() {
+        let note = "The figures that are asked for.";
+        body.push_str(&section("Verdicts", note, &judged(&changes.judged)));
+    }
     if changes.pairs > 1 {
         let note = "The machine's figures, in pairs of runs.";
         let table = table("machine", std::slice::from_ref(&changes.machine), changes.pairs);
@@ -84,10 +89,9 @@ fn cards(machine: &Row) -> String {
             what => what[..1].to_uppercase() + &what[1..],
         };
         let (before, after) = (change.cell(change.before), change.cell(change.after));
-        let ratio = match (&change.test, change.ratio()) {
-            (Some(test), _) if test.is_noise() => "noise".to_owned(),
-            (_, unknown) if unknown == UNKNOWN => String::new(),
-            (_, ratio) => format!("&times; {ratio}"),
+        let ratio = match change.ratio() {
+            unknown if unknown == UNKNOWN => String::new(),
+            ratio => format!("&times; {ratio}"),
         };
         writeln!(
             text,
@@ -99,23 +103,56 @@ fn cards(machine: &Row) -> String {
     text + "</div>\n"
 }
 
-/// A table of figures before and after, with their ratio; with pairs also the difference and its probability.
+/// The table of the figures that are asked for.
+fn judged(all: &[Judged]) -> String {
+    let mut html = "<div class=scroll><table id=judged>\n<thead><tr>".to_owned();
+    for title in TITLES {
+        html.push_str(&sorting(title, title == "judged"));
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for one in all {
+        let mark = mark(one);
+        let [name, cells @ ..] = one.cells().map(|cell| escaped(&cell));
+        write!(html, "<tr><td class=text>{name}</td>").expect(TAKES_ALL);
+        let Judged { before, after, difference, p, .. } = *one;
+        let ratio = before.zip(after).map(|(before, after)| after / before);
+        for (cell, value) in cells.iter().zip([before, after, ratio, difference, difference, p, p])
+        {
+            let value = value.filter(|it| it.is_finite()).unwrap_or_default();
+            write!(html, "<td class=\"{mark}\" data-value={value}>{cell}</td>").expect(TAKES_ALL);
+        }
+        html.push_str("</tr>\n");
+    }
+    html + "</tbody></table></div>\n"
+}
+
+/// The style of a judged figure.
+fn mark(judged: &Judged) -> &'static str {
+    match judged.verdict {
+        Some(Verdict::Noise) => "noise",
+        Some(Verdict::Change) if judged.is_delay && judged.difference > Some(0.0) => "worse",
+        Some(Verdict::Change) if judged.is_delay => "better",
+        _ => "",
+    }
+}
+
+/// A table of figures before and after, with their ratio; with pairs also the difference.
 fn table(id: &str, rows: &[Row], pairs: usize) -> String {
     let all: Vec<_> = rows.iter().collect();
     let shown = heaviest(&all, ROWS);
     let whats = rows.first().map(|row| row.changes.as_slice()).unwrap_or_default();
-    let tested: &[&str] = if pairs > 1 { &["difference", "p"] } else { &[] };
+    let paired: &[&str] = if pairs > 1 { &["difference"] } else { &[] };
     let mut html = format!("<div class=scroll><table id={id}>\n<thead><tr><th></th>");
     for change in whats {
-        let columns = 3 + tested.len();
-        write!(html, "<th class=\"span first\" colspan={columns}>{}</th>", change.what)
+        let columns = 3 + paired.len();
+        write!(html, "<th class=\"span first\" colspan={columns}>{}</th>", change.named(pairs))
             .expect(TAKES_ALL);
     }
     html.push_str("</tr>\n<tr>");
     html.push_str(&sorting("", true));
     for _ in whats {
         html.push_str("<th class=first data-sort=number>before</th>");
-        for title in ["after", "ratio"].iter().chain(tested) {
+        for title in ["after", "ratio"].iter().chain(paired) {
             html.push_str(&sorting(title, false));
         }
     }
@@ -135,49 +172,22 @@ fn table(id: &str, rows: &[Row], pairs: usize) -> String {
 }
 
 fn cells(change: &Change, pairs: usize) -> String {
-    let mark = change.test.as_ref().map_or("", |test| mark(change.unit, test));
     // The ratio sorts by thousandths.
     let ratio = change.before.zip(change.after).and_then(|(before, after)| {
         u64::try_from((u128::from(after) * 1000).checked_div(u128::from(before))?).ok()
     });
     let mut cells = cell("was first", change.before, &change.cell(change.before));
-    cells.push_str(&cell(
-        if mark == "noise" { mark } else { "" },
-        change.after,
-        &change.cell(change.after),
-    ));
-    cells.push_str(&cell(mark, ratio, &change.ratio()));
-    match &change.test {
-        Some(test) => {
-            let (value, shown) = (test.shift.estimate, change.difference(test.shift.estimate));
-            let interval = change.interval(test);
-            write!(
-                cells,
-                "<td class=\"{mark}\" data-value={value} title=\"95 %: {interval}\">{shown}</td>"
-            )
-            .expect(TAKES_ALL);
-            write!(
-                cells,
-                "<td class=\"{mark}\" data-value={}>{}</td>",
-                test.chance,
-                escaped(&test.chance())
-            )
-            .expect(TAKES_ALL);
+    cells.push_str(&cell("", change.after, &change.cell(change.after)));
+    cells.push_str(&cell("", ratio, &change.ratio()));
+    match &change.shift {
+        Some(shift) => {
+            let (value, shown) = (shift.estimate, change.difference(shift.estimate));
+            let interval = change.interval(shift);
+            write!(cells, "<td data-value={value} title=\"95 %: {interval}\">{shown}</td>")
+                .expect(TAKES_ALL);
         }
-        None if pairs > 1 => {
-            write!(cells, "<td>{UNKNOWN}</td><td>{UNKNOWN}</td>").expect(TAKES_ALL);
-        }
+        None if pairs > 1 => write!(cells, "<td>{UNKNOWN}</td>").expect(TAKES_ALL),
         None => {}
     }
     cells
-}
-
-/// The style of a tested figure.
-fn mark(unit: Unit, test: &Test) -> &'static str {
-    match unit {
-        _ if test.is_noise() => "noise",
-        Unit::Delay if test.shift.estimate > 0.0 => "worse",
-        Unit::Delay => "better",
-        _ => "",
-    }
 }

@@ -26,7 +26,7 @@ mod tables;
 mod worst;
 
 pub use run::Run;
-pub use sweep::{Sweep, SweepColumn, SweepMetric, SweepUnit};
+pub use sweep::{Sweep, SweepColumn, SweepMetric};
 
 use crate::change::Changes;
 use crate::report::Report;

@@ -6,7 +6,7 @@
 use super::table::{escaped, section};
 use crate::statistics::Summary;
 use crate::text::counted;
-use crate::units::{UNKNOWN, span};
+use crate::units::{MetricUnit, UNKNOWN};
 use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 
@@ -22,8 +22,10 @@ const TAKES_ALL: &str = "a string takes all";
 pub struct Sweep {
     /// The title: the swept scenario.
     pub title: String,
-    /// The number of runs of each point.
+    /// The number of runs of each point; the greatest one, if it differs.
     pub seeds: usize,
+    /// The number of runs of all points.
+    pub runs: usize,
     /// Whether there is a point for each combination of values.
     pub is_grid: bool,
     /// The columns in which the points differ.
@@ -55,21 +57,7 @@ pub struct SweepMetric {
     /// The name in the specification.
     pub name: String,
     /// The unit of its numbers.
-    pub unit: SweepUnit,
-}
-
-/// The units of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SweepUnit {
-    /// Nanoseconds.
-    Span,
-    /// Per cent.
-    Percent,
-    /// A fraction from 0 to 1.
-    Share,
-    /// A count of anything.
-    Number,
+    pub unit: MetricUnit,
 }
 
 /// The figures that the page's script draws.
@@ -116,7 +104,7 @@ impl Shown {
 /// The document.
 pub(super) fn body(sweep: &Sweep) -> String {
     let shown = Shown::of(sweep);
-    let (points, runs) = (sweep.points.len(), sweep.points.len() * sweep.seeds);
+    let (points, runs) = (sweep.points.len(), sweep.runs);
     let mut body = format!(
         "<header>\n<h1>{}, swept</h1>\n<p class=quiet>{}, {} each: {}</p>\n</header>\n",
         escaped(&sweep.title),
@@ -229,20 +217,6 @@ fn row(
         }
     }
     html + "</tr>\n"
-}
-
-impl SweepUnit {
-    /// A number with its unit.
-    fn shown(self, number: f64) -> String {
-        let sign = if number < 0.0 { "-" } else { "" };
-        match self {
-            SweepUnit::Span => format!("{sign}{}", span(number.abs().round() as u64)),
-            SweepUnit::Percent => format!("{number:.2} %"),
-            SweepUnit::Share => format!("{:.2} %", 100.0 * number),
-            SweepUnit::Number if number.abs() >= 1000.0 => format!("{number:.0}"),
-            SweepUnit::Number => format!("{number:.2}"),
-        }
-    }
 }
 
 /// The data for the script. The text contains no `<`, so nothing in it ends a script element.

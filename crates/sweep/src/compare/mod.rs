@@ -1,23 +1,30 @@
 //! Comparisons of two sides: saved reports, or scenarios that are run with several seeds each.
 //!
-//! `runyard_report::Changes` finds the differences and decides whether they are more than noise; this module provides
-//! the runs. The two runs of a seed are a pair. Both are next to each other in the order of the work, so a comparison
-//! that is stopped early has complete pairs.
+//! `runyard_report::Changes` finds the differences and judges the figures that are asked for; this module provides the
+//! runs, and the conditions on their difference. The two runs of a seed are a pair. Both are next to each other in the
+//! order of the work, so a comparison that is stopped early has complete pairs.
 
+mod condition;
 mod differences;
 mod saved;
 
+pub use condition::{Condition, Is, Outcome, SEEDS};
+pub use saved::is_report;
+
+use crate::metric::{Metric, Names};
 use crate::plan::Text;
+use crate::rows::{Figures, Known};
 use crate::{pool, simulated};
 use differences::differences;
 use runyard_outcome::Failure;
 use runyard_report::html::{self, Run};
-use runyard_report::{Changes, Report, Sheet};
+use runyard_report::{Asked, Changed, Changes, Judged, Report, Sheet};
 use runyard_workload::{Diagnostic, Overrides, Scenario, name_of};
-use std::ops::RangeInclusive;
+use serde::Serialize;
 
-/// The numbers of seeds that a comparison may have.
-pub const SEEDS: RangeInclusive<u64> = 1..=1000;
+/// The number of seeds of a comparison that does not name one. Nine pairs are the least for a verdict on the ten
+/// figures of the usual list; with twenty, some of the pairs may be against the others.
+pub const USUAL_SEEDS: u64 = 20;
 
 /// The result of a comparison.
 #[derive(Clone, Debug)]
@@ -25,6 +32,22 @@ pub struct Comparison {
     /// One run of each side. The charts of the page show these runs.
     runs: [Report; 2],
     changes: Changes,
+    outcomes: Vec<Outcome>,
+    /// Whether the text has only the figures that are asked for.
+    is_brief: bool,
+}
+
+/// The document of a comparison.
+#[derive(Serialize)]
+struct Document<'c> {
+    schema: &'static str,
+    before: &'c str,
+    after: &'c str,
+    differs: &'c [String],
+    seeds: usize,
+    judged: &'c [Judged],
+    conditions: &'c [Outcome],
+    figures: Vec<Changed>,
 }
 
 impl Comparison {
@@ -60,14 +83,46 @@ impl Comparison {
     #[must_use]
     pub fn of(runs: [Report; 2]) -> Comparison {
         let changes = Changes::new(&runs[0], &runs[1]);
-        Comparison { runs, changes }
+        Comparison { runs, changes, outcomes: Vec::new(), is_brief: false }
     }
 
-    /// The differences as text. It ends with a line end. Lines of figures that differ by no more than noise end with
-    /// [`runyard_report::NOISE`].
+    /// The differences as text. It ends with a line end. Lines of judged figures that differ by no more than noise end
+    /// with [`runyard_report::NOISE`]. If metrics or conditions are asked for, it has no other figures.
     #[must_use]
     pub fn text(&self) -> String {
-        self.changes.render()
+        let mut text =
+            if self.is_brief { self.changes.render_judged() } else { self.changes.render() };
+        for (at, outcome) in self.outcomes.iter().enumerate() {
+            text += if at == 0 { "\n" } else { "" };
+            text += &format!("{outcome}\n");
+        }
+        text
+    }
+
+    /// The document that `--json` prints: the schema `runyard.compare/1`. It ends with a line end.
+    ///
+    /// # Panics
+    /// Never: all figures are JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let [before, after] = self.changes.sides();
+        let document = Document {
+            schema: "runyard.compare/1",
+            before,
+            after,
+            differs: self.changes.differs(),
+            seeds: self.changes.pairs(),
+            judged: self.changes.judged(),
+            conditions: &self.outcomes,
+            figures: self.changes.figures(),
+        };
+        serde_json::to_string_pretty(&document).expect("figures are JSON") + "\n"
+    }
+
+    /// The results of the conditions, in their order.
+    #[must_use]
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
     }
 
     /// The page that `--html` writes.
@@ -109,7 +164,7 @@ impl Side {
     pub fn new(scenario: Text, options: Vec<String>, over: &Overrides) -> Result<Side, Failure> {
         let Text { file, text } = scenario;
         if saved::is_report(&text) {
-            let what = "a report; --seeds runs scenarios, and reports are compared without it";
+            let what = "a report, of one run; it is compared with another report, and a scenario with a scenario";
             return Err(Failure::Input(format!("{file}:1:1: {what}")));
         }
         let parsed = runyard_workload::parse(&file, &text, over).map_err(Failure::input)?;
@@ -139,12 +194,47 @@ pub struct Compared {
     pub comparison: Option<Comparison>,
 }
 
-/// Runs two scenarios with the seeds 1 to `seeds` each, on `jobs` threads. It calls `progress` after each run with the
-/// number of finished runs, of twice as many as seeds. It calls `stop` now and then; if `stop` returns `true`, only
-/// complete pairs count. The number of threads has no influence on the result unless the comparison is stopped.
+/// The question of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Asking {
+    /// The number of seeds: each scenario runs with the seeds from 1 to it.
+    pub seeds: u64,
+    /// The number of threads.
+    pub jobs: usize,
+    /// The metrics to judge. Without metrics and conditions, p99 of the chains or of the wake-ups and the share of the
+    /// tasks are judged, at most five of each.
+    pub metrics: Vec<Metric>,
+    /// The conditions. Their metrics are judged too.
+    pub conditions: Vec<Condition>,
+}
+
+impl Asking {
+    /// The metrics to judge.
+    ///
+    /// # Errors
+    /// A metric that a side does not have.
+    fn asked(&self, sides: &[Side; 2]) -> Result<Vec<Metric>, Failure> {
+        let names = sides.each_ref().map(|side| Names::of(&side.scenario));
+        let mut asked: Vec<Metric> = Vec::new();
+        for metric in self.metrics.iter().chain(self.conditions.iter().map(Condition::metric)) {
+            for names in &names {
+                let wrong = |what| Failure::Input(format!("{metric}: {what}"));
+                metric.check(names, &Known::new()).map_err(wrong)?;
+            }
+            if !asked.contains(metric) {
+                asked.push(metric.clone());
+            }
+        }
+        Ok(if asked.is_empty() { Names::main(&names) } else { asked })
+    }
+}
+
+/// Runs two scenarios with several seeds each. It calls `progress` after each run with the number of finished runs, of
+/// twice as many as seeds. It calls `stop` now and then; if `stop` returns `true`, only complete pairs count. The number
+/// of threads has no influence on the result unless the comparison is stopped.
 ///
 /// ```
-/// use runyard_sweep::{Side, Text, compare, pool};
+/// use runyard_sweep::{Asking, Side, Text, compare, pool};
 /// use runyard_workload::Overrides;
 ///
 /// let text = r#"{"tasks": {"web": {"run": 500, "sleep": {"exponential": 900}}}, "global": {"duration": 1}}"#;
@@ -154,36 +244,40 @@ pub struct Compared {
 ///     Side::new(scenario, vec![setting.to_owned()], &over).unwrap()
 /// };
 /// let sides = [side("tasks.web.run=500"), side("tasks.web.run=900")];
-/// let compared = compare(&sides, (8, pool::cores()), &|| false, |_| {}).unwrap();
+/// let conditions = vec!["share(tasks.web) > +10%".parse().unwrap()];
+/// let asking = Asking { seeds: 8, jobs: pool::cores(), conditions, ..Asking::default() };
+/// let compared = compare(&sides, &asking, &|| false, |_| {}).unwrap();
 /// let comparison = compared.comparison.expect("nobody stopped it");
 /// assert!(comparison.text().contains("differs: tasks.web.run=500 -> tasks.web.run=900"));
 /// assert!(comparison.text().contains("8 seeds a side, in pairs"));
+/// assert!(comparison.text().contains("failed: share(tasks.web) > +10%: "));
 /// ```
 ///
 /// # Errors
-/// The reason why a scenario cannot be simulated.
+/// A metric that a side does not have, or the reason why a scenario cannot be simulated.
 pub fn compare(
     sides: &[Side; 2],
-    (seeds, jobs): (u64, usize),
+    asking: &Asking,
     stop: &(dyn Fn() -> bool + Sync),
     mut progress: impl FnMut(usize),
 ) -> Result<Compared, Failure> {
-    let runs: Vec<usize> = (0..2 * seeds as usize).collect();
-    let mut sheets: Vec<Option<Sheet>> = vec![None; runs.len()];
+    let metrics = asking.asked(sides)?;
+    let runs: Vec<usize> = (0..2 * asking.seeds as usize).collect();
+    let mut kept: Vec<Option<Kept>> = vec![None; runs.len()];
     let mut first: [Option<Report>; 2] = [None, None];
     let (mut failure, mut done) = (None, 0);
     let work = |_: &mut (), run: usize| {
         let side = &sides[run % 2];
         let seed = run as u64 / 2 + 1;
         let report = simulated::report((&side.name, &side.scenario), seed, stop).transpose()?;
-        Some(report.map(|report| (Sheet::new(&report), (run < 2).then_some(report))))
+        Some(report.map(|report| (Kept::of(&report, &metrics), (run < 2).then_some(report))))
     };
-    pool::each((jobs, &runs), stop, work, |run, result| {
+    pool::each((asking.jobs, &runs), stop, work, |run, result| {
         done += 1;
         progress(done);
         match result {
-            Ok((sheet, report)) => {
-                sheets[run] = Some(sheet);
+            Ok((result, report)) => {
+                kept[run] = Some(result);
                 if let Some(report) = report {
                     first[run] = Some(report);
                 }
@@ -193,17 +287,57 @@ pub fn compare(
         failure.is_none()
     });
     failure.map_or(Ok(()), Err)?;
-    let pairs =
-        sheets.chunks_exact(2).filter_map(|pair| Some([pair[0].clone()?, pair[1].clone()?]));
+    let pairs = kept.chunks_exact(2).filter_map(|pair| Some([pair[0].clone()?, pair[1].clone()?]));
     let (old, new): (Vec<_>, Vec<_>) = pairs.map(|[old, new]| (old, new)).unzip();
     let comparison = match first {
         [Some(before), Some(after)] => {
-            let changes = Changes::of([&old, &new], &told(sides));
-            Some(Comparison { runs: [before, after], changes })
+            Some(compared([before, after], [&old, &new], (&metrics, asking), &told(sides)))
         }
         _ => None,
     };
     Ok(Compared { pairs: old.len() as u64, comparison })
+}
+
+/// What a comparison keeps of a run.
+#[derive(Clone, Debug)]
+struct Kept {
+    sheet: Sheet,
+    metrics: Vec<Option<f64>>,
+}
+
+impl Kept {
+    fn of(report: &Report, metrics: &[Metric]) -> Kept {
+        let figures = Figures::new(report);
+        let metrics = metrics.iter().map(|metric| metric.of(report, &figures)).collect();
+        Kept { sheet: Sheet::new(report), metrics }
+    }
+}
+
+/// The comparison of runs in pairs.
+fn compared(
+    runs: [Report; 2],
+    sides: [&[Kept]; 2],
+    (metrics, asking): (&[Metric], &Asking),
+    told: &[String],
+) -> Comparison {
+    let asked = |(at, metric): (usize, &Metric)| Asked {
+        metric: metric.to_string(),
+        unit: metric.unit(),
+        is_delay: metric.is_delay(),
+        sides: sides.map(|side| side.iter().map(|run| run.metrics[at]).collect()),
+    };
+    let asked: Vec<Asked> = metrics.iter().enumerate().map(asked).collect();
+    let outcome = |condition: &Condition| {
+        let at = metrics.iter().position(|it| it == condition.metric()).expect("it is asked for");
+        condition.outcome(&asked[at], asking.conditions.len())
+    };
+    let [old, new] = sides.map(|side| side.iter().map(|run| run.sheet.clone()).collect::<Vec<_>>());
+    Comparison {
+        runs,
+        changes: Changes::of([&old, &new], told).judging(&asked),
+        outcomes: asking.conditions.iter().map(outcome).collect(),
+        is_brief: !(asking.metrics.is_empty() && asking.conditions.is_empty()),
+    }
 }
 
 /// The differences between the sides as the user gave them: options, and values in the files.

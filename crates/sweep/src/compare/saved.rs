@@ -4,8 +4,14 @@ use crate::plan::Text;
 use runyard_outcome::Failure;
 use runyard_report::{Report, SCHEMA};
 
-/// Whether a text is a saved report.
-pub(super) fn is_report(text: &str) -> bool {
+/// Whether a text is a saved report, by its beginning.
+///
+/// ```
+/// assert!(runyard_sweep::is_report("{\n  \"schema\": \"runyard.report/1\","));
+/// assert!(!runyard_sweep::is_report("{\"tasks\": {}}"));
+/// ```
+#[must_use]
+pub fn is_report(text: &str) -> bool {
     let start = text.trim_start().strip_prefix('{').map(str::trim_start);
     start.is_some_and(|text| text.starts_with("\"schema\""))
 }
@@ -27,7 +33,7 @@ fn wrong(file: &str, text: &str, error: &serde_json::Error) -> Failure {
         match value.get("schema").and_then(serde_json::Value::as_str) {
             Some(schema) if schema != SCHEMA => return another(file, schema),
             None if value.get("tasks").is_some_and(serde_json::Value::is_object) => {
-                let what = "no report but a scenario: --seeds 20 runs and compares scenarios";
+                let what = "no report but a scenario: a scenario is compared with a scenario, and a report with a report";
                 return Failure::Input(format!("{file}:1:1: {what}"));
             }
             _ => {}
