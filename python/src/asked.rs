@@ -169,17 +169,18 @@ pub(crate) fn compare_reports(
 }
 
 /// A side: the scenario, all replacements in it, and the replacements of this side alone.
-type Asking = (Source, Options, Options);
+type GivenSide = (Source, Options, Options);
 
 /// Compares two scenarios over seeds, in pairs. `look` is called now and then with the number of finished runs.
 #[pyfunction]
 pub(crate) fn compare(
     py: Python<'_>,
-    sides: [Asking; 2],
-    (seeds, metrics): (u64, Vec<String>),
+    sides: [GivenSide; 2],
+    asked: (u64, Vec<String>),
     jobs: Option<NonZeroUsize>,
     look: &Bound<'_, PyAny>,
 ) -> PyResult<Comparison> {
+    let (seeds, metrics) = asked;
     if !SEEDS.contains(&seeds) {
         return Err(bad_value(format_args!("seeds must be {} to {}", SEEDS.start(), SEEDS.end())));
     }
@@ -207,7 +208,7 @@ pub(crate) fn compare(
     Ok(Comparison { comparison })
 }
 
-fn side(py: Python<'_>, (source, options, own): &Asking) -> PyResult<Side> {
+fn side(py: Python<'_>, (source, options, own): &GivenSide) -> PyResult<Side> {
     // Parsing here reports a mistake with its place.
     input::parsed(py, source, options)?;
     let text = Text { file: source.0.clone(), text: input::text(source)? };

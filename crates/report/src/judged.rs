@@ -109,7 +109,7 @@ pub fn judged(asked: &[Asked]) -> Vec<Judged> {
         let [before, after] = asked
             .sides
             .each_ref()
-            .map(|side| median(&side.iter().copied().flatten().collect::<Vec<f64>>()));
+            .map(|side| median(side.iter().copied().flatten().collect::<Vec<f64>>()));
         let pairs = differences.len();
         let p = chance.and_then(|_| corrected.next());
         let (verdict, seeds_needed) = match chance.zip(p) {
