@@ -108,6 +108,13 @@ impl Uses {
     }
 }
 
+/// A change of the CPUs that a runtime uses.
+#[derive(Debug)]
+pub(crate) struct Adopted {
+    before: Uses,
+    after: Uses,
+}
+
 /// The CPU behind each slot, and the slots that run tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -159,16 +166,16 @@ impl HostCpus {
         plan(&self.first, allowed, most, !self.binds.keeps_cores)
     }
 
-    /// Puts the CPUs of a plan behind the slots. The process may run on `allowed` from now on. Returns the CPUs before.
-    /// After this, [`renew`](HostCpus::renew) is due for each thread of a worker.
-    pub(crate) fn adopt(&self, plan: &Plan, allowed: &[usize]) -> Uses {
+    /// Puts the CPUs of a plan behind the slots. The process may run on `allowed` from now on. After this,
+    /// [`renew`](HostCpus::renew) is due for each thread of a worker.
+    pub(crate) fn adopt(&self, plan: &Plan, allowed: &[usize]) -> Adopted {
         let before = self.uses();
         debug_assert_eq!(plan.behind.len(), self.behind.len(), "a plan is for all slots");
         for (behind, &cpu) in self.behind.iter().zip(&plan.behind) {
             behind.store(cpu, Ordering::SeqCst);
         }
         self.everywhere.set(&Mask::of(allowed.iter().copied()));
-        before
+        Adopted { before, after: self.uses() }
     }
 
     fn behind(&self, slot: CpuId) -> usize {
@@ -236,19 +243,17 @@ impl HostCpus {
         is_ours
     }
 
-    /// Gives a thread, which was given `gave` within the CPUs `before`, what it is to have within those of now. Leaves a
-    /// thread alone whose CPUs other code has set, and returns `false`.
+    /// Gives a thread, which was given `gave` within the CPUs before, what it is to have within those of now. Leaves a
+    /// thread alone whose CPUs other code has set, and returns `false`. Allocates nothing: the thread's steering is held.
     pub(crate) fn renew(
-        &self,
         thread: Tid,
-        before: &Uses,
+        Adopted { before, after }: &Adopted,
         gave: Given<'_>,
         given: Given<'_>,
     ) -> bool {
-        let uses = self.uses();
         let Some(has) = Mask::of_thread(thread) else { return true };
-        let (mask, _) = uses.mask(given);
-        let is_ours = before.explains(gave, &uses, &has);
+        let (mask, _) = after.mask(given);
+        let is_ours = before.explains(gave, after, &has);
         if is_ours && has != mask {
             mask.bind(thread);
         }

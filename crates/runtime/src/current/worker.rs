@@ -1,7 +1,7 @@
 //! The calling thread's worker, and the calls that the folder [`os`](crate::os) makes to it.
 
 use crate::os::above::{Above, Calls, Signals};
-use crate::os::local::Lent;
+use crate::os::local::{self, Lent};
 use crate::os::stack::Copied;
 use crate::os::sync::Arc;
 use crate::worker::Worker;
@@ -45,7 +45,7 @@ impl Calls for Above {
         let is_own = |worker: &Worker| {
             worker.own.is_here() && !worker.section.is_foreign(worker.own.count())
         };
-        worker(is_own) == Some(true)
+        local::steers() || worker(is_own) == Some(true)
     }
 
     fn rung<C: FnOnce(&Copied, u32, u64, Range<usize>)>(

@@ -19,7 +19,8 @@ pub(crate) trait Calls {
     /// Runs `section` on the calling thread, which is not stopped in it.
     fn without_preemption<R>(section: impl FnOnce() -> R) -> R;
 
-    /// Returns whether the calling thread is a worker in own code. A section that blocks does not count.
+    /// Returns whether the calling thread is a worker in own code, or holds the steering of a thread. A section that
+    /// blocks does not count.
     fn is_in_own_code() -> bool;
 
     /// Reacts to the doorbell of the calling thread, in the signal handler. `deaf_to` are the signals that could not

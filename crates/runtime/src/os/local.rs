@@ -1,5 +1,5 @@
-//! Words of the calling thread: a value that is lent to it for a time, whether it serves workers, and whether it is in
-//! the signal handler.
+//! Words of the calling thread: a value that is lent to it for a time, whether it serves workers, whether it is in the
+//! signal handler, and whether it holds the steering of a thread.
 //!
 //! The words are initialised at compile time and have no destructor. So to read one is one load relative to the thread
 //! pointer, in a signal handler too, and never registers anything (H2).
@@ -13,6 +13,8 @@ thread_local! {
     static SERVANT: Cell<bool> = const { Cell::new(false) };
     /// Whether the thread is in the signal handler.
     static HANDLING: Cell<bool> = const { Cell::new(false) };
+    /// The number of threads whose steering the thread holds.
+    static STEERS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Returns whether the calling thread serves a runtime's workers: a keeper, a maker or a teller.
@@ -35,6 +37,16 @@ pub(crate) fn handling(body: impl FnOnce()) {
     HANDLING.set(true);
     body();
     HANDLING.set(false);
+}
+
+/// Returns whether the calling thread holds the steering of a thread.
+pub(crate) fn steers() -> bool {
+    STEERS.get() > 0
+}
+
+/// Marks the calling thread as one that holds the steering of a thread while `body` runs.
+pub(crate) fn steering<R>(body: impl FnOnce() -> R) -> R {
+    counted(&STEERS, body)
 }
 
 /// Runs `body` while a count of the calling thread is higher by one.

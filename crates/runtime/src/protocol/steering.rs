@@ -16,11 +16,13 @@
 //!
 //! A stopped thread may be let go at any moment by threads other than the steerer, and a task may be given an affinity
 //! while it is stopped. So the word is a lock as well: the thread that holds it may set the CPUs of the sleeper. It is
-//! held for two system calls. A thread that finds it held lets other threads run and tries again.
+//! held for two system calls. A thread that finds it held lets other threads run and tries again. It may have been stopped
+//! with a lock of the program's allocator, so the holder neither allocates nor frees.
 //!
 //! Invariants, modelled in loom: a thread in foreign code is not steered, and is not being steered; a thread that is
 //! bound for a task stays bound.
 
+use crate::os::local::steering;
 use crate::os::sync::{AtomicU32, Ordering};
 use crate::os::wait::let_others_run;
 
@@ -52,7 +54,7 @@ impl Steering {
     /// not steered then.
     pub(crate) fn sleeps_bound(&self, bind: impl FnOnce() -> bool) -> bool {
         let word = self.hold();
-        let is_bound = bind();
+        let is_bound = steering(bind);
         self.release(if is_bound { STEERED } else { word });
         is_bound
     }
@@ -60,7 +62,7 @@ impl Steering {
     /// Marks that the calling thread is awake. Calls `unbind` if it was steered.
     pub(crate) fn wakes(&self, unbind: impl FnOnce()) {
         if self.hold() == STEERED {
-            unbind();
+            steering(unbind);
         }
         self.release(AWAKE);
     }
@@ -73,7 +75,7 @@ impl Steering {
             return true;
         }
         let is_free = word >= WAITS && self.change(word, HELD);
-        let is_bound = is_free && bind();
+        let is_bound = is_free && steering(bind);
         if is_free {
             self.release(if is_bound { STEERED } else { word });
         }
@@ -84,7 +86,7 @@ impl Steering {
     pub(crate) fn free(&self, unbind: impl FnOnce()) -> bool {
         let is_bound = self.change(STEERED, HELD);
         if is_bound {
-            unbind();
+            steering(unbind);
             self.release(AWAKE);
         }
         is_bound
@@ -94,7 +96,7 @@ impl Steering {
     /// its binding within other CPUs of the process. The thread is not steered meanwhile, and the binding is not undone.
     pub(crate) fn bind_for_task(&self, bind: impl FnOnce(bool)) {
         let word = self.hold();
-        bind(word == STEERED);
+        steering(|| bind(word == STEERED));
         self.release(if word == STEERED { AWAKE } else { word });
     }
 

@@ -105,9 +105,9 @@ impl Shared {
             return self.set_capacity(outside.capacity(nr), nr);
         }
         let plan = cpus.plan(&outside.allowed, most);
-        let before = cpus.adopt(&plan, &outside.allowed);
+        let adopted = cpus.adopt(&plan, &outside.allowed);
         let workers = self.scheduler.crew().threads().workers();
-        workers.for_each(|worker| worker.thread.renew_binding(&before));
+        workers.for_each(|worker| worker.thread.renew_binding(&adopted));
         if self.set_online(&plan.online) {
             self.renew_affinities();
         }

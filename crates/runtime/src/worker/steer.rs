@@ -6,7 +6,7 @@
 //! that a task starts inherit them.
 
 use super::thread::Thread;
-use crate::crew::host_cpus::{Given, Uses};
+use crate::crew::host_cpus::{Adopted, Given, HostCpus};
 use crate::os;
 use crate::task::Cell;
 use runyard_engine::cpu::CpuId;
@@ -146,15 +146,14 @@ impl Thread {
         });
     }
 
-    /// Gives the thread its CPUs again, after those of the process were `before`. Called by the maker.
-    pub(crate) fn renew_binding(&self, before: &Uses) {
-        let cpus = self.crew().cpus();
+    /// Gives the thread its CPUs again, after those of the process have changed. Called by the maker.
+    pub(crate) fn renew_binding(&self, adopted: &Adopted) {
         self.binding.renew(|has, given| {
-            let (has, given) = match cpus.pins() {
+            let (has, given) = match self.crew().cpus().pins() {
                 true => (Given::Slot(self.cpu()), Given::Slot(self.cpu())),
                 false => (has, given),
             };
-            !self.has_thread() || cpus.renew(self.tid(), before, has, given)
+            !self.has_thread() || HostCpus::renew(self.tid(), adopted, has, given)
         });
     }
 }
