@@ -148,10 +148,10 @@ pub struct BlockedReport {
 ///
 /// ```
 /// use runyard_engine::cpu::CpuId;
-/// use runyard_engine::event::{Event, What};
+/// use runyard_engine::event::{Event, Left, What};
 /// use runyard_engine::task::TaskId;
 /// use runyard_engine::time::Time;
-/// use runyard_report::{ChainInfo, Chains, Left};
+/// use runyard_report::{ChainInfo, Chains};
 ///
 /// let info = ChainInfo { name: "c".into(), places: vec![vec![0]], ..ChainInfo::default() };
 /// let mut chains = Chains::new(vec![info], Vec::new(), Vec::new());
