@@ -97,7 +97,7 @@ class Scenario(dict[str, Any]):
         >>> import runyard
         >>> service = runyard.Scenario(cpus=1).arrivals("request", rate=500, sem_post="work")
         >>> worker = service.task("worker").then("sem_wait", "work").run({"exponential": 1000})
-        >>> runyard.simulate(service, duration=10).chains["refused"][0].as_py()
+        >>> runyard.simulate(service, duration=10).to_dict()["chains"][0]["refused"]
         0
         """
         self.setdefault("arrivals", {})[name] = keys
