@@ -7,6 +7,8 @@
 mod os {
     pub(crate) mod biased;
     pub(crate) mod list;
+    #[expect(dead_code, reason = "other modules use the rest")]
+    pub(crate) mod local;
     pub(crate) mod seat;
     pub(crate) mod sync;
     pub(crate) mod wait;
