@@ -106,8 +106,7 @@ pub fn judged(asked: &[Asked]) -> Vec<Judged> {
     let mut corrected = holm(&chances.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
     let tested = corrected.len();
     let judge = |((asked, differences), chance): ((&Asked, &Vec<f64>), &Option<f64>)| {
-        let [before, after] =
-            asked.sides.each_ref().map(|side| median(side.iter().copied().flatten()));
+        let [before, after] = asked.sides.each_ref().map(|side| median(side.iter().flatten()));
         let pairs = differences.len();
         let p = chance.and_then(|_| corrected.next());
         let (verdict, seeds_needed) = match chance.zip(p) {

@@ -10,8 +10,8 @@
 //! only values, so the runs may take place on other machines. [`sweep`] keeps all results in memory. [`Folder`] keeps
 //! them in a folder, and continues there after it was killed.
 //!
-//! [`compare`] runs two scenarios with the same seeds, and tells of the figures that are asked for whether they changed. [`explain`] runs a scenario
-//! until it can tell why a task was late.
+//! [`compare`] runs two scenarios with the same seeds, and tells whether the figures that are asked for changed.
+//! [`explain`] runs a scenario until it can tell why a task was late.
 //!
 //! The same specification, scenario and version give the same bytes. No clock, no host and no order of threads has an
 //! influence; floats are added in the order of the seeds.
