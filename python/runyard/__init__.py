@@ -132,7 +132,7 @@ def explain(
     kernel: str | None = None,
     set: Mapping[str, Any] | None = None,
 ) -> Explanation:
-    """Explains why a task was late: its longest wake-up, or the wake-up nearest to ``at``.
+    """Explains why a task waited: all its waits by cause, and its longest wait, or the wait nearest to ``at``.
 
     >>> import runyard
     >>> scenario = runyard.Scenario(cpus=1, duration=1)

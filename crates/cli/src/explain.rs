@@ -1,4 +1,4 @@
-//! `runyard explain`: tells why a task was late, or why a chain was slow.
+//! `runyard explain`: tells why a task waited, or why a chain was slow.
 
 use crate::exit::Done;
 use crate::options::HostOptions;
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// The name of the task, or of one thread of several instances.
     #[arg(long, value_name = "NAME", required_unless_present = "chain")]
     task: Option<String>,
-    /// Take the wake-up nearest to this moment of the run, as 7.16s; otherwise the one with the longest wait
+    /// Tell the wait nearest to this moment of the run, as 7.16s; otherwise the longest one
     #[arg(long, value_name = "TIME", value_parser = moment, requires = "task")]
     at: Option<Nanos>,
     /// The chain, instead of a task: its slowest token from the first task to the last.

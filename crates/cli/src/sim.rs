@@ -14,7 +14,7 @@ use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
 use runyard_outcome::scenario::{explained, parents};
 use runyard_outcome::stderr::say;
-use runyard_report::{ChainReport, Checks, RunInfo};
+use runyard_report::{ChainReport, Checks, RunInfo, Violation};
 use runyard_sim::{Check, Options, Outcome, Sim};
 use runyard_sweep::info;
 use runyard_workload::Scenario;
@@ -44,6 +44,9 @@ enum CheckOf {
 /// The number of simulated events between two checks of the wall clock and of a signal.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 10;
 
+/// The invariant that the causes of all waits are known.
+const WAITS: &str = "waits-have-causes";
+
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let parsed = arguments.host.read()?;
     let scenario = &parsed.scenario;
@@ -56,15 +59,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let is_checked = check != Check::No;
     let outputs = Outputs::open(host)?;
     let log = host.log.is_some();
-    let explain = outputs.tell_all();
-    let options = Options { seed: host.seed, check, log, explain, ..Options::default() };
+    let options = Options { seed: host.seed, check, log, explain: true, ..Options::default() };
     let started = Instant::now();
     let accounts = outputs.collector(scenario.machine.topology);
-    let accounts = match explain {
+    let accounts = match outputs.tell_all() {
         true => accounts.with_causes(scenario.instances().count(), explained(scenario)),
         false => accounts,
     };
-    let accounts = accounts.with_pressure(&parents(scenario));
+    let accounts = accounts.with_waits(explained(scenario)).with_pressure(&parents(scenario));
     let mut recorder = Recorder::new(scenario, accounts, outputs.kept(), is_checked);
     let interrupt = Interrupt::expect();
     let outcome = simulate(scenario, options, (&mut recorder, &interrupt))?;
@@ -74,9 +76,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     }
     let Recorder { accounts, chains, kept, rows, .. } = recorder;
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));
-    let broken = !outcome.violations.is_empty();
+    let broken_waits = is_checked.then(|| totals.broken_waits()).flatten();
+    let broken_waits =
+        broken_waits.map(|what| Violation { invariant: WAITS.to_owned(), at: end, what });
+    let broken = !outcome.violations.is_empty() || broken_waits.is_some();
     interrupt.tell(outcome.end, &outcome.left.lines);
-    let info = info(scenario, outcome, chains.as_ref());
+    let mut info = info(scenario, outcome, chains.as_ref());
+    info.violations.extend(broken_waits);
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info };
     info.chains.iter().filter_map(ChainReport::in_vain).for_each(say);
     let checks = if is_checked { Checks::Done } else { Checks::NotDone };

@@ -14,6 +14,7 @@ const WORD: usize = u64::BITS as usize;
 
 impl CpuId {
     /// Returns the index of this CPU in an array with one element for each CPU.
+    #[inline]
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)

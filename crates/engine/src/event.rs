@@ -107,6 +107,15 @@ pub enum What {
         /// The task.
         task: TaskId,
     },
+    /// A task that was on its way to this CPU is in its run queue. Only hosts that explain waits emit
+    /// this.
+    Landed {
+        /// The task.
+        task: TaskId,
+    },
+    /// A switch of this CPU is due, but its task goes on: it is in the kernel, or the preemption is
+    /// lazy. The event may be repeated. Only hosts that explain waits emit it.
+    SwitchDue,
     /// A task waits here behind a fair one that comes after it in the order of fair tasks. The
     /// running task keeps the CPU because its slice is protected, or because only a tick ends its
     /// turn. The event may be repeated. Only hosts that explain waits emit it.

@@ -17,6 +17,7 @@ pub struct TaskId(pub u64);
 
 impl TaskId {
     /// Returns the index of this task in an array with one element for each task.
+    #[inline]
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize

@@ -33,6 +33,7 @@ impl Time {
 
     /// Returns the span from `earlier` to this instant; zero if `earlier` is later.
     #[must_use]
+    #[inline]
     pub fn since(self, earlier: Time) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }

@@ -128,6 +128,18 @@ enum State {
     Gone,
 }
 
+/// Whether a task waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It executes, sleeps or does not live.
+    #[default]
+    Away,
+    /// It has a CPU that does not execute it.
+    Interrupted,
+    /// It is runnable and has no CPU; or a CPU was chosen for it, and has not executed it yet.
+    Queued,
+}
+
 /// The consequences of a task's execution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executes {
@@ -239,6 +251,25 @@ impl TaskAccount {
     /// The CPU on which the task executed last.
     pub(crate) fn last_cpu(&self) -> Option<CpuId> {
         self.last_cpu
+    }
+
+    /// What the account says of the task's wait.
+    #[inline]
+    pub(crate) fn status(&self) -> Status {
+        match self.state {
+            State::Queued { .. } => Status::Queued,
+            State::OnCpu { executing: false, .. } => Status::Interrupted,
+            State::OnCpu { .. } | State::Asleep | State::Unborn | State::Gone => Status::Away,
+        }
+    }
+
+    /// The time that it waited up to `now`.
+    pub(crate) fn waited(&self, now: Time) -> Nanos {
+        let open = match self.status() {
+            Status::Away => Nanos::ZERO,
+            Status::Interrupted | Status::Queued => now.since(self.since),
+        };
+        self.totals.wait + open
     }
 
     /// Begins the task's life, unless it has begun: a host may leave out the spawn.

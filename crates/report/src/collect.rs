@@ -10,6 +10,8 @@
 //!   that tasks ran, to the nanosecond.
 //! * Each switch to a task on some CPU is a switch of that task.
 //! * The parts of each of the worst wake-ups of a task sum to the whole wait, and the first of them is the longest.
+//! * The causes of the waits of each task sum to the time that it waited. Those of all CPUs, and those of all groups, sum to
+//!   those of all tasks.
 //! * The time that CPUs were forced idle is the time that cookies forced them idle, to the nanosecond.
 //!
 //! They hold for every stream of events, even a wrong one. Two rules make this so:
@@ -18,14 +20,16 @@
 //! * A CPU whose task has left, by its own switch or by executing elsewhere, works for the scheduler until another
 //!   event changes that.
 
-use crate::account::{CpuAccount, CpuTotals, Doing, Executes, TaskAccount, TaskTotals};
+use crate::account::{CpuAccount, CpuTotals, Doing, Executes, Status, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::cookies;
 use crate::history::History;
 use crate::lanes::Lanes;
 use crate::pressure::{Pressure, Pressures};
 use crate::schedstat::{Schedstat, SchedstatVersion};
-use crate::why::{Bad, Explained, Explanation, Why};
+use crate::timeline::Names;
+use crate::waits::Waits;
+use crate::why::{Bad, BlameReport, Cause, CauseTimes, Explained, Explanation, Why};
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
 use runyard_engine::balance::IdleKind;
 use runyard_engine::cpu::CpuId;
@@ -33,6 +37,7 @@ use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::{Level, Topology};
+use std::ops::Range;
 
 /// The receiver of the events of one run, which begins at [`Time::ZERO`] with all CPUs idle.
 #[derive(Debug, Default)]
@@ -54,6 +59,8 @@ pub struct Collector {
     lanes: Option<Box<Lanes>>,
     /// Kept only for the text of `/proc/schedstat`.
     schedstat: Option<Box<Schedstat>>,
+    /// Kept only if the host tells why tasks wait.
+    waits: Option<Box<Waits>>,
     /// Kept only if the host tells the groups of tasks.
     pressures: Option<Box<Pressures>>,
 }
@@ -101,6 +108,13 @@ impl Collector {
         Collector { why: Some(Box::new(Why::new(tasks))), ..self }
     }
 
+    /// The same collector, which also sums all waits by cause. The host must explain waits, and report the attributes of
+    /// tasks ([`Collector::asks`]). All events are of CPUs of this machine.
+    #[must_use]
+    pub fn with_waits(self, machine: Explained) -> Collector {
+        Collector { waits: Some(Box::new(Waits::new(machine))), ..self }
+    }
+
     /// The same collector, which also finds the causes of the worst wake-ups. The host must report the attributes of
     /// tasks ([`Collector::asks`]).
     #[must_use]
@@ -122,7 +136,7 @@ impl Collector {
         Collector { pressures: Some(Box::new(Pressures::new(parents))), ..self }
     }
 
-    /// Asks for the wait of `task` that begins at `since`, part by part ([`Collector::explanation`]). Only a collector
+    /// Asks for the wait of `task` that begins at `since`, part by part ([`Totals::explanation`]). Only a collector
     /// that looks for the worst wake-ups heeds this.
     pub fn watch(&mut self, task: TaskId, since: Time) {
         if let Some(why) = &mut self.why {
@@ -130,15 +144,20 @@ impl Collector {
         }
     }
 
-    /// The [watched](Collector::watch) wait, if it has ended, with these names of tasks.
-    #[must_use]
-    pub fn explanation(&self, name: &dyn Fn(TaskId) -> String) -> Option<Explanation> {
-        self.why.as_ref()?.explanation(name)
+    /// Asks for the sums of all waits of `task` in `span` ([`Totals::told`]). Only a collector that looks for causes heeds
+    /// this.
+    pub fn tell(&mut self, task: TaskId, span: Range<Time>) {
+        if let Some(why) = &mut self.why {
+            why.tell(task, span);
+        }
     }
 
     /// Notes the present attributes of `task`, and the slack that its timers have. Its `cookie` is its own or that of its
     /// task group.
     pub fn asks(&mut self, task: TaskId, attr: &Attr, slack: Nanos, cookie: Option<Cookie>) {
+        if let Some(waits) = &mut self.waits {
+            waits.asks(task, attr, cookie, self.clock);
+        }
         if let Some(why) = &mut self.why {
             why.asks(task, attr, slack, cookie);
         }
@@ -161,9 +180,10 @@ impl Collector {
             What::Wake { task, since, by } => {
                 let now = self.clock;
                 let counts = self.task(task).wake(since, by, now);
+                self.follow(event.cpu, task, false);
                 self.count_wakeup(event.cpu, task, by);
                 if let Some(why) = self.why.as_mut().filter(|_| counts) {
-                    why.wake(task, event.cpu, (by.is_none(), now));
+                    why.wake((task, since), event.cpu, (by.is_none(), now));
                 }
             }
             What::Spawn { task } => {
@@ -180,7 +200,10 @@ impl Collector {
             What::Changed { task, group, .. } => self.join(task, group),
             What::Balanced(balanced) => self.balances.add(balanced),
             What::Throttled { .. } | What::Unthrottled { .. } => self.note(event),
-            What::Moved { .. } | What::PassedOver { .. } => {
+            What::Moved { .. }
+            | What::Landed { .. }
+            | What::SwitchDue
+            | What::PassedOver { .. } => {
                 self.counts.events -= 1;
                 self.note(event);
             }
@@ -219,6 +242,12 @@ impl Collector {
         }
         self.cpus.iter_mut().for_each(|cpu| cpu.close_stretch(now));
         self.tasks.iter_mut().for_each(|task| task.close_stretch(now));
+        if let Some(waits) = &mut self.waits {
+            waits.finish(now);
+        }
+        if let Some(why) = &mut self.why {
+            why.finish(now);
+        }
         if let Some(schedstat) = &mut self.schedstat {
             for (id, task) in (0..).map(TaskId).zip(&self.tasks) {
                 let cpu = task.last_cpu().unwrap_or(CpuId::at(0));
@@ -271,6 +300,10 @@ impl Collector {
             }
         }
 
+        if let Some(broken) = self.broken_waits() {
+            panic!("{broken}");
+        }
+
         let sum = |spans: &mut dyn Iterator<Item = Nanos>| spans.fold(Nanos::ZERO, |a, b| a + b);
         let by_cpu = sum(&mut self.cpus.iter().map(|cpu| cpu.totals.forced));
         let by_cookie = sum(&mut self.forced_idle.iter().copied());
@@ -281,6 +314,19 @@ impl Collector {
         assert_eq!(switches, switched_in, "who is switched in has a CPU");
     }
 
+    /// Says where the causes of the waits are not all of them.
+    fn broken_waits(&self) -> Option<String> {
+        let waits = self.waits.as_ref()?;
+        let tasks = (0..).map(TaskId).zip(&self.tasks);
+        for (id, task) in tasks {
+            let (all, causes) = (task.waited(self.clock).0, waits.waited(id, self.clock));
+            if all != causes {
+                return Some(format!("{id} waited {all} ns, and {causes} ns by cause"));
+            }
+        }
+        waits.broken_sums()
+    }
+
     #[inline]
     fn execute(&mut self, cpu: CpuId, task: TaskId, policy: Policy) {
         self.turn(cpu, Doing::Exec { task, policy });
@@ -289,6 +335,7 @@ impl Collector {
         if let Some(schedstat) = &mut self.schedstat {
             schedstat.wait(cpu, task, self.tasks[task.index()].totals.wait);
         }
+        self.follow(cpu, task, false);
         if let Some((since, is_longest)) = waited {
             if let Some(why) = &mut self.why {
                 why.ends(task, policy, (since, now));
@@ -296,6 +343,8 @@ impl Collector {
             if let Some(lanes) = &mut self.lanes {
                 lanes.waited(since..now, is_longest);
             }
+        } else if let Some(why) = &mut self.why {
+            why.returns(task, policy, now);
         }
         if let Some(former) = left
             && self.cpu(former).executes(task)
@@ -315,7 +364,19 @@ impl Collector {
         }
     }
 
+    /// Tells the state of a task, which may have changed, to those who follow its waits.
+    #[inline]
+    fn follow(&mut self, cpu: CpuId, task: TaskId, lost: bool) {
+        if let Some(waits) = &mut self.waits {
+            let status = self.tasks[task.index()].status();
+            waits.follow(task, (status, lost), (cpu, self.clock));
+        }
+    }
+
     fn note(&mut self, event: &Event) {
+        if let Some(waits) = &mut self.waits {
+            waits.note(event, self.clock);
+        }
         if let Some(why) = &mut self.why {
             why.note(event, self.clock);
         }
@@ -327,6 +388,9 @@ impl Collector {
         let account = self.cpu(cpu);
         let since = account.since();
         let did = account.turn_to(doing, now);
+        if let Some(waits) = &mut self.waits {
+            waits.turn(cpu, doing, now);
+        }
         if let Some(why) = &mut self.why {
             why.turn(cpu, doing, now);
         }
@@ -337,7 +401,10 @@ impl Collector {
             lanes.add(cpu, did, since..now);
         }
         match did {
-            Doing::Exec { task, .. } => self.task(task).interrupt(cpu, now),
+            Doing::Exec { task, .. } => {
+                self.task(task).interrupt(cpu, now);
+                self.follow(cpu, task, false);
+            }
             Doing::Forced { cookie } => charge(&mut self.forced_idle, cookie, now.since(since)),
             Doing::Idle | Doing::Overhead => {}
         }
@@ -370,7 +437,15 @@ impl Collector {
             self.turn(cpu, Doing::Overhead);
         }
         let now = self.clock;
-        self.task(task).leave(cpu, left, now);
+        let account = self.task(task);
+        let waited = account.status() == Status::Queued;
+        account.leave(cpu, left, now);
+        let waits = account.status() == Status::Queued && left != Left::Blocked;
+        let lost = left == Left::Preempted;
+        self.follow(cpu, task, lost);
+        if let Some(why) = self.why.as_mut().filter(|_| waits && !waited) {
+            why.loses(task, (cpu, lost), now);
+        }
     }
 
     fn join(&mut self, task: TaskId, group: GroupId) {
@@ -412,6 +487,39 @@ impl Totals {
     #[must_use]
     pub fn task(&self, task: TaskId) -> Option<&TaskTotals> {
         self.0.tasks.get(task.index()).map(|account| &account.totals)
+    }
+
+    /// The [watched](Collector::watch) wait, with these names; `None` if there was none. A wait without an end ends with the
+    /// run.
+    #[must_use]
+    pub fn explanation(&self, names: &dyn Names) -> Option<Explanation> {
+        self.0.why.as_ref()?.explanation(names)
+    }
+
+    /// The waits that the request of this number [asked](Collector::tell) for, by cause and by those who caused them, the
+    /// longest first. What is forgotten is not among them.
+    #[must_use]
+    pub fn told(&self, request: usize, names: &dyn Names) -> Vec<BlameReport> {
+        self.0.why.as_ref().map_or_else(Vec::new, |why| why.told(request, names))
+    }
+
+    /// Says where the causes of the waits of tasks, CPUs or groups are not all of them; `None` if they are. They always are.
+    #[must_use]
+    pub fn broken_waits(&self) -> Option<String> {
+        self.0.broken_waits()
+    }
+
+    /// The waits by cause; `None` if they were not kept.
+    pub(crate) fn waits(&self) -> Option<&Waits> {
+        self.0.waits.as_deref()
+    }
+
+    /// The idle CPU time that waiting tasks could have used, by what kept them from it; `None` if it was not kept.
+    pub(crate) fn wasted(&self) -> Option<CauseTimes> {
+        let mut wasted = self.waits()?.wasted();
+        let forced = self.0.cpus.iter().map(|cpu| cpu.totals.forced.0).sum::<u64>();
+        wasted[Cause::CoreCookie] += forced;
+        Some(wasted)
     }
 
     /// The worst wake-ups of `task`, the longest first.

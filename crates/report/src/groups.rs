@@ -10,6 +10,7 @@ use crate::column::{
 use crate::figure::{Figure, Unit};
 use crate::names::shortened;
 use crate::units::UNKNOWN;
+use crate::why::CauseTimes;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
@@ -108,6 +109,10 @@ columns! {
         pressure_full_ns: Figure = None, [
             seldom(&[(Text, "%full"), (Page, "full, %")], GroupReport::full, |it, _| it.pressure_full_ns.is_some()),
         ];
+        /// The time that the tasks in it and in the groups below it waited, by cause; `null` if the host cannot know the
+        /// causes. A task counts where it was when it waited.
+        #[serde(default)]
+        waits: Option<CauseTimes> = None, [];
     }
 }
 
@@ -159,6 +164,15 @@ pub fn group_reports(groups: &[GroupInfo], own: &[Nanos], cpus: usize) -> Vec<Gr
         GroupReport::of(&groups[at], runtime, held_by)
     };
     runtimes.into_iter().enumerate().map(report).collect()
+}
+
+/// The waits of each group with those of the groups below it.
+pub(crate) fn with_those_below(groups: &[GroupInfo], own: Vec<CauseTimes>) -> Vec<CauseTimes> {
+    let mut all = own.clone();
+    for (at, own) in own.iter().enumerate() {
+        above(groups, at).for_each(|ancestor| all[ancestor].add(own));
+    }
+    all
 }
 
 /// The groups above the group at index `at`, from its parent to the root.

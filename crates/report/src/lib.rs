@@ -29,6 +29,7 @@ mod lanes;
 mod median;
 mod names;
 mod pressure;
+mod ranks;
 mod reference;
 mod report;
 mod schedstat;
@@ -40,6 +41,7 @@ mod text;
 mod timeline;
 mod trace;
 mod units;
+mod waits;
 mod why;
 
 pub use account::{CpuTotals, TaskTotals};
@@ -63,10 +65,11 @@ pub use schedstat::{SchedstatVersion, difference};
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
 pub use story::{WokenBy, story};
 pub use stretches::Stretches;
-pub use text::{Checks, TaskRows, render, table};
+pub use text::{Checks, TaskRows, by_cause, render, table};
 pub use timeline::{Names, timeline};
 pub use trace::TraceForm;
 pub use units::{MetricUnit, span};
 pub use why::{
-    Cause, CauseEntry, DoingReport, Explained, Explanation, PartReport, RanReport, WorstReport,
+    BlameReport, Cause, CauseEntry, CauseTimes, DoingReport, Explained, Explanation, PartReport,
+    RanReport, WorstReport,
 };

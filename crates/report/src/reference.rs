@@ -13,7 +13,7 @@ use crate::why::Cause;
 ///
 /// ```
 /// let causes = runyard_report::reference("causes").unwrap();
-/// assert!(causes.contains("| `important` | its CPU runs a task that the policy puts first |\n"));
+/// assert!(causes.contains("| `important` | it was woken, and its CPU runs a task that the policy puts first |\n"));
 /// ```
 #[must_use]
 pub fn reference(table: &str) -> Option<String> {

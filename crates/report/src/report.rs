@@ -15,12 +15,12 @@ use crate::column::{
 };
 use crate::cookies::{self, CookieReport, cookie_reports};
 use crate::figure::{Figure, LatencyReport, Unit, sum};
-use crate::groups::{GroupInfo, GroupReport, group_reports};
+use crate::groups::{GroupInfo, GroupReport, group_reports, with_those_below};
 use crate::json::{self, Rows};
 use crate::names::shortened;
 use crate::series::{Distribution, HistoryReport, distributions};
 use crate::units::rate_cell;
-use crate::why::{Bad, WorstReport};
+use crate::why::{Bad, CauseTimes, WorstReport};
 use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
@@ -177,6 +177,7 @@ columns! {
         info: (usize, Option<Topology>),
         cpus_and_tasks: (&[CpuReport], &[TaskReport]),
         counts: Counts,
+        wasted_times: Option<CauseTimes>,
         duration: Nanos
     ) {
         /// The number of CPUs.
@@ -208,6 +209,15 @@ columns! {
         /// The topology, as `NODESxCORES` or `NODESxCORESxTHREADS`; unknown in a report of an older version.
         #[serde(default)]
         topology: Option<String> = info.1.map(|topology| topology.to_string()), [];
+        /// The time that its tasks waited, by cause; `null` if the host cannot know the causes.
+        #[serde(default)]
+        waits: Option<CauseTimes> = sum_times(cpus_and_tasks.1.iter().map(|task| task.waits)), [];
+        /// Idle CPU time that waiting tasks could have used: at each moment as many of the idle CPUs as tasks wait.
+        #[serde(default)]
+        wasted_ns: Figure = wasted_times.map(|times| times.total()), [];
+        /// The same time by what kept the tasks from the idle CPUs.
+        #[serde(default)]
+        wasted: Option<CauseTimes> = wasted_times, [];
     }
 }
 
@@ -228,7 +238,7 @@ columns! {
     /// One CPU. Idle and busy time sum to the duration; real-time, normal, idle-policy and overhead time sum to the busy
     /// time.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct CpuReport from(number: usize, did: &CpuTotals) {
+    pub struct CpuReport from(number: usize, did: &CpuTotals, causes: Option<CauseTimes>) {
         /// The number of the CPU.
         cpu: usize = number, [
             texts(&[(Text, "CPU")], |it, row| match row.things {
@@ -277,6 +287,11 @@ columns! {
             View::Compared(FORCED_IDLE, Unit::Delay, |it| it.forced_idle_ns),
             View::Summed(|all, it| add(&mut all.forced_idle_ns, it.forced_idle_ns)),
         ];
+        /// The time that tasks waited here, by cause; `null` if the host cannot know the causes. Tasks on their way here count.
+        #[serde(default)]
+        waits: Option<CauseTimes> = causes, [
+            View::Summed(|all, it| all.waits = sum_times([all.waits, it.waits])),
+        ];
     }
 }
 
@@ -286,8 +301,8 @@ columns! {
     pub struct TaskReport from(
         info: TaskInfo,
         did: &TaskTotals,
-        group_path: String,
-        cookie_name: Option<String>,
+        group_and_cookie: (String, Option<String>),
+        causes: Option<CauseTimes>,
         worst_waits: Vec<WorstReport>
     ) {
         /// Its name in the scenario; with a number (`web-3`) if the thread has several instances.
@@ -316,7 +331,7 @@ columns! {
         /// Its initial latency nice; unknown if the host has none.
         latency_nice: Option<i64> = Some(info.latency_nice), [];
         /// The path of its initial task group.
-        group: String = group_path, [texts(&[(Page, "task group")], |it, _| it.group.clone())];
+        group: String = group_and_cookie.0, [texts(&[(Page, "task group")], |it, _| it.group.clone())];
         /// Time executing.
         runtime_ns: Figure = Some(did.runtime.0), [
             figures(&[(Text, "\nruntime"), (Page, "runtime")], |it, _| spanned(it.runtime_ns)),
@@ -373,7 +388,7 @@ columns! {
         thread: String = info.thread, [];
         /// Its initial cookie, its own or that of its task group.
         #[serde(default)]
-        cookie: Option<String> = cookie_name, [];
+        cookie: Option<String> = group_and_cookie.1, [];
         /// The initial largest delay of its timers.
         #[serde(default)]
         slack_ns: Figure = Some(info.slack.0), [];
@@ -393,6 +408,11 @@ columns! {
         /// Its worst wake-ups, at most ten, the longest first.
         #[serde(default)]
         worst: Vec<WorstReport> = worst_waits, [];
+        /// The parts of `wait_ns` by cause; `null` if the host cannot know the causes.
+        #[serde(default)]
+        waits: Option<CauseTimes> = causes, [
+            View::Summed(|all, it| all.waits = sum_times([all.waits, it.waits])),
+        ];
     }
 }
 
@@ -457,12 +477,18 @@ impl Report {
         let latency = |task: &TaskInfo| totals.task(task.id).map(|did| &did.wakeup_latency);
         let latencies =
             distributions(info.tasks.iter().map(|task| (task.thread.as_str(), latency(task))));
-        let cpu = |number| CpuReport::of(number, &totals.cpu(CpuId::at(number)));
+        let waits = totals.waits();
+        let cpu = |number| {
+            let cpu = CpuId::at(number);
+            CpuReport::of(number, &totals.cpu(cpu), waits.map(|waits| waits.of_cpu(cpu)))
+        };
         let cpus: Vec<_> = (0..info.cpus).map(cpu).collect();
         let first = info.tasks.iter().map(|task| (task.id, task.group));
         let in_groups = totals.group_runtimes(info.groups.len(), first);
         let mut groups = group_reports(&info.groups, &in_groups, info.cpus);
+        let mut waits = waits.map(|waits| with_those_below(&info.groups, waits.of_groups()));
         for (group, id) in groups.iter_mut().zip((0..).map(GroupId)) {
+            group.waits = waits.as_mut().map(|waits| std::mem::take(&mut waits[id.index()]));
             let pressure = totals.pressure(id);
             group.pressure_some_ns = pressure.map(|it| it.some.0);
             group.pressure_full_ns = pressure.map(|it| it.full.0);
@@ -488,6 +514,7 @@ impl Report {
                 (info.cpus, info.topology),
                 (&cpus, &tasks),
                 counts,
+                totals.wasted(),
                 totals.duration(),
             ),
             cpus,
@@ -543,7 +570,8 @@ fn task_reports(
         let did = totals.task(info.id).unwrap_or(&nothing);
         let group = groups[info.group.index()].path.clone();
         let cookie = cookies::name(cookies, info.cookie);
-        TaskReport::of(info, did, group, cookie, worst)
+        let causes = totals.waits().map(|waits| waits.of_task(info.id));
+        TaskReport::of(info, did, (group, cookie), causes, worst)
     };
     infos.into_iter().zip(worst).map(report).collect()
 }
@@ -555,6 +583,17 @@ fn worst_reports(infos: &[TaskInfo], totals: &Totals) -> Vec<Vec<WorstReport>> {
         |task: TaskId| names.get(&task).map_or_else(|| task.to_string(), |&name| name.to_owned());
     let report = |bad: &Bad| bad.report(&name);
     infos.iter().map(|info| totals.worst(info.id).iter().map(report).collect()).collect()
+}
+
+/// The sum of times by cause; `None` if one of them is unknown, or there is none.
+fn sum_times(all: impl IntoIterator<Item = Option<CauseTimes>>) -> Option<CauseTimes> {
+    let mut all = all.into_iter();
+    let first = all.next()?;
+    all.fold(first, |sum, one| {
+        let (mut sum, one) = sum.zip(one)?;
+        sum.add(&one);
+        Some(sum)
+    })
 }
 
 /// A share in parts of a million.

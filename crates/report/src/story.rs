@@ -2,7 +2,7 @@
 //! not run.
 
 use crate::units::span;
-use crate::why::{Cause, DoingReport, Explanation, PartReport};
+use crate::why::{Cause, CauseTimes, DoingReport, Explanation, PartReport};
 use runyard_engine::time::Time;
 use std::fmt::Write as _;
 
@@ -18,6 +18,8 @@ pub enum WokenBy {
     Timer,
     /// The task of this name woke it.
     Task(String),
+    /// It was not woken: it was runnable, and lost its CPU.
+    Lost,
 }
 
 const TAKES_ALL: &str = "a string takes all";
@@ -31,19 +33,34 @@ pub fn story(task: &str, explanation: &Explanation, by: &WokenBy, woken: Time) -
         WokenBy::Start => format!("{task} was started at {due}.\n"),
         WokenBy::Timer => format!("{task} was to run at {due}, when its timer expired.\n"),
         WokenBy::Task(by) => format!("{task} was to run at {due}, as {by} woke it.\n"),
+        WokenBy::Lost => {
+            format!("{task} left CPU {} at {due}, and could have gone on.\n", worst.cpu)
+        }
     };
     let after = woken.since(due).0;
     let late = if after > 0 { format!(" {} later,", span(after)) } else { " At once".to_owned() };
     let late = late.trim_start();
-    writeln!(text, "{late} it was put on CPU {}{}.", worst.cpu, first(parts)).expect(TAKES_ALL);
+    if *by != WokenBy::Lost {
+        writeln!(text, "{late} it was put on CPU {}{}.", worst.cpu, first(parts)).expect(TAKES_ALL);
+    }
     let end = Time(worst.at_ns + worst.latency_ns);
     let on = parts.iter().rev().find_map(|part| part.cpu).unwrap_or(worst.cpu);
     let latency = span(worst.latency_ns);
-    writeln!(text, "It ran at {end} on CPU {on}, {latency} late.").expect(TAKES_ALL);
-    if let Some(cause) = worst.cause {
-        let most: u64 =
-            parts.iter().filter(|part| part.cause == Some(cause)).map(PartReport::span_ns).sum();
-        writeln!(text, "Most of that, {}: {}.", span(most), cause.entry().phrase).expect(TAKES_ALL);
+    match by {
+        WokenBy::Lost => writeln!(text, "It ran again at {end} on CPU {on}, {latency} later."),
+        _ => writeln!(text, "It ran at {end} on CPU {on}, {latency} late."),
+    }
+    .expect(TAKES_ALL);
+    let mut sums = CauseTimes::default();
+    for part in parts {
+        part.cause.into_iter().for_each(|cause| sums[cause] += part.span_ns());
+    }
+    if let Some(&(cause, most)) = sums.longest().first() {
+        let phrase = match parts.iter().find_map(|part| part.group.as_ref()) {
+            Some(group) if cause == Cause::Throttled => format!("{group}'s budget was used up"),
+            _ => cause.entry().phrase.to_owned(),
+        };
+        writeln!(text, "Most of that, {}: {phrase}.", span(most)).expect(TAKES_ALL);
     }
     text.push('\n');
     let mut longest: Vec<_> = parts.iter().map(PartReport::span_ns).collect();
@@ -78,11 +95,18 @@ fn told(part: &PartReport) -> String {
     };
     let doing = match (part.doing, &part.task) {
         (Some(DoingReport::Task), Some(task)) => format!("ran {task}"),
+        (Some(DoingReport::Idle), _) if part.group.is_some() => "was idle".to_owned(),
         (Some(DoingReport::Idle), _) => "was about to leave its idle state".to_owned(),
         (Some(DoingReport::ForcedIdle), _) => "was forced idle".to_owned(),
         (Some(DoingReport::Scheduler), _) => "worked for the scheduler".to_owned(),
         _ => "did what is not known any more".to_owned(),
     };
+    if part.cause == Some(Cause::Migration) {
+        return format!("on its way to CPU {cpu}");
+    }
+    if let Some(group) = &part.group {
+        return format!("CPU {cpu} {doing}: {group} was throttled there");
+    }
     let free = part.free_cpu.map_or_else(|| "another".to_owned(), |free| format!("CPU {free}"));
     let why = part.cause.map_or("", |cause| cause.entry().part).replace("{free}", &free);
     format!("CPU {cpu} {doing}{why}")
@@ -108,6 +132,7 @@ mod tests {
             doing: cpu.map(|_| DoingReport::Task),
             task: task.map(str::to_owned),
             cause: Some(cause),
+            group: None,
             free_cpu: (cause == Cause::Affinity).then_some(5),
         };
         let worst = WorstReport {

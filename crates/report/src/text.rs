@@ -11,9 +11,10 @@ use crate::column::{Columns, Place, Scale, Titled};
 use crate::figure::Figure;
 use crate::folded::{FoldedTask, folded};
 use crate::groups::GroupReport;
-use crate::names::printable;
+use crate::names::{printable, shortened};
 use crate::report::{EngineReport, MachineReport, Report, TaskReport, TimersReport, Violation};
-use crate::units::{count, count_cell, rate_cell, span};
+use crate::units::{count, count_cell, percent_cell, rate_cell, span};
+use crate::why::{Cause, CauseTimes};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use runyard_engine::features::Feature;
 use runyard_engine::kernel::Model;
@@ -25,6 +26,10 @@ const CPU_ROWS: usize = 32;
 const BUSIEST_CPUS: usize = 16;
 /// The number of tasks with a row.
 const TASK_ROWS: usize = 40;
+/// The number of names with a row about their waits.
+const WAIT_ROWS: usize = 10;
+/// The number of causes that are named in such a row.
+const CAUSES: usize = 3;
 /// The number of chains with a row.
 const CHAIN_ROWS: usize = 20;
 /// The number of task groups with a row.
@@ -62,6 +67,7 @@ pub fn render(report: &Report, checks: Checks, rows: TaskRows) -> String {
     if !report.tasks.is_empty() {
         sections.push(task_table(report, rows));
     }
+    sections.push(wait_table(report));
     if !report.chains.is_empty() {
         sections.push(chain_table(&report.chains));
     }
@@ -183,6 +189,51 @@ fn slack_note(rows: &[FoldedTask]) -> String {
     format!(
         "* mostly timer slack ({slack}): most of these waits were over when the timer expired\n"
     )
+}
+
+/// The causes of the waits of those names that waited most, of all tasks, and of idle CPU time that they could have used. It is
+/// empty if no causes are known.
+fn wait_table(report: &Report) -> String {
+    let Some(all) = report.machine.waits.filter(|all| all.total() > 0) else {
+        return String::new();
+    };
+    let rows = folded(report);
+    let shown = busiest(&rows, WAIT_ROWS, |row| row.all.waits.map(|waits| waits.total()));
+    let mut table = table(&["waits of", "by cause"], 2);
+    for row in shown {
+        let waits = row.all.waits.unwrap_or_default();
+        if waits.total() > 0 {
+            table.add_row([shortened(&row.all.name), by_cause(&waits)]);
+        }
+    }
+    table.add_row(["all tasks".to_owned(), by_cause(&all)]);
+    if let Some(wasted) = report.machine.wasted.filter(|wasted| wasted.total() > 0) {
+        table.add_row(["CPUs, idle meanwhile".to_owned(), by_cause(&wasted)]);
+    }
+    finish(&table, 0, "name")
+}
+
+/// A time, and the causes of most of it.
+///
+/// ```
+/// use runyard_report::{Cause, CauseTimes, by_cause};
+///
+/// let mut waits = CauseTimes::default();
+/// (waits[Cause::Throttled], waits[Cause::Turn]) = (7_500, 2_500);
+/// assert_eq!(by_cause(&waits), "10.0 us: throttled 75.00 %, turn 25.00 %");
+/// ```
+#[must_use]
+pub fn by_cause(times: &CauseTimes) -> String {
+    let total = times.total();
+    let longest = times.longest();
+    let part = |&(cause, time): &(Cause, u64)| {
+        format!("{} {} %", cause.entry().name, percent_cell(Some(time), total).trim())
+    };
+    let mut parts: Vec<_> = longest.iter().take(CAUSES).map(part).collect();
+    if longest.len() > CAUSES {
+        parts.push("...".to_owned());
+    }
+    format!("{}: {}", span(total).trim(), parts.join(", "))
 }
 
 /// The busiest `most` rows at a place.

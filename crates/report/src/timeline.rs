@@ -309,6 +309,8 @@ fn in_words(what: &What, at: Time, names: &dyn Names) -> String {
             )
         }
         What::Moved { task } => format!("is to have {} from another CPU", names.task(task)),
+        What::Landed { task } => format!("has {}", names.task(task)),
+        What::SwitchDue => "is to switch, and goes on".to_owned(),
         What::PassedOver { task } => {
             format!("keeps who runs, though {} comes before it", names.task(task))
         }

@@ -80,6 +80,7 @@ fn the_figures_are_what_the_host_hands_over() {
         borrowed_ns: Some(120 * MILLI),
         pressure_some_ns: None,
         pressure_full_ns: None,
+        waits: None,
         limit: Some(LimitReport {
             runtime_us: 20_000,
             period_us: 100_000,

@@ -15,8 +15,8 @@ use serde_json::Value;
 /// The report as promised to users, value for value.
 const PROMISED: &str = r#"
 { "schema": "runyard.report/1", "host": "sim", "scenario": "rt-migrate", "seed": 1, "kernel": "rt-migrate", "features": ["RT_PUSH"], "duration_ns": 0,
-  "machine": { "cpus": 16, "utilization": 0.9992, "switches": 0, "preemptions": 0, "migrations": 0, "timer_interrupts": 0, "topology": "1x16" },
-  "cpus":  [ { "cpu": 0, "busy_ns": 0, "idle_ns": 0, "rt_ns": 0, "normal_ns": 0, "idle_policy_ns": 0, "overhead_ns": 0, "switches": 0, "forced_idle_ns": 0 } ],
+  "machine": { "cpus": 16, "utilization": 0.9992, "switches": 0, "preemptions": 0, "migrations": 0, "timer_interrupts": 0, "topology": "1x16" , "waits": null, "wasted_ns": null, "wasted": null},
+  "cpus":  [ { "cpu": 0, "busy_ns": 0, "idle_ns": 0, "rt_ns": 0, "normal_ns": 0, "idle_policy_ns": 0, "overhead_ns": 0, "switches": 0, "forced_idle_ns": 0, "waits": null } ],
   "tasks": [ { "name": "t0", "policy": "SCHED_FIFO", "priority": 2, "latency_nice": 0, "group": "/", "runtime_ns": 0, "wait_ns": 0, "sleep_ns": 0,
                "wakeups": 0, "switches": 0, "preemptions": 0, "migrations": 0,
                "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 }, "thread": "t0", "cookie": "web", "slack_ns": 0, "slack_wakeups": 0, "missed": 0,
@@ -148,7 +148,7 @@ fn the_json_has_a_line_for_each_row() {
     );
     let row = "\n    {\"cpu\": 1, \"busy_ns\": 895000, \"idle_ns\": 105000, \"rt_ns\": 0, \
                \"normal_ns\": 892000, \"idle_policy_ns\": 0, \"overhead_ns\": 3000, \
-               \"switches\": 1, \"forced_idle_ns\": 0},\n";
+               \"switches\": 1, \"forced_idle_ns\": 0, \"waits\": null},\n";
     assert!(json.contains(row), "{json}");
     let last = "\n    {\"name\": \"late\", \"tasks\": 1, \"wakeup_latency\": {\"count\": 0, \
                 \"min_ns\": null, \"mean_ns\": null, \"p50_ns\": null, \"p90_ns\": null, \

@@ -309,6 +309,7 @@ impl Sim<'_> {
                 let (task, policy) = curr.expect("a CPU executes its task");
                 self.tasks[task.index()].resumes = false;
                 self.tell(cpu, What::Exec { task, policy });
+                self.explain_due(cpu);
             }
             Doing::Idle | Doing::Overhead(_) | Doing::Between => {}
         }

@@ -1,9 +1,10 @@
-//! The events that explain why tasks wait: the waiting tasks that precede the running one in the order.
+//! The events that explain why tasks wait: the CPUs that are to switch and go on, and the waiting tasks that precede the
+//! running one in the order.
 //!
-//! They are determined when a task arrives on a CPU, and at each tick for the first few waiting tasks. If the running
+//! The latter are determined when a task arrives on a CPU, and at each tick for the first few waiting tasks. If the running
 //! task falls behind a waiting one between two ticks, the second tick reports it.
 
-use crate::cpu::Current;
+use crate::cpu::{Current, Doing};
 use crate::sim::Sim;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
@@ -23,6 +24,15 @@ impl Sim<'_> {
         }
     }
 
+    /// Explains the waits on `cpu` if a switch is due and its task executes.
+    #[inline]
+    pub(crate) fn explain_due(&mut self, cpu: CpuId) {
+        let own = &self.cpus[cpu.index()];
+        if self.options.explain && own.resched.is_due() && matches!(own.doing, Doing::Exec(_)) {
+            self.tell(cpu, What::SwitchDue);
+        }
+    }
+
     fn explain_wait(&mut self, task: TaskId) {
         let cell = &*self.tasks[task.index()].control;
         if let Some(cpu) = self.machine.passed_over_on(cell) {
@@ -35,9 +45,10 @@ impl Sim<'_> {
         if !self.options.explain || expired != Expired::Tick {
             return;
         }
-        let first = self.machine.cpu(cpu).inspect(|rq| {
-            let mut first = rq.classes().passed_over(ASKED_AT_TICK);
-            std::array::from_fn::<_, ASKED_AT_TICK, _>(|_| first.next())
+        let mut first = [None; ASKED_AT_TICK];
+        self.machine.cpu(cpu).inspect(|rq| {
+            let passed_over = rq.classes().passed_over(ASKED_AT_TICK).map(Some);
+            first.iter_mut().zip(passed_over).for_each(|(place, task)| *place = task);
         });
         for task in first.into_iter().flatten() {
             self.tell(cpu, What::PassedOver { task });

@@ -50,7 +50,8 @@ pub struct Options {
     pub check: Check,
     /// Whether to report every round of every task to the observer.
     pub log: bool,
-    /// Whether to report the events that explain why tasks wait: [`What::Moved`], [`What::PassedOver`].
+    /// Whether to report the events that explain why tasks wait: [`What::Moved`], [`What::Landed`],
+    /// [`What::SwitchDue`], [`What::PassedOver`].
     pub explain: bool,
     /// The longest delay of a CPU's published state. Each delay is a random part of it.
     pub hint_delay: Nanos,
@@ -500,6 +501,9 @@ impl<'s> Sim<'s> {
         self.cpus[moving.to.index()].inbound -= 1;
         self.watch.note(moving.to);
         let (task, to) = (moving.task().id, moving.to);
+        if self.options.explain {
+            self.tell(to, What::Landed { task });
+        }
         self.machine.cpus().arrive(self.now, moving, &mut self.fx);
         self.carry_out();
         self.program_server(to);
@@ -552,6 +556,7 @@ impl<'s> Sim<'s> {
                 if self.here != Some(cpu) {
                     // No switch follows that would do so.
                     self.program_timer(cpu);
+                    self.explain_due(cpu);
                 }
             } else if !target.kick_in_flight {
                 target.kick_in_flight = true;

@@ -245,6 +245,9 @@ impl Metric {
             (_, Some("utilization")) => MetricUnit::Share,
             (_, Some("wakeup_latency" | "latency")) => MetricUnit::Span,
             (_, Some(key)) if key.ends_with("_ns") => MetricUnit::Span,
+            (_, Some(key)) if key.starts_with("waits_") || key.starts_with("wasted_") => {
+                MetricUnit::Span
+            }
             _ => MetricUnit::Number,
         }
     }

@@ -6,7 +6,9 @@
 //! sums are in the row of the machine, as `cpu_busy_ns`. A report of a single run has a row for each CPU.
 
 use crate::cell::{Cell, flat};
-use runyard_report::{ChainReport, CpuReport, GroupReport, Report, TaskReport};
+use runyard_report::{
+    CauseTimes, ChainReport, CpuReport, GroupReport, MachineReport, Report, TaskReport,
+};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -188,7 +190,9 @@ fn machine(report: &Report) -> Folded {
     fields.extend(flat(&report.machine));
     let mut cpus = Folded::new("", flat(&report.cpus.first().cloned().unwrap_or_default()));
     report.cpus.iter().skip(1).for_each(|cpu| cpus.add(flat(cpu)));
-    let sums = cpus.fields.into_iter().filter(|field| field.name != "cpu");
+    // The waits on all CPUs are those of the machine.
+    let own = |field: &Field| field.name != "cpu" && !field.name.starts_with("waits");
+    let sums = cpus.fields.into_iter().filter(own);
     fields.extend(sums.map(|field| (format!("cpu_{}", field.name), field.all)));
     let mut prefixed = |prefix: &str, part: Vec<(String, Cell)>| {
         fields.extend(part.into_iter().map(|(name, cell)| (format!("{prefix}_{name}"), cell)));
@@ -254,10 +258,12 @@ pub(crate) struct Known {
 impl Known {
     pub(crate) fn new() -> Known {
         let cpus = vec![CpuReport::default()];
+        let waits = Some(CauseTimes::default());
+        let whole = MachineReport { waits, wasted: waits, ..MachineReport::default() };
         Known {
-            machine: machine(&Report { cpus, ..Report::default() }),
-            task: instance(&TaskReport::default()),
-            group: group(&GroupReport::default()),
+            machine: machine(&Report { cpus, machine: whole, ..Report::default() }),
+            task: instance(&TaskReport { waits, ..TaskReport::default() }),
+            group: group(&GroupReport { waits, ..GroupReport::default() }),
             chain: chain(&ChainReport::default()),
         }
     }

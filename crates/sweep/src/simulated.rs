@@ -60,14 +60,16 @@ pub fn whole(
         Detail::Report => Collector::with_history(),
         Detail::Page => Collector::with_timeline(),
     };
-    let explain = detail != Detail::Figures;
-    let accounts = match explain {
-        true => accounts.with_causes(scenario.instances().count(), scenario::explained(scenario)),
-        false => accounts,
+    let machine = scenario::explained(scenario);
+    let accounts = match detail {
+        Detail::Figures => accounts,
+        Detail::Report | Detail::Page => {
+            accounts.with_causes(scenario.instances().count(), machine.clone())
+        }
     };
-    let accounts = accounts.with_pressure(&scenario::parents(scenario));
+    let accounts = accounts.with_waits(machine).with_pressure(&scenario::parents(scenario));
     let mut kept = Kept { scenario, accounts, chains: scenario::chains(scenario) };
-    let options = Options { seed, explain, ..Options::default() };
+    let options = Options { seed, explain: true, ..Options::default() };
     let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };
     let end = outcome.end;
     let info = info(scenario, outcome, kept.chains.as_ref());

@@ -10,14 +10,17 @@ use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder, StructBuild
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use runyard_report::{
-    ChainReport, Changed, Changes, CookieReport, CpuReport, GroupReport, Judged, LimitReport,
-    Report, TaskReport, Verdict, WorstReport,
+    CauseTimes, ChainReport, Changed, Changes, CookieReport, CpuReport, GroupReport, Judged,
+    LimitReport, Report, TaskReport, Verdict, WorstReport,
 };
 use serde::Serialize;
 use std::sync::Arc;
 
 /// The number of rows of a table that are shown.
 const SHOWN: usize = 40;
+
+/// Waits whose causes are known, as an example.
+const WAITS: Option<CauseTimes> = Some(CauseTimes::NONE);
 
 /// The table of task instances.
 ///
@@ -28,23 +31,24 @@ const SHOWN: usize = 40;
 /// let tasks = runyard_sweep::tables::tasks(&report);
 /// assert_eq!(tasks.num_rows(), 1);
 /// assert!(tasks.column_by_name("wakeup_latency_p99_ns").is_some());
+/// assert!(tasks.column_by_name("waits_throttled").is_some());
 /// ```
 #[must_use]
 pub fn tasks(report: &Report) -> RecordBatch {
-    table(&TaskReport::default(), &report.tasks)
+    table(&TaskReport { waits: WAITS, ..TaskReport::default() }, &report.tasks)
 }
 
 /// The table of CPUs.
 #[must_use]
 pub fn cpus(report: &Report) -> RecordBatch {
-    table(&CpuReport::default(), &report.cpus)
+    table(&CpuReport { waits: WAITS, ..CpuReport::default() }, &report.cpus)
 }
 
 /// The table of task groups. A group without a limit has no values in the columns of the limit.
 #[must_use]
 pub fn groups(report: &Report) -> RecordBatch {
     let limit = Some(LimitReport::default());
-    table(&GroupReport { limit, ..GroupReport::default() }, &report.groups)
+    table(&GroupReport { limit, waits: WAITS, ..GroupReport::default() }, &report.groups)
 }
 
 /// The table of chains.

@@ -117,8 +117,28 @@ fn the_slowest_token_of_a_chain_is_told_hop_by_hop() {
     assert_eq!(number("chain.hops.0.took_ns") + number("chain.hops.1.took_ns"), max as u64);
     assert_eq!([0, 1].map(|hop| number(&format!("chain.hops.{hop}.ran_ns"))), [1_000_000; 2]);
     assert!((4_000_000..4_100_000).contains(&(number("chain.hops.1.took_ns") - 1_000_000)));
-    let waits = [0, 1].map(|hop| number(&format!("chain.hops.{hop}.wait_ns")));
-    assert_eq!(Some(&number("worst.latency_ns")), waits.iter().max());
+    // The hog takes the CPU from `last`, which loses more by that than after its wake-up.
+    let lost = number("chain.hops.1.waits.preempted");
+    assert!((3_900_000..4_100_000).contains(&lost), "{lost}");
+    assert_eq!(told.at("chain.helps_most"), &Json::Text("preempted".to_owned()));
+    assert_eq!(number("chain.without_ns"), max as u64 - lost);
+    let parts = |hop| {
+        ["ran_ns", "slept_ns"]
+            .map(|part| number(&format!("chain.hops.{hop}.{part}")))
+            .iter()
+            .sum::<u64>()
+    };
+    let waits = |hop| match told.at(&format!("chain.hops.{hop}.waits")) {
+        Json::Object(causes) => causes
+            .iter()
+            .map(|(name, _)| number(&format!("chain.hops.{hop}.waits.{name}")))
+            .sum::<u64>(),
+        other => panic!("{other:?}"),
+    };
+    for hop in [0, 1] {
+        assert_eq!(parts(hop) + waits(hop), number(&format!("chain.hops.{hop}.took_ns")));
+    }
+    assert!(told.at("lost") == &Json::Bool(true) && number("worst.latency_ns") >= lost - 100_000);
     let text = explain(&[]);
     assert!(text.starts_with("The slowest c began at ") && text.contains(" ran 1.00 ms"), "{text}");
 }
@@ -166,4 +186,61 @@ fn missed_periods_and_those_who_are_blocked_at_the_end_are_told() {
     let blocked = ["blocked_at_end.0.task", "blocked_at_end.0.on", "blocked_at_end.0.held_by"];
     let text = |text: &str| Json::Text(text.to_owned());
     assert_eq!(blocked.map(|path| report.at(path).clone()), ["a", "mutex y", "b"].map(text));
+}
+
+/// Ten threads under a limit of two CPUs: they wait for the budget in the middle of their runs.
+const TEN_THREADS: &str = r#"{
+    "machine": {"cpus": 16}, "global": {"duration": -1}, "groups": {"/pod": {"runtime": 200000, "period": 100000}},
+    "tasks": {"t": {"instance": 10, "group": "/pod", "loop": 1, "run": 50000}},
+}"#;
+
+fn number(json: &Json, path: &str) -> u64 {
+    match json.at(path) {
+        Json::Number(number) => *number as u64,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_wait_for_a_budget_in_the_middle_of_a_run_is_told() {
+    let explain = |more: &[&str]| {
+        let arguments = [&["explain", "-", "--task", "t-3"], more].concat();
+        call_with(&arguments, TEN_THREADS.as_bytes()).done()
+    };
+    let told = explain(&[]);
+    for words in [
+        "t-3 waited 125 ms, ran 50.0 ms",
+        "throttled: /pod's budget was used up, by t-",
+        "It ran again at",
+    ] {
+        assert!(told.contains(words), "{words}\n{told}");
+    }
+    let story = Json::read(&explain(&["--json"]));
+    let (all, throttled) =
+        (number(&story, "waited.wait_ns"), number(&story, "waited.waits.throttled"));
+    assert!(throttled * 100 >= all * 99, "{throttled} of {all}");
+    assert_eq!(story.at("waited.by.0.group"), &Json::Text("/pod".to_owned()));
+    assert_eq!(story.at("lost"), &Json::Bool(true));
+}
+
+#[test]
+fn the_causes_of_all_waits_are_in_the_report() {
+    let report = Json::read(&sim(TEN_THREADS, &["--json", "--check"]).done());
+    let sum = |path: &str| match report.at(path) {
+        Json::Object(causes) => {
+            causes.iter().map(|(name, _)| number(&report, &format!("{path}.{name}"))).sum::<u64>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let waits: Vec<_> =
+        (0..10).map(|task| number(&report, &format!("tasks.{task}.wait_ns"))).collect();
+    for (task, wait) in waits.iter().enumerate() {
+        assert_eq!(sum(&format!("tasks.{task}.waits")), *wait);
+    }
+    assert_eq!(sum("machine.waits"), waits.iter().sum::<u64>());
+    assert_eq!(sum("groups.1.waits"), sum("machine.waits"));
+    assert_eq!(sum("machine.wasted"), number(&report, "machine.wasted_ns"));
+    assert!(number(&report, "machine.wasted.throttled") * 100 >= sum("machine.wasted") * 99);
+    let text = sim(TEN_THREADS, &[]).done();
+    assert!(text.contains("\nwaits of ") && text.contains("s: throttled 99."), "{text}");
 }

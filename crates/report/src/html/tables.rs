@@ -7,12 +7,14 @@ use super::{chains, worst};
 use crate::column::{Cell, Columns, Place, Scale, counted as counted_cell, spanned};
 use crate::cookies::CookieReport;
 use crate::figure::{Figure, LatencyReport, sum};
+use crate::folded::folded;
 use crate::groups::GroupReport;
 use crate::report::{MachineReport, Report, TaskReport};
 use crate::series::Distribution;
 use crate::stretches::{COARSEST, Stretches};
 use crate::text::{busiest, counted, ran_without};
 use crate::units::{UNKNOWN, percent_cell, rate_cell, span, span_cell};
+use crate::why::{Cause, CauseTimes};
 use std::fmt::Write as _;
 
 /// The number of violations that are shown.
@@ -26,6 +28,10 @@ const BALANCE_NOTE: &str = "How often CPUs compared themselves with others: pass
 /// The explanation of the cookie table's columns.
 const COOKIES_NOTE: &str = "What the tasks that began with a cookie ran, and how long CPUs were forced idle because \
                             their cores ran tasks of it, while others waited there.";
+
+/// The explanation of the table of waits.
+const WAITS_NOTE: &str = "How long tasks were runnable without a CPU, by cause, after a wake-up and in the middle of a run; and \
+                          how much idle CPU time they could have used, by what kept them from it.";
 
 /// The explanation of the limit table's columns.
 const LIMITS_NOTE: &str = "Who drew the budget of a limited task group, and where it had to wait.";
@@ -50,6 +56,7 @@ pub(super) fn one(run: Run) -> String {
     let runtime = |task: &TaskReport| task.runtime_ns;
     let tasks = busiest_table("tasks", (&report.tasks, scale), runtime, "task");
     body.push_str(&section("Tasks", "", &tasks));
+    body.push_str(&waits(report));
     if !report.groups.is_empty() {
         let runtime = |group: &GroupReport| group.runtime_ns;
         let groups = busiest_table("groups", (&report.groups, scale), runtime, "task group");
@@ -243,6 +250,31 @@ fn completeness(drawn: &Stretches) -> String {
             span(cell)
         ),
     }
+}
+
+/// The causes of the waits of each name, of all tasks, and of wasted CPU time; empty if no causes are known.
+fn waits(report: &Report) -> String {
+    let Some(all) = report.machine.waits.filter(|all| all.total() > 0) else {
+        return String::new();
+    };
+    let wasted = report.machine.wasted.unwrap_or_default();
+    let causes: Vec<_> =
+        Cause::ALL.into_iter().filter(|&cause| all[cause] + wasted[cause] > 0).collect();
+    let names = causes.iter().map(|it| it.entry().name);
+    let titles: Vec<_> = ["of", "all"].into_iter().chain(names).collect();
+    let mut table = Table::new("waits", &titles, 1);
+    let mut row = |name: &str, times: &CauseTimes| {
+        let cells = causes.iter().map(|&cause| spanned(Some(times[cause])));
+        let cells: Vec<_> = [spanned(Some(times.total()))].into_iter().chain(cells).collect();
+        table.row(&[name], &cells);
+    };
+    row("all tasks", &all);
+    row("CPUs, idle meanwhile", &wasted);
+    let rows = folded(report);
+    for it in busiest(&rows, ROWS, |row| row.all.wait_ns) {
+        row(&it.all.name, &it.all.waits.unwrap_or_default());
+    }
+    section("Waits by cause", WAITS_NOTE, &table.end(rows.len().saturating_sub(ROWS), "name"))
 }
 
 fn latency_cells(latency: &LatencyReport) -> [Cell; 5] {

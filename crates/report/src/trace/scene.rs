@@ -136,6 +136,8 @@ impl Scene {
             | What::Balanced(_)
             | What::Changed { .. }
             | What::Moved { .. }
+            | What::Landed { .. }
+            | What::SwitchDue
             | What::PassedOver { .. }
             | What::Arrived { .. }
             | What::Late { .. }

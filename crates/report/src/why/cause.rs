@@ -13,7 +13,7 @@ pub struct Entry {
     /// What helps against it, in Markdown, for the guide.
     pub remedy: &'static str,
     /// The cause as a clause, for pages and for the sum of a story.
-    pub(crate) phrase: &'static str,
+    pub phrase: &'static str,
     /// The end of a story's line about the CPU where the task waited. `{free}` stands for a CPU that was free.
     pub(crate) part: &'static str,
 }
@@ -21,7 +21,7 @@ pub struct Entry {
 /// Makes the enum and its table from the entries.
 macro_rules! causes {
     ($($variant:ident { name: $name:literal, rule: $rule:literal, $($field:ident: $value:expr,)* })*) => {
-        /// The cause of a woken task's wait. If several causes apply at an instant, the one that is listed first counts.
+        /// The cause of a task's wait. If several causes apply at an instant, the one that is listed first counts.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Cause {
             $(#[doc = concat!("The task waits, and ", $rule, ".")] #[serde(rename = $name)] $variant,)*
@@ -45,12 +45,33 @@ causes! {
         phrase: "the slack of its timer, which may expire so much later",
         part: "",
     }
+    Migration {
+        name: "migration",
+        rule: "it is on its way from one run queue to another",
+        remedy: "a larger `scheduler.migration_cost_us`, fewer CPUs in `cpus`",
+        phrase: "it was on its way to another CPU",
+        part: ": the task was on its way there",
+    }
     Throttled {
         name: "throttled",
-        rule: "its group, a group above that, or all real-time tasks have no budget left on its CPU",
+        rule: "its group, or a group above that, has no budget left on its CPU",
         remedy: "a larger `runtime`, a shorter `period`, a `burst`",
-        phrase: "its task group, or all real-time tasks, had no budget left there",
+        phrase: "its task group had no budget left there",
         part: ": its task group was throttled there",
+    }
+    RtThrottled {
+        name: "rt_throttled",
+        rule: "it is a real-time task, and these have no budget left on its CPU",
+        remedy: "a larger `scheduler.rt_runtime_us`, fewer real-time tasks on one CPU",
+        phrase: "all real-time tasks had no budget left there",
+        part: ": real-time tasks were throttled there",
+    }
+    Kernel {
+        name: "kernel",
+        rule: "its CPU is to switch, and goes on with a task that is in the kernel or may run until the next tick",
+        remedy: "the machine's [`preemption`](../reference/machine.md#preemption), shorter system calls",
+        phrase: "the running task was in the kernel, or was to give way only later",
+        part: ", which did not give way yet",
     }
     CoreCookie {
         name: "core_cookie",
@@ -68,14 +89,14 @@ causes! {
     }
     Placement {
         name: "placement",
-        rule: "a CPU that it may use was free when it came to a busy one, and still is",
+        rule: "a CPU that it may use was free when it came to a busy one, and one has been since",
         remedy: "see [balance](../design/balance.md)",
         phrase: "it was put on a busy CPU while another one was free",
         part: ", though {free} was free when it was put here",
     }
     Balance {
         name: "balance",
-        rule: "a CPU that it may use is free, and was not then",
+        rule: "a CPU that it may use is free, and none was at some moment before",
         remedy: "see [balance](../design/balance.md)",
         phrase: "a CPU that became free did not take it",
         part: ", though {free} became free and did not take it",
@@ -94,9 +115,23 @@ causes! {
         phrase: "the running task comes after it, but its slice is protected",
         part: ", which comes after it but keeps its slice",
     }
+    Turn {
+        name: "turn",
+        rule: "its CPU runs a fair task that comes before it in the order, or as long as it is its turn",
+        remedy: "a [nice value, a weight](../reference/language.md#threads-and-phases), a shorter `scheduler.base_slice_us`, more CPUs",
+        phrase: "it was the turn of other fair tasks",
+        part: ", whose turn it was",
+    }
+    Preempted {
+        name: "preempted",
+        rule: "it lost its CPU, which runs a task that the policy puts first",
+        remedy: "a [priority](../reference/language.md#threads-and-phases), fewer such tasks",
+        phrase: "a task that the policy puts first took its CPU",
+        part: ", which took its CPU",
+    }
     Important {
         name: "important",
-        rule: "its CPU runs a task that the policy puts first",
+        rule: "it was woken, and its CPU runs a task that the policy puts first",
         remedy: "a [nice value, a priority](../reference/language.md#threads-and-phases), fewer such tasks",
         phrase: "the policy puts first what ran",
         part: ", which comes first",
@@ -112,6 +147,24 @@ impl Cause {
     #[must_use]
     pub fn entry(self) -> &'static Entry {
         &ENTRIES[self as usize]
+    }
+
+    /// The cause under which the worst wake-ups of a task count it.
+    pub(crate) fn broad(self) -> Cause {
+        match self {
+            Cause::RtThrottled => Cause::Throttled,
+            Cause::Turn | Cause::Preempted => Cause::Important,
+            Cause::Migration | Cause::Kernel => Cause::Cost,
+            Cause::TimerSlack
+            | Cause::Throttled
+            | Cause::CoreCookie
+            | Cause::Cost
+            | Cause::Placement
+            | Cause::Balance
+            | Cause::Affinity
+            | Cause::ProtectedSlice
+            | Cause::Important => self,
+        }
     }
 }
 

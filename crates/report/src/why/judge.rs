@@ -6,8 +6,9 @@
 //! subtracted from it first. The state at an instant includes all events at that instant.
 
 use super::cause::Cause;
-use super::record::{Change, Did, Entry, Lane, Rank, Ranks, Record, Who};
+use super::record::{Change, Did, Entry, Lane, Ranks, Record, Who};
 use super::ring::Ring;
+use crate::ranks::Rank;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::time::{Nanos, Time};
@@ -24,11 +25,21 @@ pub(super) struct Wait<'a> {
     pub(super) end: Time,
     /// The CPU on which it was put, and the CPUs to which it moved later, with the times.
     pub(super) cpu: CpuId,
-    pub(super) moves: &'a [(Time, CpuId)],
+    pub(super) moves: &'a [Move],
+    /// It began as the task lost its CPU.
+    pub(super) lost: bool,
     /// The largest number of entries of each list that are walked. Of a longer wait the last part is described.
     pub(super) most: usize,
     /// The facts about the tasks, if causes are wanted.
     pub(super) about: Option<About<'a>>,
+}
+
+/// The way of a waiting task to another CPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    pub(super) sent: Time,
+    pub(super) arrived: Time,
+    pub(super) to: CpuId,
 }
 
 /// The facts about the waiting task, and about others.
@@ -55,6 +66,8 @@ pub(crate) struct Piece {
     /// The activity of that CPU; `None` if it is forgotten.
     pub(crate) did: Option<Did>,
     pub(crate) cause: Option<Cause>,
+    /// The group without budget, if that is the cause.
+    pub(crate) group: Option<GroupId>,
     /// A CPU that could have run the task, if that is wanted.
     pub(crate) free: Option<CpuId>,
 }
@@ -62,9 +75,6 @@ pub(crate) struct Piece {
 /// Buffers that all waits share.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// By CPU: the last segment in which it began or ceased to be free.
-    changed: Vec<u64>,
-    segment: u64,
     pub(super) pieces: Vec<Piece>,
     pub(super) ran: Vec<(Who, u64)>,
     /// The number of walked entries.
@@ -80,16 +90,16 @@ pub(super) fn judge(record: &Record, wait: &Wait<'_>, scratch: &mut Scratch, nam
         (Some(ranks), Some(about)) => {
             let free = Free::at(ranks, wait, about, names_free);
             scratch.walked += (ranks.changes.end() - free.next) as u64;
-            scratch.changed.resize(ranks.of.len(), 0);
             Some(free)
         }
         _ => None,
     };
     let mut walk = Walk { record, wait, free, scratch };
     let (mut from, mut cpu) = (wait.woken, wait.cpu);
-    for &(at, to) in wait.moves.iter().filter(|&&(at, _)| at < wait.end) {
-        walk.segment(cpu, from, at);
-        (from, cpu) = (at, to);
+    for &Move { sent, arrived, to } in wait.moves.iter().filter(|it| it.sent < wait.end) {
+        walk.segment(cpu, from, sent);
+        walk.fly(to, sent..arrived);
+        (from, cpu) = (arrived, to);
     }
     walk.segment(cpu, from, wait.end);
 }
@@ -105,6 +115,7 @@ fn before(wait: &Wait<'_>, pieces: &mut Vec<Piece>) {
         cpu: None,
         did: None,
         cause: told.then_some(cause),
+        group: None,
         free: None,
     };
     pieces.push(piece(wait.since, allowed, Cause::TimerSlack));
@@ -124,8 +135,8 @@ struct Free<'a> {
     /// The free CPUs that the task may use, and the others.
     inside: u32,
     outside: u32,
-    /// The CPUs that it may use and that have been free since the task came to a busy CPU.
-    stay: u32,
+    /// Some CPU that it may use has been free since the task came to a busy CPU.
+    stays: bool,
     /// The rank of each CPU, if a free CPU is to be named.
     of: Option<Vec<Rank>>,
 }
@@ -146,8 +157,8 @@ impl<'a> Free<'a> {
             known: oldest.map_or(Time::ZERO, |oldest| oldest.at),
             inside: 0,
             outside: 0,
-            stay: 0,
-            of: names.then(|| ranks.of.clone()),
+            stays: false,
+            of: names.then(|| ranks.all().to_vec()),
         };
         let all = ranks.free_for(wait.rank);
         free.inside = match about.affinity {
@@ -163,7 +174,7 @@ impl<'a> Free<'a> {
     }
 
     fn is_free_now(&self, cpu: CpuId) -> bool {
-        self.ranks.of.get(cpu.index()).is_some_and(|&rank| rank < self.rank)
+        self.ranks.all().get(cpu.index()).is_some_and(|&rank| rank < self.rank)
     }
 
     fn may_use(&self, cpu: CpuId) -> bool {
@@ -191,6 +202,7 @@ impl<'a> Free<'a> {
         };
         *counted -= u32::from(from < self.rank);
         *counted += u32::from(to < self.rank);
+        self.stays &= self.inside > 0;
     }
 
     fn note(&mut self, cpu: CpuId, rank: Rank) {
@@ -199,10 +211,10 @@ impl<'a> Free<'a> {
         }
     }
 
-    /// The first CPU that is free for the task, inside of its affinity or outside, and that `suits`.
-    fn name(&self, inside: bool, suits: impl Fn(usize) -> bool) -> Option<CpuId> {
+    /// The first CPU that is free for the task, inside of its affinity or outside.
+    fn name(&self, inside: bool) -> Option<CpuId> {
         let of = self.of.as_ref()?;
-        let mut all = (0..of.len()).filter(|&cpu| of[cpu] < self.rank && suits(cpu));
+        let mut all = (0..of.len()).filter(|&cpu| of[cpu] < self.rank);
         all.find(|&cpu| self.may_use(CpuId::at(cpu)) == inside).map(CpuId::at)
     }
 }
@@ -222,7 +234,8 @@ struct Here {
     passed_over: bool,
     /// Whether another task executes than when the waiting task came.
     chosen: bool,
-    throttled: bool,
+    /// The throttled group that keeps the task from running, and the cause.
+    throttled: Option<(GroupId, Cause)>,
 }
 
 impl Here {
@@ -236,12 +249,24 @@ impl Here {
                 }
                 self.did = Some(did);
             }
-            Did::Nothing | Did::Forced | Did::Overhead => self.did = Some(did),
+            Did::Nothing | Did::Forced => (self.did, *last) = (Some(did), None),
+            Did::Overhead => self.did = Some(did),
         }
     }
 }
 
 impl Walk<'_, '_> {
+    /// Walks the part of the wait in which the task is on its way to `cpu`.
+    fn fly(&mut self, cpu: CpuId, span: std::ops::Range<Time>) {
+        let cause = self.wait.about.as_ref().map(|_| Cause::Migration);
+        let (from, to) = (span.start, span.end.min(self.wait.end));
+        if from < to {
+            let cpu = Some(cpu);
+            let piece = Piece { from, to, cpu, did: None, cause, group: None, free: None };
+            self.scratch.pieces.push(piece);
+        }
+    }
+
     /// Walks the part of the wait on `cpu` from `from` to `to`.
     fn segment(&mut self, cpu: CpuId, from: Time, to: Time) {
         let (entries, throttlings) = match self.record.lane(cpu) {
@@ -256,7 +281,7 @@ impl Walk<'_, '_> {
             let entry = entries.and_then(|entries| entries.get(next));
             let change = self.free.as_mut().and_then(Free::next_change);
             let throttling = throttles.as_ref().and_then(Throttles::next_at);
-            here.throttled = throttles.as_ref().is_some_and(|it| it.is_throttled(self.wait));
+            here.throttled = throttles.as_ref().and_then(|it| it.throttled(self.wait));
             let times = [entry.map(|it| it.at), change.map(|it| it.at), throttling];
             let until = times.into_iter().flatten().fold(to, Time::min);
             if until > now {
@@ -279,7 +304,7 @@ impl Walk<'_, '_> {
 
     /// The state of a CPU at `from`: the number of the next entry, the state, and the last executing task.
     fn begin(&self, entries: Option<&Ring<Entry>>, from: Time) -> (usize, Here, Option<Who>) {
-        let mut here = Here { did: None, passed_over: false, chosen: false, throttled: false };
+        let mut here = Here { did: None, passed_over: false, chosen: false, throttled: None };
         let Some(entries) = entries else {
             here.did = Some(Did::Nothing);
             return (0, here, None);
@@ -329,7 +354,6 @@ impl Walk<'_, '_> {
             }
             self.change(change);
         }
-        self.scratch.segment += 1;
         let rank = self.wait.rank;
         let is_free = match here.did {
             Some(Did::Nothing) => true,
@@ -337,68 +361,61 @@ impl Walk<'_, '_> {
             _ => false,
         };
         if let Some(free) = &mut self.free {
-            free.stay = if is_free { 0 } else { free.inside };
+            free.stays = !is_free && free.inside > 0;
         }
     }
 
     fn change(&mut self, change: Change) {
         let Some(free) = &mut self.free else { return };
-        let Change { cpu, old, new, .. } = change;
         free.next += 1;
-        free.change(cpu, (old, new));
-        let changed = &mut self.scratch.changed[cpu.index()];
-        let stayed = std::mem::replace(changed, self.scratch.segment) != self.scratch.segment;
-        if stayed && old < free.rank && free.may_use(cpu) {
-            free.stay = free.stay.saturating_sub(1);
-        }
+        free.change(change.cpu, (change.old, change.new));
     }
 
     fn tell(&mut self, cpu: CpuId, here: &Here, span: std::ops::Range<Time>) {
         let cause = self.wait.about.as_ref().zip(here.did);
-        let cause = cause.map(|(about, did)| self.cause(about, did, (here, span.start)));
-        let scratch = &*self.scratch;
-        let stays = |cpu: usize| scratch.changed[cpu] != scratch.segment;
+        let cause = cause.map(|(about, did)| self.cause(about, did, (here, cpu, span.start)));
         let free = self.free.as_ref().and_then(|free| match cause {
-            Some(Cause::Placement) => free.name(true, stays),
-            Some(Cause::Balance) => free.name(true, |_| true),
-            Some(Cause::Affinity) => free.name(false, |_| true),
-            Some(
-                Cause::TimerSlack
-                | Cause::Throttled
-                | Cause::CoreCookie
-                | Cause::Cost
-                | Cause::ProtectedSlice
-                | Cause::Important,
-            )
-            | None => None,
+            Some(Cause::Placement | Cause::Balance) => free.name(true),
+            Some(Cause::Affinity) => free.name(false),
+            _ => None,
         });
         let (from, to) = (span.start, span.end);
-        self.scratch.pieces.push(Piece { from, to, cpu: Some(cpu), did: here.did, cause, free });
+        let group = here.throttled.map(|(group, _)| group).filter(|&it| it != GroupId::ROOT);
+        let (cpu, did) = (Some(cpu), here.did);
+        self.scratch.pieces.push(Piece { from, to, cpu, did, cause, group, free });
     }
 
-    fn cause(&self, about: &About<'_>, did: Did, (here, now): (&Here, Time)) -> Cause {
-        if here.throttled {
-            return Cause::Throttled;
+    fn cause(&self, about: &About<'_>, did: Did, (here, cpu, now): (&Here, CpuId, Time)) -> Cause {
+        if let Some((_, cause)) = here.throttled {
+            return cause;
         }
         let (task, rank) = match did {
             Did::Forced => return Cause::CoreCookie,
-            Did::Exec { task, rank } if task != self.wait.task => (task, rank),
+            Did::Exec { task, .. } if task == self.wait.task => return Cause::Cost,
+            Did::Exec { due: true, .. } => return Cause::Kernel,
+            Did::Exec { task, rank, .. } => (task, rank),
             _ => return Cause::Cost,
         };
-        let comes_after = here.passed_over || rank < self.wait.rank;
+        let own = self.wait.rank;
+        let first = if self.wait.lost { Cause::Preempted } else { Cause::Important };
         let cookie = |of: Who| about.cookies.and_then(|all| all.get(of as usize));
-        if comes_after && cookie(task) != cookie(self.wait.task) {
+        if (here.passed_over || rank < own) && cookie(task) != cookie(self.wait.task) {
             return Cause::CoreCookie;
         }
-        if rank < self.wait.rank && !here.passed_over && !here.chosen {
+        if rank < own && !here.passed_over && !here.chosen {
             return Cause::Cost;
         }
-        match &self.free {
-            Some(free) if now >= free.known && free.stay > 0 => Cause::Placement,
-            Some(free) if now >= free.known && free.inside > 0 => Cause::Balance,
-            Some(free) if now >= free.known && free.outside > 0 => Cause::Affinity,
+        // Its own CPU may count as free, and is no place elsewhere.
+        let but = |free: &Free<'_>, inside| u32::from(rank < own && free.may_use(cpu) == inside);
+        match self.free.as_ref().filter(|free| now >= free.known) {
+            Some(free) if free.inside > but(free, true) => match free.stays {
+                true => Cause::Placement,
+                false => Cause::Balance,
+            },
+            Some(free) if free.outside > but(free, false) => Cause::Affinity,
             _ if here.passed_over => Cause::ProtectedSlice,
-            _ => Cause::Important,
+            _ if rank == own && rank <= 0 => Cause::Turn,
+            _ => first,
         }
     }
 }
@@ -443,12 +460,14 @@ impl<'a> Throttles<'a> {
         }
     }
 
-    /// Whether a throttled group keeps the task from running.
-    fn is_throttled(&self, wait: &Wait<'_>) -> bool {
-        let Some(about) = &wait.about else { return false };
-        self.throttled.iter().any(|group| match *group {
-            GroupId::ROOT => about.is_rt,
-            _ => !about.is_rt && about.lineage.contains(group),
-        })
+    /// A throttled group that keeps the task from running, with the cause; of several the uppermost.
+    fn throttled(&self, wait: &Wait<'_>) -> Option<(GroupId, Cause)> {
+        let about = wait.about.as_ref()?;
+        if about.is_rt {
+            let is_throttled = self.throttled.contains(&GroupId::ROOT);
+            return is_throttled.then_some((GroupId::ROOT, Cause::RtThrottled));
+        }
+        let group = about.lineage.iter().rev().find(|group| self.throttled.contains(group))?;
+        Some((*group, Cause::Throttled))
     }
 }

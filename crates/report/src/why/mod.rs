@@ -9,15 +9,23 @@ mod judge;
 mod record;
 mod reports;
 mod ring;
+mod times;
+mod told;
 mod worst;
 
 pub use cause::{Cause, Entry as CauseEntry};
 pub use reports::{DoingReport, Explanation, PartReport, RanReport, WorstReport};
+pub(crate) use ring::Ring;
+pub use times::CauseTimes;
+pub use told::BlameReport;
+use told::Told;
 pub(crate) use worst::Bad;
 
 use crate::account::Doing;
-use judge::{About, Piece, Scratch, Wait, judge};
-use record::{Did, Record, rank, who};
+use crate::ranks::rank;
+use crate::timeline::Names;
+use judge::{About, Move, Piece, Scratch, Wait, judge};
+use record::{Did, Record, who};
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, What};
@@ -62,6 +70,8 @@ pub(crate) struct Why {
     scratch: Scratch,
     credit: u64,
     watched: Option<(TaskId, Time)>,
+    /// The tasks and parts of the run of which all waits are summed.
+    told: Vec<Told>,
     /// The watched wait when it has ended, and its pieces.
     story: Option<(Bad, Vec<Piece>)>,
 }
@@ -79,14 +89,19 @@ struct Known {
 /// The state of a task while it waits.
 #[derive(Debug, Default)]
 struct Waiter {
+    /// The instant from which it could have run.
+    since: Time,
     woken: Time,
     cpu: CpuId,
     by_timer: bool,
     waits: bool,
     affinity: u32,
+    policy: Option<Policy>,
     group: GroupId,
     slack: Nanos,
-    moves: Vec<(Time, CpuId)>,
+    /// The wait began as it lost its CPU.
+    lost: bool,
+    moves: Vec<Move>,
     worst: Worst,
 }
 
@@ -101,6 +116,7 @@ impl Why {
             scratch: Scratch::default(),
             credit: FIRST_CREDIT,
             watched: None,
+            told: Vec::new(),
             story: None,
         }
     }
@@ -111,6 +127,16 @@ impl Why {
         let affinities = vec![CpuSet::first(machine.cpus)];
         let known = Some(Known { machine, affinities, cookies: Vec::new() });
         Why { record, known, ..Why::new(tasks) }
+    }
+
+    /// Asks for the sums of all waits of `task` in `span`. They have the number of the request.
+    pub(crate) fn tell(&mut self, task: TaskId, span: std::ops::Range<Time>) {
+        self.told.push(Told::new(task, span));
+    }
+
+    /// The sums that were asked for by the request of this number, the longest first.
+    pub(crate) fn told(&self, request: usize, names: &dyn Names) -> Vec<BlameReport> {
+        self.told.get(request).map_or_else(Vec::new, |told| told.report(names))
     }
 
     /// Asks for the pieces of the wait of `task` that begins at `since`.
@@ -132,6 +158,7 @@ impl Why {
         known.cookies[task.index()] = cookie.map_or(0, Cookie::get);
         let waiter = self.waiter(task);
         (waiter.affinity, waiter.group) = (affinity as u32, attr.group);
+        waiter.policy = Some(attr.policy);
         waiter.slack = slack;
     }
 
@@ -143,10 +170,24 @@ impl Why {
 
     /// Notes a wake-up from which a latency runs.
     #[inline]
-    pub(crate) fn wake(&mut self, task: TaskId, cpu: CpuId, (by_timer, now): (bool, Time)) {
+    pub(crate) fn wake(
+        &mut self,
+        (task, since): (TaskId, Time),
+        cpu: CpuId,
+        (by_timer, now): (bool, Time),
+    ) {
         let waiter = self.waiter(task);
-        (waiter.woken, waiter.cpu, waiter.by_timer) = (now, cpu, by_timer);
-        waiter.waits = true;
+        (waiter.since, waiter.woken, waiter.cpu, waiter.by_timer) = (since, now, cpu, by_timer);
+        (waiter.waits, waiter.lost) = (true, false);
+        waiter.moves.clear();
+    }
+
+    /// Notes that a task lost its CPU, and waits.
+    #[inline]
+    pub(crate) fn loses(&mut self, task: TaskId, (cpu, lost): (CpuId, bool), now: Time) {
+        let waiter = self.waiter(task);
+        (waiter.since, waiter.woken, waiter.cpu, waiter.by_timer) = (now, now, cpu, false);
+        (waiter.waits, waiter.lost) = (true, lost);
         waiter.moves.clear();
     }
 
@@ -154,6 +195,12 @@ impl Why {
     pub(crate) fn note(&mut self, event: &Event, now: Time) {
         match event.what {
             What::Moved { task } => self.moved(task, event.cpu, now),
+            What::Landed { task } => {
+                if let Some(last) = self.waiter(task).moves.last_mut() {
+                    last.arrived = now;
+                }
+            }
+            What::SwitchDue => self.record.switch_due(event.cpu, now),
             What::PassedOver { task } => self.record.passed_over(event.cpu, task, now),
             What::Throttled { group } => self.record.throttle(event.cpu, group, (true, now)),
             What::Unthrottled { group } => self.record.throttle(event.cpu, group, (false, now)),
@@ -167,24 +214,55 @@ impl Why {
             return;
         }
         if waiter.moves.len() == MOVES {
-            waiter.cpu = waiter.moves.remove(0).1;
+            waiter.cpu = waiter.moves.remove(0).to;
         }
-        waiter.moves.push((now, cpu));
+        waiter.moves.push(Move { sent: now, arrived: now, to: cpu });
     }
 
     /// Ends a wait that ran from `since`: the task executes.
     #[inline]
     pub(crate) fn ends(&mut self, task: TaskId, policy: Policy, (since, now): (Time, Time)) {
-        let (most, watched) = (self.most, self.watched == Some((task, since)));
+        let (most, wanted) = (self.most, self.wants(task, since));
         let waiter = self.waiter(task);
         waiter.waits = false;
-        if waiter.worst.takes(now.since(since), most) || watched {
+        if waiter.worst.takes(now.since(since), most) || wanted {
+            let bad = self.judge(task, policy, (since, now));
+            let waiter = &mut self.tasks[task.index()];
+            if waiter.worst.takes(bad.latency, most) {
+                waiter.worst.add(bad, most);
+            }
+        }
+    }
+
+    /// Ends a wait that began as the task lost its CPU, if one did: the task executes.
+    #[inline]
+    pub(crate) fn returns(&mut self, task: TaskId, policy: Policy, now: Time) {
+        let waiter = self.waiter(task);
+        let since = waiter.since;
+        if std::mem::take(&mut waiter.waits) && self.wants(task, since) {
             self.judge(task, policy, (since, now));
         }
     }
 
+    /// Ends the waits that are asked for.
+    pub(crate) fn finish(&mut self, now: Time) {
+        let tasks = self.told.iter().map(|told| told.task);
+        let tasks: std::collections::BTreeSet<_> =
+            tasks.chain(self.watched.map(|(task, _)| task)).collect();
+        for task in tasks {
+            if let Some(policy) = self.waiter(task).policy {
+                self.returns(task, policy, now);
+            }
+        }
+    }
+
+    #[inline]
+    fn wants(&self, task: TaskId, since: Time) -> bool {
+        self.watched == Some((task, since)) || self.told.iter().any(|told| told.task == task)
+    }
+
     #[inline(never)]
-    fn judge(&mut self, task: TaskId, policy: Policy, (since, end): (Time, Time)) {
+    fn judge(&mut self, task: TaskId, policy: Policy, (since, end): (Time, Time)) -> Bad {
         let watched = self.watched == Some((task, since));
         let Waiter { woken, cpu, .. } = self.tasks[task.index()];
         let waiter = &self.tasks[task.index()];
@@ -196,7 +274,12 @@ impl Why {
             end,
             cpu,
             moves: &waiter.moves,
-            most: self.credit.clamp(SHORTEST_WALK, LONGEST_WALK) as usize,
+            lost: waiter.lost,
+            most: if self.told.is_empty() {
+                self.credit.clamp(SHORTEST_WALK, LONGEST_WALK) as usize
+            } else {
+                usize::MAX
+            },
             about: self.known.as_ref().map(|known| known.about(waiter, policy)),
         };
         judge(&self.record, &wait, &mut self.scratch, watched);
@@ -207,18 +290,16 @@ impl Why {
         if watched {
             self.story = Some((bad.clone(), pieces.clone()));
         }
-        let (most, waiter) = (self.most, &mut self.tasks[task.index()]);
-        if waiter.worst.takes(latency, most) {
-            waiter.worst.add(bad, most);
-        }
+        self.told.iter_mut().filter(|told| told.task == task).for_each(|told| told.add(pieces));
+        bad
     }
 
-    /// The watched wait, if it has ended.
-    pub(crate) fn explanation(&self, name: &dyn Fn(TaskId) -> String) -> Option<Explanation> {
+    /// The watched wait.
+    pub(crate) fn explanation(&self, names: &dyn Names) -> Option<Explanation> {
         let (bad, pieces) = self.story.as_ref()?;
         let mut parts: Vec<PartReport> = Vec::new();
         for piece in pieces {
-            let part = part(piece, name);
+            let part = part(piece, names);
             match parts.last_mut() {
                 Some(last)
                     if (PartReport { to_ns: part.to_ns, ..last.clone() })
@@ -229,7 +310,7 @@ impl Why {
                 _ => parts.push(part),
             }
         }
-        Some(Explanation { worst: bad.report(name), parts })
+        Some(Explanation { worst: bad.report(&|task| names.task(task)), parts })
     }
 
     pub(crate) fn worst(&self, task: TaskId) -> &[Bad] {
@@ -269,14 +350,16 @@ impl Known {
     }
 }
 
-/// A piece of a wait, with these names of tasks.
-fn part(piece: &Piece, name: &dyn Fn(TaskId) -> String) -> PartReport {
+/// A piece of a wait.
+fn part(piece: &Piece, names: &dyn Names) -> PartReport {
     let (doing, task) = match piece.did {
         None | Some(Did::PassedOver { .. }) => (None, None),
         Some(Did::Nothing) => (Some(DoingReport::Idle), None),
         Some(Did::Forced) => (Some(DoingReport::ForcedIdle), None),
         Some(Did::Overhead) => (Some(DoingReport::Scheduler), None),
-        Some(Did::Exec { task, .. }) => (Some(DoingReport::Task), Some(name(TaskId(task.into())))),
+        Some(Did::Exec { task, .. }) => {
+            (Some(DoingReport::Task), Some(names.task(TaskId(task.into()))))
+        }
     };
     PartReport {
         from_ns: piece.from.0,
@@ -285,6 +368,7 @@ fn part(piece: &Piece, name: &dyn Fn(TaskId) -> String) -> PartReport {
         doing,
         task,
         cause: piece.cause,
+        group: piece.group.map(|group| names.group(group)),
         free_cpu: piece.free.map(CpuId::index),
     }
 }

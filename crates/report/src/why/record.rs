@@ -6,7 +6,8 @@
 
 use super::ring::Ring;
 use crate::account::Doing;
-use runyard_engine::attr::{GroupId, Policy};
+use crate::ranks::{CLOSED, CpuRanks, NOTHING, Rank, rank};
+use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -22,23 +23,8 @@ const CHANGES: usize = 1 << 14;
 /// The number of a CPU's throttlings that are kept.
 const THROTTLINGS: usize = 512;
 
-/// The importance of a CPU's activity, the least important first: a real-time priority, or one of the following.
-pub(crate) type Rank = i8;
-const NOTHING: Rank = -2;
-const IDLE_POLICY: Rank = -1;
-const FAIR: Rank = 0;
-/// The rank of the scheduler's own work on an idle CPU, and of a CPU that is forced idle.
-const CLOSED: Rank = 100;
-const RANKS: usize = 103;
-
-/// The rank of a task of this policy.
-pub(crate) fn rank(policy: Policy) -> Rank {
-    match policy {
-        Policy::Fifo(prio) | Policy::RoundRobin(prio) => prio.get().cast_signed(),
-        Policy::Normal(_) | Policy::Batch(_) => FAIR,
-        Policy::Idle => IDLE_POLICY,
-    }
-}
+/// The number of ranks, from [`NOTHING`] on.
+const RANKS: usize = (CLOSED - NOTHING) as usize + 1;
 
 /// A task, in a compact form.
 pub(crate) type Who = u32;
@@ -56,6 +42,8 @@ pub(crate) enum Did {
     Exec {
         task: Who,
         rank: Rank,
+        /// A switch is due.
+        due: bool,
     },
     /// The same activity: the task waits there although it comes before the executing task.
     PassedOver {
@@ -90,6 +78,11 @@ pub(crate) struct Change {
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) entries: Ring<Entry>,
+    /// What it does now, and the task that it executed last.
+    did: Did,
+    last: Who,
+    /// A switch of the CPU is due, although it goes on with that task.
+    due: bool,
     pub(crate) throttlings: Ring<Throttling>,
     /// The groups that are throttled there now.
     pub(crate) throttled: Vec<GroupId>,
@@ -98,14 +91,10 @@ pub(crate) struct Lane {
 /// The ranks of all CPUs, and their recent changes.
 #[derive(Debug)]
 pub(crate) struct Ranks {
-    pub(crate) of: Vec<Rank>,
+    cpus: CpuRanks,
     pub(crate) changes: Ring<Change>,
     /// The number of CPUs of each rank, from [`NOTHING`] on.
     counts: [u32; RANKS],
-    /// The rank of each CPU by itself, whatever its core does.
-    own: Vec<Rank>,
-    /// The number of CPUs of a core whose threads decide together.
-    threads: usize,
 }
 
 /// The recent activity of all CPUs.
@@ -127,27 +116,44 @@ impl Record {
         let lane = (ALL_LANES / cpus.max(1)).clamp(SHORTEST_LANE, LANE);
         let mut counts = [0; RANKS];
         counts[place(NOTHING)] = cpus as u32;
-        let ranks = Ranks {
-            of: vec![NOTHING; cpus],
-            changes: Ring::new(CHANGES),
-            counts,
-            own: vec![NOTHING; cpus],
-            threads,
-        };
+        let ranks =
+            Ranks { cpus: CpuRanks::new(cpus, threads), changes: Ring::new(CHANGES), counts };
         Record { lane, lanes: Vec::new(), ranks: Some(ranks) }
     }
 
     #[inline]
     pub(crate) fn turn(&mut self, cpu: CpuId, doing: Doing, at: Time) {
+        let lane = self.lane_mut(cpu);
         let did = match doing {
-            Doing::Idle => Did::Nothing,
-            Doing::Forced { .. } => Did::Forced,
+            Doing::Idle | Doing::Forced { .. } => {
+                (lane.last, lane.due) = (Who::MAX, false);
+                if doing == Doing::Idle { Did::Nothing } else { Did::Forced }
+            }
             Doing::Overhead => Did::Overhead,
-            Doing::Exec { task, policy } => Did::Exec { task: who(task), rank: rank(policy) },
+            Doing::Exec { task, policy } => {
+                let task = who(task);
+                lane.due &= std::mem::replace(&mut lane.last, task) == task;
+                Did::Exec { task, rank: rank(policy), due: lane.due }
+            }
         };
-        self.lane_mut(cpu).entries.push(Entry { at, did });
-        if let Some(ranks) = &mut self.ranks {
-            ranks.turn(cpu, did, at);
+        lane.did = did;
+        lane.entries.push(Entry { at, did });
+        if let Some(Ranks { cpus, changes, counts }) = &mut self.ranks {
+            cpus.turn(cpu, doing, |cpu, old, new| {
+                counts[place(old)] -= 1;
+                counts[place(new)] += 1;
+                changes.push(Change { at, cpu, old, new });
+            });
+        }
+    }
+
+    /// Notes that a switch of a CPU is due, although it goes on with its task.
+    pub(crate) fn switch_due(&mut self, cpu: CpuId, at: Time) {
+        let lane = self.lane_mut(cpu);
+        lane.due = true;
+        if let Did::Exec { task, rank, .. } = lane.did {
+            lane.did = Did::Exec { task, rank, due: true };
+            lane.entries.push(Entry { at, did: lane.did });
         }
     }
 
@@ -182,7 +188,14 @@ impl Record {
 impl Lane {
     fn new(most: usize) -> Lane {
         let throttlings = Ring::new(THROTTLINGS);
-        Lane { entries: Ring::new(most), throttlings, throttled: Vec::new() }
+        Lane {
+            entries: Ring::new(most),
+            did: Did::Nothing,
+            last: Who::MAX,
+            due: false,
+            throttlings,
+            throttled: Vec::new(),
+        }
     }
 }
 
@@ -192,40 +205,9 @@ impl Ranks {
         self.counts[..place(rank)].iter().sum()
     }
 
-    #[inline]
-    fn turn(&mut self, cpu: CpuId, did: Did, at: Time) {
-        let Some(&old) = self.own.get(cpu.index()) else { return };
-        let new = match did {
-            Did::Nothing => NOTHING,
-            Did::Exec { rank, .. } => rank,
-            Did::Forced => CLOSED,
-            Did::Overhead if old == NOTHING => CLOSED,
-            Did::Overhead | Did::PassedOver { .. } => old,
-        };
-        if new != old {
-            self.own[cpu.index()] = new;
-            self.change(cpu, at);
-        }
-    }
-
-    #[inline(never)]
-    fn change(&mut self, cpu: CpuId, at: Time) {
-        let first = cpu.index() / self.threads * self.threads;
-        let core = first..(first + self.threads).min(self.own.len());
-        // An idle thread beside a busy one may take only some tasks; which ones is unknown here.
-        let is_apart = core.len() > 1 && core.clone().any(|cpu| self.own[cpu] != NOTHING);
-        for cpu in core {
-            let new = match self.own[cpu] {
-                NOTHING if is_apart => CLOSED,
-                own => own,
-            };
-            let old = std::mem::replace(&mut self.of[cpu], new);
-            if old != new {
-                self.counts[place(old)] -= 1;
-                self.counts[place(new)] += 1;
-                self.changes.push(Change { at, cpu: CpuId::at(cpu), old, new });
-            }
-        }
+    /// The rank of each CPU now.
+    pub(crate) fn all(&self) -> &[Rank] {
+        self.cpus.all()
     }
 }
 

@@ -54,6 +54,8 @@ pub struct PartReport {
     pub task: Option<String>,
     /// The cause of the wait.
     pub cause: Option<Cause>,
+    /// The task group without budget, if that is the cause.
+    pub group: Option<String>,
     /// A CPU that could have run the task, if that is the cause.
     pub free_cpu: Option<usize>,
 }

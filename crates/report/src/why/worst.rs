@@ -72,7 +72,7 @@ impl Bad {
         for piece in pieces {
             let span = piece.to.since(piece.from).0;
             if let Some(cause) = piece.cause {
-                sums[cause as usize] += span;
+                sums[cause.broad() as usize] += span;
             }
             if let Some(Did::Exec { task: other, .. }) = piece.did
                 && other != task
@@ -83,7 +83,7 @@ impl Bad {
         merge(ran);
         ran.truncate(NAMED);
         let named: u64 = ran.iter().map(|&(_, span)| span).sum();
-        let told = pieces.iter().filter_map(|piece| piece.cause);
+        let told = pieces.iter().filter_map(|piece| piece.cause.map(Cause::broad));
         // The first of the causes with the most time. A wait without a latency has none.
         let cause = told.min_by_key(|&cause| (std::cmp::Reverse(sums[cause as usize]), cause));
         let others = latency.0 - named;

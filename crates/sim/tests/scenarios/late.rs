@@ -25,6 +25,7 @@ const PATIENCE: usize = 100_000;
 /// Compares the report of the worst wake-ups with the events.
 pub fn hold(run: &Run) {
     let report = report(run);
+    crate::waits::hold(run, &report);
     let mut waits = waits(run);
     let walked: usize = waits.values().map(|waits| walked(waits)).sum();
     let mut patience = if walked < WALKED { PATIENCE } else { 0 };
@@ -69,7 +70,9 @@ pub fn report(run: &Run) -> Report {
         threads: threads(run),
         parents: scenario.groups.iter().map(|group| Some(group.spec.parent)).collect(),
     };
-    let mut collector = Collector::default().with_causes(scenario.instances().count(), explained);
+    let tasks = scenario.instances().count();
+    let mut collector =
+        Collector::default().with_causes(tasks, explained.clone()).with_waits(explained);
     let mut asked = run.asked.iter().peekable();
     for (nth, event) in run.events.iter().enumerate() {
         while let Some((_, task, attr)) = asked.next_if(|(at, ..)| *at <= nth) {
@@ -99,7 +102,8 @@ pub fn report(run: &Run) -> Report {
     Report::new(info, &collector.finish(run.end()))
 }
 
-fn threads(run: &Run) -> usize {
+/// Returns the number of threads of a core that heed cookies; 1 if none do.
+pub fn threads(run: &Run) -> usize {
     let has_cookies = !run.scenario.cookies.is_empty();
     if has_cookies { run.scenario.machine.topology.threads() } else { 1 }
 }
@@ -141,7 +145,7 @@ fn waits(run: &Run) -> BTreeMap<TaskId, Vec<Wait>> {
 
 /// The activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Doing {
+pub enum Doing {
     Idle,
     Forced,
     /// Scheduler work; the flag says whether the CPU was idle before.
@@ -150,11 +154,17 @@ enum Doing {
 }
 
 #[derive(Clone, Debug)]
-struct Cpu {
-    doing: Doing,
+pub struct Cpu {
+    pub doing: Doing,
     /// The task that executes, or that executed before the scheduler's work.
-    exec: Option<(TaskId, Policy)>,
-    throttled: BTreeSet<GroupId>,
+    pub exec: Option<(TaskId, Policy)>,
+    pub throttled: BTreeSet<GroupId>,
+}
+
+impl Cpu {
+    pub fn idle() -> Cpu {
+        Cpu { doing: Doing::Idle, exec: None, throttled: BTreeSet::new() }
+    }
 }
 
 /// A naive walk over the events of a wait.
@@ -169,13 +179,17 @@ struct Naive<'r> {
     /// The time of its arrival, and whether the walk has passed it.
     came: Time,
     settled: bool,
-    stay: BTreeSet<usize>,
+    /// A CPU that it may use has been free since it came to a busy one.
+    stays: bool,
+    /// The CPUs of which a switch is due.
+    due: BTreeSet<usize>,
+    in_flight: bool,
     last: Option<TaskId>,
     passed_over: bool,
     chosen: bool,
 }
 
-fn importance(policy: Policy) -> i32 {
+pub fn importance(policy: Policy) -> i32 {
     match policy {
         Policy::Idle => -1,
         Policy::Normal(_) | Policy::Batch(_) => 0,
@@ -190,18 +204,19 @@ impl<'r> Naive<'r> {
         let own = known().filter(|(_, task, _)| *task == wait.task).last().unwrap();
         let cookie = |attr: &TaskAttr| scenario.cookie_of(attr.cookie, attr.group).map(Cookie::get);
         let What::Exec { policy, .. } = run.events[wait.last].what else { panic!("it executes") };
-        let cpu = Cpu { doing: Doing::Idle, exec: None, throttled: BTreeSet::new() };
         Naive {
             run,
             wait,
             attr: &own.2,
             cookies: known().map(|(_, task, attr)| (*task, cookie(attr))).collect(),
             policy,
-            cpus: vec![cpu; scenario.machine.topology.cpus()],
+            cpus: vec![Cpu::idle(); scenario.machine.topology.cpus()],
             on: CpuId(0),
             came: Time::MAX,
             settled: false,
-            stay: BTreeSet::new(),
+            stays: false,
+            due: BTreeSet::new(),
+            in_flight: false,
             last: None,
             passed_over: false,
             chosen: false,
@@ -230,7 +245,9 @@ impl<'r> Naive<'r> {
                 self.settle();
                 let span = event.at.since(now);
                 add(self.cause(), span);
-                if let Doing::Exec(task, _) = self.cpus[self.on.index()].doing {
+                if let Doing::Exec(task, _) = self.cpus[self.on.index()].doing
+                    && !self.in_flight
+                {
                     *ran.entry(task).or_default() += span.0;
                 }
                 now = event.at;
@@ -266,6 +283,9 @@ impl<'r> Naive<'r> {
                 if !self.settled && event.cpu == self.on && before != Some(task) {
                     self.passed_over = false;
                 }
+                if before != Some(task) {
+                    self.due.remove(&cpu);
+                }
                 self.cpus[cpu].doing = Doing::Exec(task, policy);
                 self.cpus[cpu].exec = Some((task, policy));
                 if self.settled && event.cpu == self.on && self.last.replace(task) != Some(task) {
@@ -280,7 +300,14 @@ impl<'r> Naive<'r> {
                 let idle = event.what == What::Idle;
                 self.cpus[cpu].doing = if idle { Doing::Idle } else { Doing::Forced };
                 self.cpus[cpu].exec = None;
+                if self.settled && event.cpu == self.on {
+                    self.last = None;
+                }
             }
+            What::SwitchDue => {
+                self.due.insert(cpu);
+            }
+            What::Landed { task } if task == self.wait.task => self.in_flight = false,
             What::Throttled { group } => {
                 self.cpus[cpu].throttled.insert(group);
             }
@@ -294,6 +321,7 @@ impl<'r> Naive<'r> {
             What::Wake { .. } if nth == self.wait.first => self.come(event),
             What::Moved { task } if nth > self.wait.first && task == self.wait.task => {
                 self.come(event);
+                self.in_flight = true;
             }
             _ => {}
         }
@@ -301,9 +329,9 @@ impl<'r> Naive<'r> {
             event.what,
             What::Exec { .. } | What::Overhead | What::Idle | What::ForcedIdle { .. }
         );
-        if self.settled && turns && !self.stay.is_empty() {
-            let free: BTreeSet<_> = self.free().collect();
-            self.stay.retain(|cpu| free.contains(cpu));
+        if self.settled && turns {
+            let some = self.free().any(|cpu| self.may_use(cpu));
+            self.stays &= some;
         }
     }
 
@@ -324,11 +352,17 @@ impl<'r> Naive<'r> {
             Doing::Exec(_, policy) => importance(policy) < importance(self.policy),
             Doing::Forced | Doing::Overhead(_) => false,
         };
-        let affinity = &self.attr.affinity;
-        self.stay = match is_free {
-            true => BTreeSet::new(),
-            false => self.free().filter(|&cpu| affinity.contains(CpuId::at(cpu))).collect(),
-        };
+        let some = self.free().any(|cpu| self.may_use(cpu));
+        self.stays = !is_free && some;
+    }
+
+    /// Returns the free CPUs but for its own.
+    fn elsewhere(&self) -> impl Iterator<Item = usize> + '_ {
+        self.free().filter(|&cpu| cpu != self.on.index())
+    }
+
+    fn may_use(&self, cpu: usize) -> bool {
+        self.attr.affinity.contains(CpuId::at(cpu))
     }
 
     /// Returns the CPUs that run a less important task, or none.
@@ -353,22 +387,27 @@ impl<'r> Naive<'r> {
             GroupId::ROOT => own > 0,
             group => own <= 0 && self.is_below(group),
         };
+        if self.in_flight {
+            return Cause::Cost;
+        }
         if here.throttled.iter().any(throttled) {
             return Cause::Throttled;
         }
         let (task, other) = match here.doing {
             Doing::Forced => return Cause::CoreCookie,
             Doing::Idle | Doing::Overhead(_) => return Cause::Cost,
+            Doing::Exec(..) if self.due.contains(&self.on.index()) => return Cause::Cost,
             Doing::Exec(task, policy) => (task, importance(policy)),
         };
         let differs = threads(self.run) > 1 && self.cookies[&task] != self.cookies[&self.wait.task];
-        let may_use = |cpu: usize| self.attr.affinity.contains(CpuId::at(cpu));
         match () {
             () if differs && (self.passed_over || other < own) => Cause::CoreCookie,
             () if other < own && !self.passed_over && !self.chosen => Cause::Cost,
-            () if !self.stay.is_empty() => Cause::Placement,
-            () if self.free().any(may_use) => Cause::Balance,
-            () if self.free().next().is_some() => Cause::Affinity,
+            () if self.elsewhere().any(|cpu| self.may_use(cpu)) => match self.stays {
+                true => Cause::Placement,
+                false => Cause::Balance,
+            },
+            () if self.elsewhere().next().is_some() => Cause::Affinity,
             () if self.passed_over => Cause::ProtectedSlice,
             () => Cause::Important,
         }

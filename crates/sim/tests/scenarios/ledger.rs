@@ -225,7 +225,10 @@ impl<'s> Ledger<'s> {
                 let idle = what == What::Idle;
                 self.turn(cpu, if idle { Doing::Idle } else { Doing::Forced });
             }
-            What::Moved { .. } | What::PassedOver { .. } => {}
+            What::Moved { .. }
+            | What::Landed { .. }
+            | What::SwitchDue
+            | What::PassedOver { .. } => {}
             What::Arrived { arrivals, refused } => {
                 let to = self.scenario.arrivals[arrivals as usize].to;
                 if let (Receiver::Semaphore(id), false) = (to, refused) {

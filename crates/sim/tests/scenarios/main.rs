@@ -37,3 +37,4 @@ mod ticks;
 mod timeline;
 mod timers;
 mod tunables;
+mod waits;

@@ -1,10 +1,10 @@
 //! The slowest token of a chain, hop by hop.
 
-use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{Event, What};
+use super::waited::{Blames, Stay};
+use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
-use runyard_engine::time::{Nanos, Time};
-use runyard_report::{SlowReport, span};
+use runyard_engine::time::Time;
+use runyard_report::{BlameReport, Cause, CauseTimes, SlowReport, by_cause, span};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -12,51 +12,19 @@ use std::fmt::Write as _;
 #[derive(Debug)]
 pub(super) struct Hop {
     pub(super) task: TaskId,
-    /// The instant at which the token reached the task, and the instant at which it went on.
+    /// The instant at which the token reached the task.
     pub(super) at: Time,
-    end: Time,
-    is_woken: bool,
-    /// The instant at which the task first ran, if the token had to wake it.
-    first: Option<Time>,
-    /// The CPU that executes the task, and the instant at which it began.
-    on: Option<(CpuId, Time)>,
-    /// The time that the task ran while it had the token.
-    ran: Nanos,
+    pub(super) stay: Stay,
 }
 
 impl Hop {
     pub(super) fn new(task: TaskId, at: Time, end: Time) -> Hop {
-        Hop { task, at, end, is_woken: false, first: None, on: None, ran: Nanos::ZERO }
+        Hop { task, at, stay: Stay::new(task, at..end) }
     }
 
     /// Takes the next event of the run.
     pub(super) fn event(&mut self, event: &Event) {
-        let turns = matches!(
-            event.what,
-            What::Exec { .. } | What::Overhead | What::Idle | What::ForcedIdle { .. }
-        );
-        if let Some((cpu, from)) = self.on.filter(|(cpu, _)| turns && *cpu == event.cpu) {
-            let (from, to) = (from.max(self.at), event.at.min(self.end));
-            self.ran += if from < to { to.since(from) } else { Nanos::ZERO };
-            self.on = self.on.filter(|(on, _)| *on != cpu);
-        }
-        match event.what {
-            What::Wake { task, since, .. } => {
-                self.is_woken |= (task, since) == (self.task, self.at);
-            }
-            What::Exec { task, .. } if task == self.task => {
-                self.on = Some((event.cpu, event.at));
-                if self.is_woken {
-                    self.first.get_or_insert(event.at);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// The time that the token waited for the task to run; zero for a task that was running.
-    pub(super) fn wait(&self) -> Nanos {
-        self.first.map_or(Nanos::ZERO, |first| first.since(self.at))
+        self.stay.event(event);
     }
 }
 
@@ -67,49 +35,87 @@ pub(super) struct Slow {
     at_ns: u64,
     latency_ns: u64,
     hops: Vec<SlowHop>,
+    /// The cause of the largest part of all waits, and the latency without it, if nothing else changed.
+    helps_most: Option<Cause>,
+    without_ns: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct SlowHop {
     task: String,
     at_ns: u64,
-    /// The time until the task first ran.
+    /// The time until the task first ran, if the token woke it.
     wait_ns: u64,
-    /// The time that the task ran.
+    /// The time that the task ran, and that it slept.
     ran_ns: u64,
+    slept_ns: u64,
+    /// The time that it waited, after the wake-up and later, by cause.
+    waits: CauseTimes,
+    /// The same by those who caused it, the longest first.
+    by: Vec<BlameReport>,
     /// The time until the token went on.
     took_ns: u64,
 }
 
 impl Slow {
-    pub(super) fn new(name: &str, slow: &SlowReport, hops: &[Hop]) -> Slow {
-        let told = slow.hops_with_ends().zip(hops).map(|((hop, end), own)| SlowHop {
-            task: hop.task.clone(),
-            at_ns: hop.at_ns,
-            wait_ns: own.wait().0,
-            ran_ns: own.ran.0,
-            took_ns: end.saturating_sub(hop.at_ns),
-        });
-        let hops = told.collect();
-        Slow { name: name.to_owned(), at_ns: slow.at_ns, latency_ns: slow.latency_ns, hops }
+    /// The account of `slow`. `told` has the waits of each hop.
+    pub(super) fn new(
+        name: &str,
+        slow: &SlowReport,
+        hops: &[Hop],
+        told: impl Fn(usize) -> Vec<BlameReport>,
+    ) -> Slow {
+        let hop = |(nth, ((hop, end), own)): (usize, ((&runyard_report::HopReport, u64), &Hop))| {
+            let by = told(nth);
+            SlowHop {
+                task: hop.task.clone(),
+                at_ns: hop.at_ns,
+                wait_ns: own.stay.first_wait().0,
+                ran_ns: own.stay.ran.0,
+                slept_ns: own.stay.slept.0,
+                waits: own.stay.waits(&by),
+                by,
+                took_ns: end.saturating_sub(hop.at_ns),
+            }
+        };
+        let hops: Vec<_> = slow.hops_with_ends().zip(hops).enumerate().map(hop).collect();
+        let mut all = CauseTimes::default();
+        hops.iter().for_each(|hop| all.add(&hop.waits));
+        let (helps_most, most) = all.longest().first().copied().unzip();
+        let without_ns = slow.latency_ns - most.unwrap_or(0);
+        let (name, at_ns, latency_ns) = (name.to_owned(), slow.at_ns, slow.latency_ns);
+        Slow { name, at_ns, latency_ns, hops, helps_most, without_ns }
     }
 
     /// The account as lines of text.
     pub(super) fn text(&self) -> String {
-        let Slow { name, at_ns, latency_ns, hops } = self;
+        let Slow { name, at_ns, latency_ns, hops, .. } = self;
         let mut text = format!(
             "The slowest {name} began at {} and took {}:\n\n",
             Time(*at_ns),
             span(*latency_ns)
         );
         let width = hops.iter().map(|hop| hop.task.chars().count()).max().unwrap_or(0);
-        for SlowHop { task, at_ns: came, wait_ns, ran_ns, took_ns } in hops {
+        for SlowHop { task, at_ns: came, ran_ns, slept_ns, waits, took_ns, .. } in hops {
             let at = format!("+{}", span(came.saturating_sub(*at_ns)));
-            let rest = took_ns.saturating_sub(wait_ns + ran_ns);
-            let [took, wait, ran, rest] = [*took_ns, *wait_ns, *ran_ns, rest].map(span);
+            let [took, ran] = [*took_ns, *ran_ns].map(span);
+            let slept =
+                if *slept_ns > 0 { format!(", slept {}", span(*slept_ns)) } else { String::new() };
+            let waited = if waits.total() > 0 {
+                format!(", waited {}", by_cause(waits))
+            } else {
+                String::new()
+            };
+            writeln!(text, "  {at:<10}  {task:<width$}  {took:>8}: ran {ran}{slept}{waited}")
+                .expect("a string takes all");
+        }
+        if let Some(cause) = self.helps_most {
+            let [without, with] = [self.without_ns, *latency_ns].map(span);
+            let by: Vec<_> = hops.iter().flat_map(|hop| &hop.by).collect();
+            let who = Blames::of(cause, by.into_iter()).in_words(&[]);
             writeln!(
                 text,
-                "  {at:<10}  {task:<width$}  {took:>8}: waited {wait}, ran {ran}, was kept off for {rest}"
+                "\nThe largest part of the waits: {who}.\nWithout that it would have taken {without} instead of {with}."
             )
             .expect("a string takes all");
         }

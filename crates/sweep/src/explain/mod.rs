@@ -1,46 +1,53 @@
-//! Explanations: why a task was late, or why a token of a chain was slow.
+//! Explanations: why a task waited, or why a token of a chain was slow.
 //!
-//! The scenario is simulated twice. The first run finds the wake-up. The second run is the same to the nanosecond; it
-//! records that wake-up part by part, and the events around it. For a chain, a run between them finds how long each
-//! task of the slowest token waited. The longest of these waits is explained.
+//! The scenario is simulated twice. The first run finds the wait. The second run is the same to the nanosecond; it
+//! records that wait part by part, the events around it, and the sums of all waits of the task. For a chain, a run between
+//! them finds how long each task of the slowest token waited, and why. The longest of these waits is explained.
 
 mod chain;
+mod waited;
 mod watch;
 
 use crate::simulated;
 use chain::{Hop, Slow};
+use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
-use runyard_report::{Explanation, HopReport, Report, WokenBy, story, timeline};
+use runyard_report::{Explanation, HopReport, Names, Report, TaskReport, WokenBy, story, timeline};
 use runyard_sim::{Options, Outcome};
 use runyard_workload::{Scenario, advice};
 use serde::Serialize;
-use watch::Watcher;
+use waited::Waited;
+use watch::{Watcher, drawn};
 
 /// The subject of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// A wake-up of a task.
+    /// The waits of a task.
     Task {
         /// The name of the task, or of a thread; a thread's name stands for all its instances.
         name: String,
-        /// The moment, counted from the beginning of the run, whose nearest wake-up is explained; without it, the
-        /// wake-up with the longest wait is explained.
+        /// The moment, counted from the beginning of the run, whose nearest wait is explained; without it, the longest
+        /// wait is.
         at: Option<Nanos>,
     },
     /// The token of the chain of this name that took longest from the first task to the last.
     Chain(String),
 }
 
-/// The explanation of a wake-up. It serialises to the document that `runyard explain --json` prints.
+/// The explanation of a wait. It serialises to the document that `runyard explain --json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Story {
     schema: &'static str,
     task: String,
+    /// The wait began as the task lost its CPU.
+    lost: bool,
     woken_at_ns: u64,
     woken_by: Option<String>,
-    /// The token that the wake-up is a part of, if a chain was asked for.
+    /// All waits of the task.
+    waited: Waited,
+    /// The token that the wait is a part of, if a chain was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     chain: Option<Slow>,
     #[serde(flatten)]
@@ -78,7 +85,7 @@ impl Story {
     }
 }
 
-/// Explains why a task of `scenario` was late in the run of this seed. It calls `stop` now and then, and returns `None`
+/// Explains why a task of `scenario` waited in the run of this seed. It calls `stop` now and then, and returns `None`
 /// if `stop` returns `true`.
 ///
 /// ```
@@ -95,15 +102,15 @@ impl Story {
 /// let scenario = parse("-", text, &Overrides::default())?.scenario;
 /// let question = Question::Task { name: "web".to_owned(), at: None };
 /// let story = explain(&scenario, 1, &question, &|| false).unwrap().expect("nobody stops it");
-/// assert!(story.text().contains("CPU 0 ran boss, which comes first"));
+/// assert!(story.text().contains("important: the policy puts first what ran, boss"));
 /// assert!(story.to_json().starts_with("{\n  \"schema\": \"runyard.explain/1\",\n  \"task\": \"web\","));
 /// # Ok::<(), runyard_workload::Diagnostic>(())
 /// ```
 ///
 /// # Errors
 /// * Nothing has the given name; the message lists the nearest names.
-/// * There is nothing to explain: the task was never woken, or still waited at the end; no token reached the end of the
-///   chain; the moment is after the end of the run.
+/// * There is nothing to explain: the task never waited; no token reached the end of the chain; the moment is after the end of
+///   the run.
 /// * The scenario cannot be simulated.
 pub fn explain(
     scenario: &Scenario,
@@ -113,17 +120,22 @@ pub fn explain(
 ) -> Result<Option<Story>, Failure> {
     let run = Run { scenario, seed, stop };
     let found = match question {
-        Question::Chain(chain) => run.slowest(chain)?.map(|(wakeup, slow)| (wakeup, Some(slow))),
-        Question::Task { name, at } => run.choose(name, *at)?.map(|wakeup| (wakeup, None)),
+        Question::Chain(chain) => run.slowest(chain)?.map(|(wait, slow)| (wait, Some(slow))),
+        Question::Task { name, at } => run.choose(name, *at)?.map(|wait| (wait, None)),
+    };
+    let title = match question {
+        Question::Chain(_) => "The longest of these waits",
+        Question::Task { at: None, .. } => "The longest wait",
+        Question::Task { at: Some(_), .. } => "The wait nearest to that moment",
     };
     match found {
-        Some((wakeup, slow)) => run.told(wakeup, slow),
+        Some((wait, slow)) => run.told(wait, (slow, title)),
         None => Ok(None),
     }
 }
 
-/// A wake-up: the task, and the instant from which it could run.
-type Wakeup = (TaskId, Time);
+/// A wait: the task, and the instant from which it could run.
+type Wait = (TaskId, Time);
 
 /// The run to be explained.
 #[derive(Clone, Copy)]
@@ -134,8 +146,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Chooses the wake-up of a task to explain.
-    fn choose(self, wanted: &str, at: Option<Nanos>) -> Result<Option<Wakeup>, Failure> {
+    /// Chooses the wait of a task to explain.
+    fn choose(self, wanted: &str, at: Option<Nanos>) -> Result<Option<Wait>, Failure> {
         let scenario = self.scenario;
         let at = at.map(|at| Time::ZERO + at);
         let mut first = Watcher::named(scenario, wanted, at);
@@ -151,16 +163,13 @@ impl Run<'_> {
             let end = outcome.end;
             return Err(Failure::input(format_args!("--at {at}: the run ends at {end}")));
         }
-        let found = match at {
-            Some(_) => first.nearest.map(|(_, task, since)| (task, since)),
-            None => longest(first, outcome),
-        };
-        let nobody = || Failure::input(format_args!("explain: {wanted:?} was never woken"));
+        let found = first.found(outcome.end);
+        let nobody = || Failure::input(format_args!("explain: {wanted:?} never waited"));
         found.map(Some).ok_or_else(nobody)
     }
 
     /// The longest wait within the slowest token of a chain, and the token.
-    fn slowest(self, chain: &str) -> Result<Option<(Wakeup, Slow)>, Failure> {
+    fn slowest(self, chain: &str) -> Result<Option<(Wait, Slow)>, Failure> {
         let mut first = Watcher::following(self.scenario);
         let Some(outcome) = self.watched_by(&mut first)? else { return Ok(None) };
         let name = |task: TaskId| outcome.tasks[task.index()].name.clone();
@@ -182,42 +191,60 @@ impl Run<'_> {
         };
         let mut second = Watcher::new(self.scenario);
         second.hops = slow.hops_with_ends().filter_map(hop).collect();
-        let Some(_) = self.watched_by(&mut second)? else { return Ok(None) };
-        let longest = second.hops.iter().rev().max_by_key(|hop| hop.wait());
-        let longest = longest.expect("a token has tasks");
-        Ok(Some(((longest.task, longest.at), Slow::new(chain, slow, &second.hops))))
+        let spans = slow.hops_with_ends().zip(&second.hops);
+        let spans: Vec<_> = spans.map(|((_, end), hop)| (hop.task, hop.at..Time(end))).collect();
+        spans.into_iter().for_each(|(task, span)| second.accounts.tell(task, span));
+        let Some(outcome) = self.watched_by(&mut second)? else { return Ok(None) };
+        let Watcher { accounts, hops, .. } = second;
+        let totals = accounts.finish(outcome.end);
+        let names = Named { scenario: self.scenario, outcome: &outcome };
+        let slow = Slow::new(chain, slow, &hops, |hop| totals.told(hop, &names));
+        let waits = hops.iter().filter_map(|hop| Some((hop.stay.longest?, hop.task)));
+        let longest = waits.rev().max_by_key(|((time, _), _)| *time);
+        let nobody = || Failure::input(format_args!("explain: nobody waited in {chain:?}"));
+        let ((_, since), task) = longest.ok_or_else(nobody)?;
+        Ok(Some(((task, since), slow)))
     }
 
-    /// Explains a wake-up, which is a part of `slow`.
-    fn told(self, wakeup: Wakeup, slow: Option<Slow>) -> Result<Option<Story>, Failure> {
-        let mut second = Watcher::of(self.scenario, wakeup);
+    /// Explains a wait, which is a part of `slow`.
+    fn told(
+        self,
+        wait: Wait,
+        (slow, title): (Option<Slow>, &str),
+    ) -> Result<Option<Story>, Failure> {
+        let mut second = Watcher::of(self.scenario, wait);
         let Some(outcome) = self.watched_by(&mut second)? else { return Ok(None) };
-        let name = |task: TaskId| outcome.tasks[task.index()].name.clone();
-        let task = name(wakeup.0);
-        let Some(explanation) = second.accounts.explanation(&name) else {
-            let what = format!("explain: {task} still waited when the run ended");
-            return Err(Failure::Input(what));
+        let Watcher { accounts, begun, events, .. } = second;
+        let totals = accounts.finish(outcome.end);
+        let names = Named { scenario: self.scenario, outcome: &outcome };
+        let (Some(explanation), Some(begun)) = (totals.explanation(&names), begun) else {
+            unreachable!("a wait that was found begins again")
         };
-        let Some((woken, by)) = second.woken else { unreachable!("who waited was woken") };
-        let woken_by = by.map(name);
-        let by = match &woken_by {
+        let (task, by) = (names.task(wait.0), totals.told(0, &names));
+        let woken_by = begun.by.map(|by| names.task(by));
+        let by_whom = match &woken_by {
+            _ if begun.lost => WokenBy::Lost,
             Some(by) => WokenBy::Task(by.clone()),
-            None if second.is_start => WokenBy::Start,
+            None if begun.is_start => WokenBy::Start,
             None => WokenBy::Timer,
         };
-        let events = second.drawn(&explanation);
-        let before = slow
-            .as_ref()
-            .map(|slow| slow.text() + "\nThe longest wait for a CPU after a wake-up:\n\n");
-        let before = before.unwrap_or_default();
-        let sentences = story(&task, &explanation, &by, woken);
+        let drawing = timeline(&drawn(&events, &explanation), &names);
+        let report = Report::new(simulated::info(self.scenario, outcome, None), &totals);
+        let waited = Waited::new(&report.tasks[wait.0.index()], by);
+        let sums = match &slow {
+            Some(slow) => slow.text(),
+            None => waited.text(&task, |group| users(&report, group)),
+        };
+        let sentences = story(&task, &explanation, &by_whom, begun.woken);
         Ok(Some(Story {
             schema: "runyard.explain/1",
             task,
-            woken_at_ns: woken.0,
+            lost: begun.lost,
+            woken_at_ns: begun.woken.0,
             woken_by,
+            waited,
             chain: slow,
-            text: format!("{before}{sentences}\n{}", timeline(&events, &name)),
+            text: format!("{sums}\n{title}:\n\n{sentences}\n{drawing}"),
             explanation,
         }))
     }
@@ -229,13 +256,34 @@ impl Run<'_> {
     }
 }
 
-/// The wake-up with the longest wait among those of the watched tasks.
-fn longest(first: Watcher<'_>, outcome: Outcome) -> Option<Wakeup> {
-    let Watcher { scenario, accounts, wanted, .. } = first;
-    let totals = accounts.finish(outcome.end);
-    let report = Report::new(simulated::info(scenario, outcome, None), &totals);
-    let worst = (0..).map(TaskId).zip(&report.tasks).filter(|(id, _)| wanted.contains(id));
-    let worst = worst.filter_map(|(id, task)| Some((task.worst.first()?, id)));
-    let longest = worst.max_by_key(|(worst, id)| (worst.latency_ns, std::cmp::Reverse(*id)));
-    longest.map(|(worst, id)| (id, Time(worst.at_ns)))
+/// The tasks in a group and in those below it that ran, those that ran longest first.
+fn users<'r>(report: &'r Report, group: &str) -> Vec<(&'r str, u64)> {
+    let below = format!("{group}/");
+    let is_below = |task: &&TaskReport| task.group == group || task.group.starts_with(&below);
+    let tasks = report.tasks.iter().filter(is_below);
+    let mut ran: Vec<_> =
+        tasks.map(|task| (task.name.as_str(), task.runtime_ns.unwrap_or(0))).collect();
+    ran.retain(|&(_, ns)| ns > 0);
+    ran.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    ran
+}
+
+/// The names of a run.
+struct Named<'a> {
+    scenario: &'a Scenario,
+    outcome: &'a Outcome,
+}
+
+impl Names for Named<'_> {
+    fn task(&self, task: TaskId) -> String {
+        self.outcome.tasks[task.index()].name.clone()
+    }
+
+    fn group(&self, group: GroupId) -> String {
+        self.scenario.groups[group.index()].path.clone()
+    }
+
+    fn cookie(&self, cookie: Cookie) -> String {
+        self.scenario.cookie_name(cookie).to_owned()
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::chain::Hop;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{Event, What};
+use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::scenario::{chains, explained};
@@ -10,10 +10,27 @@ use runyard_report::{Chains, Collector, Explanation};
 use runyard_sim::Observer;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{SpecId, TaskAttr};
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest number of events that are drawn. Of a longer wait the last ones are drawn.
 const DRAWN: usize = 2_000;
+
+/// How well a wait suits: it is longer, or nearer to the moment.
+type Suits = (Reverse<Nanos>, Nanos);
+
+/// The beginning of a wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    /// The instant at which the task was woken or lost its CPU.
+    pub(super) woken: Time,
+    /// The task that woke it.
+    pub(super) by: Option<TaskId>,
+    /// Its CPU was taken, or it yielded.
+    pub(super) lost: bool,
+    /// The wake-up is the first one of the task: its start.
+    pub(super) is_start: bool,
+}
 
 /// The observer of each run.
 pub(super) struct Watcher<'a> {
@@ -23,16 +40,19 @@ pub(super) struct Watcher<'a> {
     /// The name of the watched tasks, and the tasks.
     named: Option<&'a str>,
     pub(super) wanted: BTreeSet<TaskId>,
-    /// The moment whose nearest wake-up is wanted.
+    /// The moment whose nearest wait is wanted; without it the longest is.
     at: Option<Time>,
-    /// The nearest wake-up so far, with its distance from the moment.
-    pub(super) nearest: Option<(Nanos, TaskId, Time)>,
+    /// The open waits of the watched tasks, by their beginnings.
+    open: BTreeMap<TaskId, Time>,
+    /// The watched tasks that were woken.
+    started: BTreeSet<TaskId>,
+    /// The wanted wait so far, and how well it suits.
+    best: Option<(Suits, TaskId, Time)>,
     watched: Option<(TaskId, Time)>,
-    /// The instant at which the watched task was woken, and the task that woke it. Starting a task counts as waking it.
-    pub(super) woken: Option<(Time, Option<TaskId>)>,
-    pub(super) is_start: bool,
+    /// The beginning of the watched wait.
+    pub(super) begun: Option<Begun>,
     is_over: bool,
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// The tasks that had the token, and the instants at which each of them ran.
     pub(super) hops: Vec<Hop>,
 }
@@ -43,15 +63,18 @@ impl<'a> Watcher<'a> {
         let tasks = scenario.instances().count();
         Watcher {
             scenario,
-            accounts: Collector::default().with_causes(tasks, explained(scenario)),
+            accounts: Collector::default()
+                .with_causes(tasks, explained(scenario))
+                .with_waits(explained(scenario)),
             chains: None,
             named: None,
             wanted: BTreeSet::new(),
             at: None,
-            nearest: None,
+            open: BTreeMap::new(),
+            started: BTreeSet::new(),
+            best: None,
             watched: None,
-            woken: None,
-            is_start: true,
+            begun: None,
             is_over: false,
             events: Vec::new(),
             hops: Vec::new(),
@@ -66,12 +89,13 @@ impl<'a> Watcher<'a> {
         Watcher { named: Some(name), wanted, at, ..Watcher::new(scenario) }
     }
 
-    /// Watches one wake-up.
+    /// Watches one wait, and sums all waits of the task.
     pub(super) fn of(scenario: &'a Scenario, (task, since): (TaskId, Time)) -> Watcher<'a> {
         let mut watcher = Watcher::new(scenario);
         watcher.watched = Some((task, since));
         watcher.wanted.insert(task);
         watcher.accounts.watch(task, since);
+        watcher.accounts.tell(task, Time::ZERO..Time::MAX);
         watcher
     }
 
@@ -80,34 +104,73 @@ impl<'a> Watcher<'a> {
         Watcher { chains: chains(scenario), ..Watcher::new(scenario) }
     }
 
-    /// The last events of the wait, on the CPUs that matter.
-    pub(super) fn drawn(&self, explanation: &Explanation) -> Vec<Event> {
-        let parts = &explanation.parts;
-        let cpus = parts.iter().flat_map(|part| part.cpu.into_iter().chain(part.free_cpu));
-        let cpus: BTreeSet<_> = cpus.map(CpuId::at).collect();
-        let on = |event: &&Event| cpus.contains(&event.cpu);
-        let events: Vec<_> = self.events.iter().filter(on).copied().collect();
-        events[events.len().saturating_sub(DRAWN)..].to_vec()
+    /// The wanted wait of a run that ended at `end`.
+    pub(super) fn found(mut self, end: Time) -> Option<(TaskId, Time)> {
+        for (task, since) in std::mem::take(&mut self.open) {
+            self.end(task, since, end);
+        }
+        self.best.map(|(_, task, since)| (task, since))
     }
 
-    /// Notes the wake-ups of the watched tasks.
-    fn wake(&mut self, at: Time, (task, since): (TaskId, Time), by: Option<TaskId>) {
-        if !self.wanted.contains(&task) {
-            return;
-        }
-        if let Some(wanted) = self.at {
-            let due = since;
-            let far = if due > wanted { due.since(wanted) } else { wanted.since(due) };
-            if self.nearest.is_none_or(|(least, ..)| far < least) {
-                self.nearest = Some((far, task, since));
+    /// Follows the waits of the watched tasks.
+    fn follow(&mut self, event: &Event) {
+        match event.what {
+            What::Wake { task, since, by } if self.wanted.contains(&task) => {
+                let is_start = self.started.insert(task);
+                self.begin(task, since, Begun { woken: event.at, by, lost: false, is_start });
             }
-        }
-        match self.watched {
-            Some((watched, _)) if watched != task => {}
-            Some((_, due)) if due == since => self.woken = Some((at, by)),
-            _ => self.is_start &= self.woken.is_some(),
+            What::Switch { prev: Some((task, left)), next } if self.wanted.contains(&task) => {
+                match left {
+                    Left::Preempted | Left::Yielded if next != Some(task) => {
+                        self.begin(
+                            task,
+                            event.at,
+                            Begun { woken: event.at, by: None, lost: true, is_start: false },
+                        );
+                    }
+                    Left::Preempted | Left::Yielded => {}
+                    Left::Blocked | Left::Exited => {
+                        self.open.remove(&task);
+                    }
+                }
+            }
+            What::Exec { task, .. } => {
+                if let Some(since) = self.open.remove(&task) {
+                    self.end(task, since, event.at);
+                }
+            }
+            _ => {}
         }
     }
+
+    fn begin(&mut self, task: TaskId, since: Time, begun: Begun) {
+        if self.open.contains_key(&task) {
+            return;
+        }
+        self.open.insert(task, since);
+        if self.watched == Some((task, since)) {
+            self.begun = Some(begun);
+        }
+    }
+
+    fn end(&mut self, task: TaskId, since: Time, end: Time) {
+        let far = |wanted: Time| since.max(wanted).since(since.min(wanted));
+        let latency = Reverse(end.since(since));
+        let suits =
+            self.at.map_or((latency, Nanos::ZERO), |wanted| (Reverse(Nanos::ZERO), far(wanted)));
+        if self.best.is_none_or(|best| (suits, task, since) < best) {
+            self.best = Some((suits, task, since));
+        }
+    }
+}
+
+/// The last events of a wait, on the CPUs that matter.
+pub(super) fn drawn(events: &[Event], explanation: &Explanation) -> Vec<Event> {
+    let parts = &explanation.parts;
+    let cpus = parts.iter().flat_map(|part| part.cpu.into_iter().chain(part.free_cpu));
+    let cpus: BTreeSet<_> = cpus.map(CpuId::at).collect();
+    let events: Vec<_> = events.iter().filter(|event| cpus.contains(&event.cpu)).copied().collect();
+    events[events.len().saturating_sub(DRAWN)..].to_vec()
 }
 
 impl Observer for &mut Watcher<'_> {
@@ -117,14 +180,12 @@ impl Observer for &mut Watcher<'_> {
             chains.event(event);
         }
         self.hops.iter_mut().for_each(|hop| hop.event(event));
-        if let What::Wake { task, since, by } = event.what {
-            self.wake(event.at, (task, since), by);
-        }
+        self.follow(event);
         let Some((task, since)) = self.watched.filter(|_| !self.is_over) else { return };
         if event.at >= since {
             self.events.push(*event);
             let runs = matches!(event.what, What::Exec { task: it, .. } if it == task);
-            self.is_over = runs && self.woken.is_some();
+            self.is_over = runs && self.begun.is_some();
         }
     }
 
