@@ -107,6 +107,8 @@ pub(crate) struct TaskAccount {
     moved: Option<Moved>,
     /// The delay of the timer that woke it last; zero if a task woke it.
     timer_late: Nanos,
+    /// The part of its waits in which it had its CPU, since this was taken last.
+    interrupted: Nanos,
     pub(crate) totals: TaskTotals,
 }
 
@@ -128,21 +130,11 @@ enum State {
     Gone,
 }
 
-/// Whether a task waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// It executes, sleeps or does not live.
-    #[default]
-    Away,
-    /// It has a CPU that does not execute it.
-    Interrupted,
-    /// It is runnable and has no CPU; or a CPU was chosen for it, and has not executed it yet.
-    Queued,
-}
-
 /// The consequences of a task's execution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executes {
+    /// It waited in a run queue.
+    pub(crate) was_queued: bool,
     /// The CPU that it left without an event, if it did.
     pub(crate) left: Option<CpuId>,
     /// The instant from which it could have executed, if it was woken, and whether this is its longest wait so far.
@@ -244,6 +236,7 @@ impl TaskAccount {
             last_cpu: None,
             moved: None,
             timer_late: Nanos::ZERO,
+            interrupted: Nanos::ZERO,
             totals: TaskTotals::default(),
         }
     }
@@ -253,23 +246,28 @@ impl TaskAccount {
         self.last_cpu
     }
 
-    /// What the account says of the task's wait.
+    /// Says whether the task waits in a run queue, or a CPU was chosen for it and has not executed it yet.
     #[inline]
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self.state, State::Queued { .. })
+    }
+
+    /// The time that it waited up to `now`, and the part of that in which it had its CPU, since this was taken last.
+    pub(crate) fn waited(&self, now: Time) -> (Nanos, Nanos) {
+        let open = now.since(self.since);
         match self.state {
-            State::Queued { .. } => Status::Queued,
-            State::OnCpu { executing: false, .. } => Status::Interrupted,
-            State::OnCpu { .. } | State::Asleep | State::Unborn | State::Gone => Status::Away,
+            State::Queued { .. } => (self.totals.wait + open, self.interrupted),
+            State::OnCpu { executing: false, .. } => {
+                (self.totals.wait + open, self.interrupted + open)
+            }
+            _ => (self.totals.wait, self.interrupted),
         }
     }
 
-    /// The time that it waited up to `now`.
-    pub(crate) fn waited(&self, now: Time) -> Nanos {
-        let open = match self.status() {
-            Status::Away => Nanos::ZERO,
-            Status::Interrupted | Status::Queued => now.since(self.since),
-        };
-        self.totals.wait + open
+    /// Takes the part of its closed waits in which it had its CPU.
+    #[inline]
+    pub(crate) fn take_interrupted(&mut self) -> Nanos {
+        std::mem::take(&mut self.interrupted)
     }
 
     /// Begins the task's life, unless it has begun: a host may leave out the spawn.
@@ -304,6 +302,7 @@ impl TaskAccount {
         if let State::Gone = self.state {
             self.state = State::Asleep;
         }
+        let was_queued = self.is_queued();
         let (woken, early, left) = match self.state {
             State::OnCpu { cpu: same, early, .. } if same == cpu => (None, early, None),
             State::OnCpu { cpu: other, early, .. } => (early, None, Some(other)),
@@ -323,7 +322,7 @@ impl TaskAccount {
         if self.last_cpu.replace(cpu).is_some_and(|last| last != cpu) {
             self.totals.migrations += 1;
         }
-        Executes { left, waited }
+        Executes { was_queued, left, waited }
     }
 
     /// Notes that `cpu` stops executing the task, which may still have the CPU.
@@ -394,7 +393,11 @@ impl TaskAccount {
         match self.state {
             State::Asleep => self.totals.sleep += span,
             State::OnCpu { executing: true, .. } => self.totals.runtime += span,
-            State::Queued { .. } | State::OnCpu { .. } => self.totals.wait += span,
+            State::Queued { .. } => self.totals.wait += span,
+            State::OnCpu { .. } => {
+                self.totals.wait += span;
+                self.interrupted += span;
+            }
             State::Unborn | State::Gone => return,
         }
         self.since = now;

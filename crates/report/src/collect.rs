@@ -20,7 +20,7 @@
 //! * A CPU whose task has left, by its own switch or by executing elsewhere, works for the scheduler until another
 //!   event changes that.
 
-use crate::account::{CpuAccount, CpuTotals, Doing, Executes, Status, TaskAccount, TaskTotals};
+use crate::account::{CpuAccount, CpuTotals, Doing, Executes, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::cookies;
 use crate::history::History;
@@ -155,6 +155,7 @@ impl Collector {
     /// Notes the present attributes of `task`, and the slack that its timers have. Its `cookie` is its own or that of its
     /// task group.
     pub fn asks(&mut self, task: TaskId, attr: &Attr, slack: Nanos, cookie: Option<Cookie>) {
+        self.count_interrupted(None, task);
         if let Some(waits) = &mut self.waits {
             waits.asks(task, attr, cookie, self.clock);
         }
@@ -179,8 +180,12 @@ impl Collector {
             What::Switch { prev, next } => self.switch(event.cpu, prev, next),
             What::Wake { task, since, by } => {
                 let now = self.clock;
-                let counts = self.task(task).wake(since, by, now);
-                self.follow(event.cpu, task, false);
+                let account = self.task(task);
+                let was_queued = account.is_queued();
+                let counts = account.wake(since, by, now);
+                if !was_queued && account.is_queued() {
+                    self.begin_wait(task, (event.cpu, false));
+                }
                 self.count_wakeup(event.cpu, task, by);
                 if let Some(why) = self.why.as_mut().filter(|_| counts) {
                     why.wake((task, since), event.cpu, (by.is_none(), now));
@@ -242,6 +247,9 @@ impl Collector {
         }
         self.cpus.iter_mut().for_each(|cpu| cpu.close_stretch(now));
         self.tasks.iter_mut().for_each(|task| task.close_stretch(now));
+        for task in (0..self.tasks.len() as u64).map(TaskId) {
+            self.count_interrupted(None, task);
+        }
         if let Some(waits) = &mut self.waits {
             waits.finish(now);
         }
@@ -319,9 +327,11 @@ impl Collector {
         let waits = self.waits.as_ref()?;
         let tasks = (0..).map(TaskId).zip(&self.tasks);
         for (id, task) in tasks {
-            let (all, causes) = (task.waited(self.clock).0, waits.waited(id, self.clock));
-            if all != causes {
-                return Some(format!("{id} waited {all} ns, and {causes} ns by cause"));
+            let (Nanos(all), Nanos(interrupted)) = task.waited(self.clock);
+            let causes = waits.waited(id, self.clock);
+            if all != causes + interrupted {
+                let parts = format!("{causes} ns by cause, and was interrupted for {interrupted}");
+                return Some(format!("{id} waited {all} ns, {parts}"));
             }
         }
         waits.broken_sums()
@@ -331,11 +341,13 @@ impl Collector {
     fn execute(&mut self, cpu: CpuId, task: TaskId, policy: Policy) {
         self.turn(cpu, Doing::Exec { task, policy });
         let now = self.clock;
-        let Executes { left, waited } = self.task(task).execute(cpu, now);
+        let Executes { was_queued, left, waited } = self.task(task).execute(cpu, now);
         if let Some(schedstat) = &mut self.schedstat {
             schedstat.wait(cpu, task, self.tasks[task.index()].totals.wait);
         }
-        self.follow(cpu, task, false);
+        if was_queued {
+            self.end_wait(task);
+        }
         if let Some((since, is_longest)) = waited {
             if let Some(why) = &mut self.why {
                 why.ends(task, policy, (since, now));
@@ -346,10 +358,11 @@ impl Collector {
         } else if let Some(why) = &mut self.why {
             why.returns(task, policy, now);
         }
-        if let Some(former) = left
-            && self.cpu(former).executes(task)
-        {
-            self.turn(former, Doing::Overhead);
+        if let Some(former) = left {
+            self.count_interrupted(Some(former), task);
+            if self.cpu(former).executes(task) {
+                self.turn(former, Doing::Overhead);
+            }
         }
     }
 
@@ -364,12 +377,32 @@ impl Collector {
         }
     }
 
-    /// Tells the state of a task, which may have changed, to those who follow its waits.
+    /// Notes that a task begins to wait in the run queue of a CPU, or has `lost` it.
     #[inline]
-    fn follow(&mut self, cpu: CpuId, task: TaskId, lost: bool) {
+    fn begin_wait(&mut self, task: TaskId, (cpu, lost): (CpuId, bool)) {
         if let Some(waits) = &mut self.waits {
-            let status = self.tasks[task.index()].status();
-            waits.follow(task, (status, lost), (cpu, self.clock));
+            waits.begin(task, (cpu, lost), self.clock);
+        }
+    }
+
+    /// Notes that a task waits in a run queue no more.
+    #[inline]
+    fn end_wait(&mut self, task: TaskId) {
+        if let Some(waits) = &mut self.waits {
+            waits.end(task, self.clock);
+        }
+    }
+
+    /// Gives the waits in which a task had this CPU, or the one where it executed last, to their cause.
+    #[inline]
+    fn count_interrupted(&mut self, cpu: Option<CpuId>, task: TaskId) {
+        if self.waits.is_none() {
+            return;
+        }
+        let account = self.task(task);
+        let (interrupted, cpu) = (account.take_interrupted(), cpu.or(account.last_cpu()));
+        if let (Some(waits), Some(cpu)) = (&mut self.waits, cpu) {
+            waits.count_interrupted(task, cpu, interrupted);
         }
     }
 
@@ -401,10 +434,7 @@ impl Collector {
             lanes.add(cpu, did, since..now);
         }
         match did {
-            Doing::Exec { task, .. } => {
-                self.task(task).interrupt(cpu, now);
-                self.follow(cpu, task, false);
-            }
+            Doing::Exec { task, .. } => self.task(task).interrupt(cpu, now),
             Doing::Forced { cookie } => charge(&mut self.forced_idle, cookie, now.since(since)),
             Doing::Idle | Doing::Overhead => {}
         }
@@ -438,14 +468,20 @@ impl Collector {
         }
         let now = self.clock;
         let account = self.task(task);
-        let waited = account.status() == Status::Queued;
+        let was_queued = account.is_queued();
         account.leave(cpu, left, now);
-        let waits = account.status() == Status::Queued && left != Left::Blocked;
         let lost = left == Left::Preempted;
-        self.follow(cpu, task, lost);
-        if let Some(why) = self.why.as_mut().filter(|_| waits && !waited) {
-            why.loses(task, (cpu, lost), now);
+        match (was_queued, account.is_queued()) {
+            (false, true) => {
+                self.begin_wait(task, (cpu, lost));
+                if let Some(why) = self.why.as_mut().filter(|_| left != Left::Blocked) {
+                    why.loses(task, (cpu, lost), now);
+                }
+            }
+            (true, false) => self.end_wait(task),
+            _ => {}
         }
+        self.count_interrupted(None, task);
     }
 
     fn join(&mut self, task: TaskId, group: GroupId) {
@@ -610,9 +646,14 @@ fn charge(forced_idle: &mut Vec<Nanos>, cookie: Option<Cookie>, span: Nanos) {
 }
 
 /// Makes `accounts` have one at `index`.
-#[inline]
+#[inline(always)]
 fn grow<T>(accounts: &mut Vec<T>, index: usize, new: impl FnMut() -> T) {
     if index >= accounts.len() {
-        accounts.resize_with(index + 1, new);
+        grow_to(accounts, index + 1, new);
     }
+}
+
+#[cold]
+fn grow_to<T>(accounts: &mut Vec<T>, len: usize, new: impl FnMut() -> T) {
+    accounts.resize_with(len, new);
 }

@@ -68,7 +68,13 @@ impl CpuRanks {
         }
     }
 
+    #[inline]
     fn change(&mut self, cpu: CpuId, mut changed: impl FnMut(CpuId, Rank, Rank)) {
+        if self.threads == 1 {
+            let own = self.own[cpu.index()];
+            changed(cpu, std::mem::replace(&mut self.of[cpu.index()], own), own);
+            return;
+        }
         let first = cpu.index() / self.threads * self.threads;
         let core = first..(first + self.threads).min(self.own.len());
         let is_apart = core.len() > 1 && core.clone().any(|cpu| self.own[cpu] != NOTHING);

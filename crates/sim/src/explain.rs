@@ -45,13 +45,11 @@ impl Sim<'_> {
         if !self.options.explain || expired != Expired::Tick {
             return;
         }
-        let mut first = [None; ASKED_AT_TICK];
-        self.machine.cpu(cpu).inspect(|rq| {
-            let passed_over = rq.classes().passed_over(ASKED_AT_TICK).map(Some);
-            first.iter_mut().zip(passed_over).for_each(|(place, task)| *place = task);
-        });
-        for task in first.into_iter().flatten() {
+        let mut first = std::mem::take(&mut self.passed_over);
+        self.machine.cpu(cpu).inspect(|rq| rq.classes().passed_over(ASKED_AT_TICK, &mut first));
+        for task in first.drain(..) {
             self.tell(cpu, What::PassedOver { task });
         }
+        self.passed_over = first;
     }
 }

@@ -162,6 +162,8 @@ pub struct Sim<'s> {
     pub(crate) smt: Option<Smt>,
     /// The state of cores with core scheduling, and the last reports about them.
     pub(crate) cores: Option<Cores>,
+    /// The tasks that a tick finds passed over. It is empty between ticks.
+    pub(crate) passed_over: Vec<TaskId>,
 }
 
 /// The receiver of a run's events. Any function of an event is one.
@@ -325,6 +327,7 @@ impl<'s> Sim<'s> {
             observer: Box::new(observer),
             reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
             cores,
+            passed_over: Vec::new(),
             smt: scenario.machine.smt.and_then(|busy_speed| Smt::new(busy_speed, topology)),
         };
         sim.enter_beginning();

@@ -301,7 +301,13 @@ impl Tree {
     }
 
     /// Returns the two entities, at or above the tasks, that compete in the same queue.
-    pub(crate) fn matching_siblings(&self, mut a: Index, mut b: Index) -> (Index, Index) {
+    #[inline]
+    pub(crate) fn matching_siblings(&self, a: Index, b: Index) -> (Index, Index) {
+        let are_siblings = self.entity(a).parent == self.entity(b).parent;
+        if are_siblings { (a, b) } else { self.siblings_above(a, b) }
+    }
+
+    fn siblings_above(&self, mut a: Index, mut b: Index) -> (Index, Index) {
         let (mut deep_a, mut deep_b) = (self.depth(a), self.depth(b));
         let up = |at: Index| self.above(at).expect("the roots of two tasks are one");
         while self.entity(a).parent != self.entity(b).parent {

@@ -5,14 +5,14 @@
 
 use crate::ranks::{CpuRanks, Rank};
 use crate::why::Ring;
-use runyard_engine::attr::GroupId;
+use runyard_engine::attr::{GroupId, Policy};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use std::ops::Range;
 
 /// The largest number of kinds of tasks. The tasks of further ones count as of a similar kind.
-const KINDS: usize = 32;
+const KINDS: usize = u32::BITS as usize;
 
 /// The number of changes of a kind that are kept: those since the last tick.
 const CHANGES: usize = 64;
@@ -41,7 +41,15 @@ impl State {
 }
 
 /// The nanoseconds in each [`State`].
-pub(super) type Reading = [u64; 6];
+type Spent = [u64; State::ALL.len()];
+
+/// The clocks of a CPU for a kind of tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reading {
+    pub(super) spent: Spent,
+    /// The nanoseconds in all states.
+    pub(super) all: u64,
+}
 
 /// The CPUs that tasks of a kind may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +84,7 @@ pub(super) struct Kind {
 /// What a CPU did for the tasks of a kind that wait there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    spent: Reading,
+    spent: Spent,
     /// The number of tasks of the kind that wait here, and are not throttled.
     waiting: u32,
 }
@@ -87,13 +95,15 @@ pub(super) enum Did {
     Nothing,
     Forced,
     Overhead,
-    Exec { rank: Rank, cookie: u32 },
+    /// It executes the last task.
+    Exec,
 }
 
 /// A task that a CPU executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Last {
     pub(super) task: TaskId,
+    pub(super) policy: Policy,
     pub(super) rank: Rank,
     pub(super) cookie: u32,
 }
@@ -109,8 +119,12 @@ pub(super) struct Cpu {
     pub(super) is_starting: bool,
     /// The beginning of the open stretch.
     since: Time,
+    /// The nanoseconds in any [`State`] while tasks waited.
+    spent: u64,
     /// By kind; those that are missing are zero.
     accounts: Vec<Account>,
+    /// The kinds of which some task waits here and is not throttled, by bit.
+    kinds_waiting: u32,
     /// The tasks that wait in its run queue.
     pub(super) waiting: Vec<u32>,
     /// Those of them whose state ends with the next switch. Some do not wait any more.
@@ -179,7 +193,7 @@ impl Kind {
     }
 
     /// Changes the rank of a CPU. Returns whether the last free CPU inside is free no more.
-    #[inline]
+    #[inline(always)]
     pub(super) fn change(&mut self, cpu: CpuId, (old, new): (Rank, Rank), now: Time) -> bool {
         let (was, is) = (old < self.rank, new < self.rank);
         if was == is {
@@ -231,11 +245,19 @@ impl Cpu {
             last: None,
             is_starting: true,
             since: Time::ZERO,
+            spent: 0,
             accounts: Vec::new(),
+            kinds_waiting: 0,
             waiting: Vec::new(),
             until_switch: Vec::new(),
             throttled: Vec::new(),
         }
+    }
+
+    /// Says whether it executed this task last, with this policy, and was not idle since.
+    #[inline]
+    pub(super) fn executed_last(&self, task: TaskId, policy: Policy) -> bool {
+        self.last.is_some_and(|last| last.task == task && last.policy == policy)
     }
 
     /// The numbers of tasks that wait here and are not throttled, by kind.
@@ -243,27 +265,39 @@ impl Cpu {
         self.accounts.iter().map(|account| account.waiting)
     }
 
-    /// Adds the open stretch, and opens the next one.
+    /// Counts a task of a kind that waits here and is not throttled, or no more.
     #[inline]
+    pub(super) fn count(&mut self, kind: u16, more: bool) {
+        let waiting = &mut self.accounts[usize::from(kind)].waiting;
+        *waiting = if more { *waiting + 1 } else { *waiting - 1 };
+        let some = u32::from(*waiting > 0);
+        self.kinds_waiting = self.kinds_waiting & !(1 << kind) | some << kind;
+    }
+
+    /// Adds the open stretch, and opens the next one.
+    #[inline(always)]
     pub(super) fn close_stretch(&mut self, kinds: &[Kind], now: Time) {
         let begun = std::mem::replace(&mut self.since, now);
-        if begun == now || self.waiting.is_empty() {
+        let is_counted = matches!(self.did, Did::Exec | Did::Forced);
+        if !is_counted || begun == now || self.waiting.is_empty() {
             return;
         }
-        let state = match self.did {
-            Did::Nothing | Did::Overhead => return,
-            Did::Exec { rank, cookie } if !self.due => {
-                let accounts = kinds.iter().zip(&mut self.accounts);
-                for (kind, account) in accounts.filter(|(_, account)| account.waiting > 0) {
-                    account.add(kind, (rank, cookie), begun..now);
-                }
-                return;
-            }
-            Did::Exec { .. } => State::Due,
-            Did::Forced => State::Cookie,
-        };
         let span = now.since(begun).0;
-        self.accounts.iter_mut().for_each(|account| account.spent[state as usize] += span);
+        self.spent += span;
+        let (state, last) = match (self.did, self.last) {
+            (Did::Exec, Some(last)) => (State::Due, Some(last).filter(|_| !self.due)),
+            _ => (State::Cookie, None),
+        };
+        let Some(last) = last else {
+            self.accounts.iter_mut().for_each(|account| account.spent[state as usize] += span);
+            return;
+        };
+        let mut left = self.kinds_waiting;
+        while left > 0 {
+            let at = left.trailing_zeros() as usize;
+            self.accounts[at].add(&kinds[at], (last.rank, last.cookie), begun..now);
+            left &= left - 1;
+        }
     }
 }
 
@@ -316,7 +350,7 @@ impl Clocks {
     pub(super) fn read(&mut self, cpu: CpuId, kind: u16, now: Time) -> Reading {
         let cpu = &mut self.cpus[cpu.index()];
         cpu.close_stretch(&self.kinds, now);
-        cpu.accounts[usize::from(kind)].spent
+        Reading { spent: cpu.accounts[usize::from(kind)].spent, all: cpu.spent }
     }
 
     /// Adds a task to those that wait on a CPU, and returns its place there.
@@ -338,10 +372,15 @@ impl Clocks {
         waiting.get(place as usize).copied()
     }
 
-    /// The number of tasks of a kind that wait on a CPU and are not throttled.
-    #[inline]
-    pub(super) fn waiting(&mut self, cpu: CpuId, kind: u16) -> &mut u32 {
-        &mut self.cpus[cpu.index()].accounts[usize::from(kind)].waiting
+    /// Changes the cookie of a task that CPUs may execute.
+    pub(super) fn change_cookie(&mut self, of: TaskId, cookie: u32, now: Time) {
+        for own in &mut self.cpus {
+            if let Some(mut last) = own.last.filter(|last| last.task == of) {
+                own.close_stretch(&self.kinds, now);
+                last.cookie = cookie;
+                own.last = Some(last);
+            }
+        }
     }
 
     /// Notes that a switch of a CPU is due, although it goes on with its task.

@@ -7,7 +7,7 @@
 mod clocks;
 mod waste;
 
-use crate::account::{Doing, Status};
+use crate::account::Doing;
 use crate::ranks::rank;
 use crate::why::{Cause, CauseTimes, Explained};
 use clocks::{Clocks, Did, Last, Reading, State, Usable};
@@ -15,7 +15,7 @@ use runyard_engine::attr::{Attr, Cookie, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
-use runyard_engine::time::Time;
+use runyard_engine::time::{Nanos, Time};
 use waste::Waste;
 
 /// No kind.
@@ -37,7 +37,8 @@ pub(crate) struct Waits {
 /// A task.
 #[derive(Debug)]
 struct Waiter {
-    status: Status,
+    /// It waits in a run queue, on the way to one, or throttled.
+    waits: bool,
     /// The CPU where it waits, and its place among those that wait there. In flight it has no place.
     cpu: CpuId,
     place: u32,
@@ -60,7 +61,7 @@ struct Waiter {
     passed_over: Option<bool>,
     /// A CPU that it may use has been free since it came to a busy one.
     placed: bool,
-    waits: CauseTimes,
+    causes: CauseTimes,
     /// Its waits before it came to its group, if it has left one.
     before: Option<Box<CauseTimes>>,
 }
@@ -91,15 +92,18 @@ impl Waits {
         let at = task.index();
         self.waiter(task);
         let is_here = self.tasks[at].held != Some(Cause::Migration);
-        let waits = self.tasks[at].status == Status::Queued && is_here;
+        let waits = self.tasks[at].waits && is_here;
         if waits {
             self.leave(at, now);
+        }
+        if self.tasks[at].cookie != cookie {
+            self.clocks.change_cookie(task, cookie, now);
         }
         let waiter = &mut self.tasks[at];
         if waiter.group != attr.group {
             let earlier = waiter.before.take().unwrap_or_default();
-            self.left_groups[waiter.group.index()].add(&waiter.waits.since(&earlier));
-            waiter.before = Some(Box::new(waiter.waits));
+            self.left_groups[waiter.group.index()].add(&waiter.causes.since(&earlier));
+            waiter.before = Some(Box::new(waiter.causes));
         }
         (waiter.kind, waiter.cookie, waiter.group) = (kind, cookie, attr.group);
         waiter.is_rt = attr.policy.class().has_rt_budget();
@@ -108,36 +112,27 @@ impl Waits {
         }
     }
 
-    /// Follows the state of a task on this CPU. `lost` says that it has lost the CPU.
+    /// Notes that a task begins to wait in the run queue of a CPU, or has `lost` it.
     #[inline]
-    pub(crate) fn follow(
-        &mut self,
-        task: TaskId,
-        (status, lost): (Status, bool),
-        (cpu, now): (CpuId, Time),
-    ) {
+    pub(crate) fn begin(&mut self, task: TaskId, (cpu, lost): (CpuId, bool), now: Time) {
         let waiter = self.waiter(task);
-        let old = std::mem::replace(&mut waiter.status, status);
-        if old == status {
-            return;
+        (waiter.waits, waiter.cpu, waiter.lost) = (true, cpu, lost);
+        self.enter(task.index(), now);
+    }
+
+    /// Notes that a task waits no more.
+    #[inline]
+    pub(crate) fn end(&mut self, task: TaskId, now: Time) {
+        if std::mem::take(&mut self.waiter(task).waits) {
+            self.leave(task.index(), now);
         }
-        match old {
-            Status::Away => {}
-            Status::Interrupted => {
-                let span = now.since(waiter.since).0;
-                waiter.waits[Cause::Cost] += span;
-                let cpu = waiter.cpu.index();
-                self.cpus[cpu][Cause::Cost] += span;
-            }
-            Status::Queued => self.leave(task.index(), now),
-        }
-        let waiter = &mut self.tasks[task.index()];
-        waiter.cpu = cpu;
-        waiter.since = now;
-        if status == Status::Queued {
-            (waiter.lost, waiter.held) = (lost, None);
-            self.enter(task.index(), now);
-        }
+    }
+
+    /// Counts the time in which a task waited although it had this CPU.
+    #[inline]
+    pub(crate) fn count_interrupted(&mut self, task: TaskId, cpu: CpuId, span: Nanos) {
+        self.waiter(task).causes[Cause::Cost] += span.0;
+        self.cpus[cpu.index()][Cause::Cost] += span.0;
     }
 
     /// Changes the activity of a CPU.
@@ -146,43 +141,48 @@ impl Waits {
         let Clocks { kinds, cpus, .. } = &mut self.clocks;
         let own = &mut cpus[cpu.index()];
         own.close_stretch(kinds, now);
+        match doing {
+            Doing::Overhead if own.did != Did::Nothing => own.did = Did::Overhead,
+            Doing::Exec { task, policy } if own.executed_last(task, policy) => own.did = Did::Exec,
+            _ => self.turn_to_another(cpu, doing, now),
+        }
+    }
+
+    /// Changes the activity of a CPU that goes idle, leaves that state, or executes another task or the same with another
+    /// policy.
+    fn turn_to_another(&mut self, cpu: CpuId, doing: Doing, now: Time) {
         let (did, last) = match doing {
-            Doing::Overhead if own.did != Did::Nothing => (Did::Overhead, own.last),
-            Doing::Overhead | Doing::Idle | Doing::Forced { .. } => {
-                return self.turn_to(cpu, (doing, None), now);
-            }
+            Doing::Overhead => (Did::Overhead, None),
+            Doing::Idle => (Did::Nothing, None),
+            Doing::Forced { .. } => (Did::Forced, None),
             Doing::Exec { task, policy } => {
                 let cookie = match self.machine.threads > 1 {
                     true => self.tasks.get(task.index()).map_or(0, |waiter| waiter.cookie),
                     false => 0,
                 };
-                let last = Last { task, rank: rank(policy), cookie };
-                (Did::Exec { rank: last.rank, cookie }, Some(last))
+                (Did::Exec, Some(Last { task, policy, rank: rank(policy), cookie }))
             }
         };
-        match own.last == last {
-            true => own.did = did,
-            false => self.turn_to(cpu, (doing, last), now),
-        }
+        self.turn_to(cpu, (did, last), now);
+        self.change_rank(cpu, doing, now);
     }
 
     /// Changes the activity of a CPU, and the task that it executed last.
-    fn turn_to(&mut self, cpu: CpuId, (doing, last): (Doing, Option<Last>), now: Time) {
-        let did = match (doing, last) {
-            (Doing::Idle, _) => Did::Nothing,
-            (Doing::Forced { .. }, _) => Did::Forced,
-            (Doing::Exec { .. }, Some(Last { rank, cookie, .. })) => Did::Exec { rank, cookie },
-            _ => Did::Overhead,
-        };
+    fn turn_to(&mut self, cpu: CpuId, (did, last): (Did, Option<Last>), now: Time) {
         let own = &mut self.clocks.cpus[cpu.index()];
-        let another = own.last.map(|last| last.task) != last.map(|last| last.task);
         if own.last != last && !own.until_switch.is_empty() {
-            self.switch(cpu, another, now);
+            self.switch(cpu, last, now);
         }
         self.change_idle(cpu, did, now);
         let own = &mut self.clocks.cpus[cpu.index()];
+        let another = own.last.map(|last| last.task) != last.map(|last| last.task);
         (own.did, own.last) = (did, last);
         own.due &= !another;
+    }
+
+    /// Changes the rank of a CPU, for which it is free.
+    #[inline]
+    fn change_rank(&mut self, cpu: CpuId, doing: Doing, now: Time) {
         let Waits { clocks: Clocks { ranks, kinds, .. }, waste, .. } = self;
         let mut ends = false;
         ranks.turn(cpu, doing, |cpu, old, new| {
@@ -200,7 +200,7 @@ impl Waits {
     pub(crate) fn note(&mut self, event: &Event, now: Time) {
         let cpu = event.cpu;
         match event.what {
-            What::Moved { task } if self.waiter(task).status == Status::Queued => {
+            What::Moved { task } if self.waiter(task).waits => {
                 self.leave(task.index(), now);
                 let waiter = &mut self.tasks[task.index()];
                 (waiter.cpu, waiter.held) = (cpu, Some(Cause::Migration));
@@ -228,23 +228,22 @@ impl Waits {
 
     /// Ends all waits.
     pub(crate) fn finish(&mut self, now: Time) {
-        for at in 0..self.tasks.len() {
-            let cpu = self.tasks[at].cpu;
-            self.follow(TaskId(at as u64), (Status::Away, false), (cpu, now));
+        for task in (0..self.tasks.len() as u64).map(TaskId) {
+            self.end(task, now);
         }
         self.waste.advance(&self.clocks.kinds, now);
     }
 
-    /// The time that a task waited up to `now`.
+    /// The time that a task waited up to `now`, without what is not counted yet of its interruptions.
     pub(crate) fn waited(&self, task: TaskId, now: Time) -> u64 {
         let Some(waiter) = self.tasks.get(task.index()) else { return 0 };
-        let open = if waiter.status == Status::Away { 0 } else { now.since(waiter.since).0 };
-        waiter.waits.total() + open
+        let open = if waiter.waits { now.since(waiter.since).0 } else { 0 };
+        waiter.causes.total() + open
     }
 
     /// The waits of a task, up to the moment at which they were counted last.
     pub(crate) fn of_task(&self, task: TaskId) -> CauseTimes {
-        self.tasks.get(task.index()).map_or_else(CauseTimes::default, |waiter| waiter.waits)
+        self.tasks.get(task.index()).map_or_else(CauseTimes::default, |waiter| waiter.causes)
     }
 
     /// Says whether the causes of CPUs or groups differ from those of tasks, as far as they are counted.
@@ -255,7 +254,7 @@ impl Waits {
                 sum
             })
         };
-        let tasks = sum(&mut self.tasks.iter().map(|waiter| waiter.waits));
+        let tasks = sum(&mut self.tasks.iter().map(|waiter| waiter.causes));
         let cpus = sum(&mut self.cpus.iter().copied());
         let groups = sum(&mut self.of_groups().into_iter());
         let broken = tasks != cpus || tasks != groups;
@@ -272,7 +271,7 @@ impl Waits {
         let mut groups = self.left_groups.clone();
         for waiter in &self.tasks {
             let earlier = waiter.before.as_deref().copied().unwrap_or_default();
-            groups[waiter.group.index()].add(&waiter.waits.since(&earlier));
+            groups[waiter.group.index()].add(&waiter.causes.since(&earlier));
         }
         groups
     }
@@ -285,9 +284,14 @@ impl Waits {
     #[inline]
     fn waiter(&mut self, task: TaskId) -> &mut Waiter {
         if task.index() >= self.tasks.len() {
-            self.tasks.resize_with(task.index() + 1, Waiter::new);
+            self.add_waiters(task);
         }
         &mut self.tasks[task.index()]
+    }
+
+    #[cold]
+    fn add_waiters(&mut self, last: TaskId) {
+        self.tasks.resize_with(last.index() + 1, Waiter::new);
     }
 
     /// Puts a task among those that wait on its CPU.
@@ -307,7 +311,7 @@ impl Waits {
         }
         let is_free = match own.did {
             Did::Nothing => true,
-            Did::Exec { rank, .. } => rank < of.rank,
+            Did::Exec => own.last.is_some_and(|last| last.rank < of.rank),
             Did::Forced | Did::Overhead => false,
         };
         waiter.placed = !is_free && of.has_inside();
@@ -342,46 +346,47 @@ impl Waits {
             return;
         }
         let on_cpu = &mut cpus[waiter.cpu.index()];
-        let mut add = |waits: &mut CauseTimes, cause: Cause, span: u64| {
-            waits[cause] += span;
+        let mut add = |causes: &mut CauseTimes, cause: Cause, span: u64| {
+            causes[cause] += span;
             on_cpu[cause] += span;
         };
         if let Some(cause) = waiter.held {
-            return add(&mut waiter.waits, cause, span);
+            return add(&mut waiter.causes, cause, span);
         }
         let reading = clocks.read(waiter.cpu, waiter.kind, now);
-        let mut rest = span;
+        let mut left = reading.all - waiter.seen.all;
+        if span > left {
+            add(&mut waiter.causes, Cause::Cost, span - left);
+        }
         for state in State::ALL {
-            let part = reading[state as usize] - waiter.seen[state as usize];
+            if left == 0 {
+                break;
+            }
+            let part = reading.spent[state as usize] - waiter.seen.spent[state as usize];
             if part > 0 {
                 let cause = waiter.cause(state, clocks);
-                add(&mut waiter.waits, cause, part);
-                rest -= part;
-                if rest == 0 {
-                    break;
-                }
+                add(&mut waiter.causes, cause, part);
+                left -= part;
             }
-        }
-        if rest > 0 {
-            add(&mut waiter.waits, Cause::Cost, rest);
         }
         waiter.seen = reading;
     }
 
     /// Counts a waiting task for the wasted time, or no more.
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, at: usize, more: bool, now: Time) {
-        let Waits { clocks, waste, .. } = self;
-        waste.advance(&clocks.kinds, now);
+        let Waits { clocks: Clocks { kinds, cpus, .. }, waste, .. } = self;
+        waste.advance(kinds, now);
         let Waiter { cpu, kind, held, .. } = self.tasks[at];
         let by = |count: &mut u32| *count = if more { *count + 1 } else { *count - 1 };
         by(&mut waste.waiting);
         match held {
             None => {
-                by(clocks.waiting(cpu, kind));
-                match clocks.cpus[cpu.index()].is_starting {
+                let own = &mut cpus[cpu.index()];
+                own.count(kind, more);
+                match own.is_starting {
                     true => by(&mut waste.starting),
-                    false => by(&mut clocks.kinds[usize::from(kind)].waiting),
+                    false => by(&mut kinds[usize::from(kind)].waiting),
                 }
             }
             Some(Cause::Migration) => by(&mut waste.moving),
@@ -413,17 +418,21 @@ impl Waits {
         }
     }
 
-    /// Notes that a CPU is to execute another task or none, or its task with other attributes.
-    fn switch(&mut self, cpu: CpuId, another: bool, now: Time) {
-        let mut tasks = std::mem::take(&mut self.clocks.cpus[cpu.index()].until_switch);
-        for at in tasks.iter().map(|&at| at as usize) {
-            if self.tasks[at].status == Status::Queued && self.tasks[at].cpu == cpu {
-                self.settle(at, now);
-                let waiter = &mut self.tasks[at];
-                (waiter.unswitched, waiter.passed_over) = match another {
-                    true => (false, None),
-                    false => (waiter.unswitched, waiter.passed_over),
-                };
+    /// Notes that a CPU is to execute another task or none, or its task with other attributes. What a task waits for that the
+    /// CPU is to execute ends now.
+    fn switch(&mut self, cpu: CpuId, next: Option<Last>, now: Time) {
+        let own = &mut self.clocks.cpus[cpu.index()];
+        let next = next.map(|next| next.task);
+        let another = own.last.map(|last| last.task) != next;
+        let mut tasks = std::mem::take(&mut own.until_switch);
+        for &at in tasks.iter().filter(|&&at| next != Some(TaskId(at.into()))) {
+            let waiter = &self.tasks[at as usize];
+            if waiter.waits && waiter.cpu == cpu {
+                self.settle(at as usize, now);
+                if another {
+                    let waiter = &mut self.tasks[at as usize];
+                    (waiter.unswitched, waiter.passed_over) = (false, None);
+                }
             }
         }
         if another {
@@ -443,9 +452,7 @@ impl Waits {
                 if usize::from(self.tasks[at].listed) == kind {
                     self.tasks[at].listed = NONE;
                 }
-                if self.tasks[at].status == Status::Queued
-                    && usize::from(self.tasks[at].kind) == kind
-                {
+                if self.tasks[at].waits && usize::from(self.tasks[at].kind) == kind {
                     self.settle(at, now);
                     self.tasks[at].placed = false;
                 }
@@ -456,7 +463,7 @@ impl Waits {
 
     fn pass_over(&mut self, task: TaskId, cpu: CpuId, now: Time) {
         let waiter = self.waiter(task);
-        let waits = waiter.status == Status::Queued && waiter.cpu == cpu && waiter.held.is_none();
+        let waits = waiter.waits && waiter.cpu == cpu && waiter.held.is_none();
         if !waits || waiter.passed_over.is_some() {
             return;
         }
@@ -489,7 +496,7 @@ impl Waits {
 impl Waiter {
     fn new() -> Waiter {
         Waiter {
-            status: Status::Away,
+            waits: false,
             cpu: CpuId::at(0),
             place: 0,
             kind: 0,
@@ -504,7 +511,7 @@ impl Waiter {
             unswitched: false,
             passed_over: None,
             placed: false,
-            waits: CauseTimes::default(),
+            causes: CauseTimes::default(),
             before: None,
         }
     }

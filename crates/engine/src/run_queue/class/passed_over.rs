@@ -20,14 +20,17 @@ impl<P, G: Pools> Classes<P, G> {
         }
     }
 
-    /// Returns the tasks for which [`Classes::is_passed_over`] is true, of the first few that
+    /// Adds to `found` the tasks for which [`Classes::is_passed_over`] is true, of the first few that
     /// compete for the CPU.
-    pub fn passed_over(&self, of_first: usize) -> impl Iterator<Item = TaskId> {
+    pub fn passed_over(&self, of_first: usize, found: &mut Vec<TaskId>) {
+        let Queues { tasks, fair, site, .. } = &self.queues;
         let waits = !self.next.is_due() && self.queues.nr_running() > 1;
-        let curr = self.queues.tasks.running_fair().filter(|_| waits);
-        let first = curr.into_iter().flat_map(move |_| self.queues.fair.competing().take(of_first));
-        let before = move |&at: &Index| curr.is_some_and(|curr| self.queues.goes_before(curr, at));
-        first.filter(before).map(|at| self.queues.tasks.task(at).id)
+        let Some(curr) = tasks.running_fair().filter(|_| waits) else { return };
+        for at in fair.competing().take(of_first) {
+            if at != curr && fair.is_attached(at) && fair.goes_before(site.now(), curr, at) {
+                found.push(tasks.task(at).id);
+            }
+        }
     }
 }
 
