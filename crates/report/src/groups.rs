@@ -167,8 +167,8 @@ pub fn group_reports(groups: &[GroupInfo], own: &[Nanos], cpus: usize) -> Vec<Gr
 }
 
 /// The waits of each group with those of the groups below it.
-pub(crate) fn with_those_below(groups: &[GroupInfo], own: Vec<CauseTimes>) -> Vec<CauseTimes> {
-    let mut all = own.clone();
+pub(crate) fn with_those_below(groups: &[GroupInfo], own: &[CauseTimes]) -> Vec<CauseTimes> {
+    let mut all = own.to_vec();
     for (at, own) in own.iter().enumerate() {
         above(groups, at).for_each(|ancestor| all[ancestor].add(own));
     }

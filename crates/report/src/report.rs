@@ -486,7 +486,7 @@ impl Report {
         let first = info.tasks.iter().map(|task| (task.id, task.group));
         let in_groups = totals.group_runtimes(info.groups.len(), first);
         let mut groups = group_reports(&info.groups, &in_groups, info.cpus);
-        let mut waits = waits.map(|waits| with_those_below(&info.groups, waits.of_groups()));
+        let mut waits = waits.map(|waits| with_those_below(&info.groups, &waits.of_groups()));
         for (group, id) in groups.iter_mut().zip((0..).map(GroupId)) {
             group.waits = waits.as_mut().map(|waits| std::mem::take(&mut waits[id.index()]));
             let pressure = totals.pressure(id);

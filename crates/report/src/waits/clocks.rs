@@ -372,17 +372,6 @@ impl Clocks {
         waiting.get(place as usize).copied()
     }
 
-    /// Changes the cookie of a task that CPUs may execute.
-    pub(super) fn change_cookie(&mut self, of: TaskId, cookie: u32, now: Time) {
-        for own in &mut self.cpus {
-            if let Some(mut last) = own.last.filter(|last| last.task == of) {
-                own.close_stretch(&self.kinds, now);
-                last.cookie = cookie;
-                own.last = Some(last);
-            }
-        }
-    }
-
     /// Notes that a switch of a CPU is due, although it goes on with its task.
     pub(super) fn is_due(&mut self, cpu: CpuId, now: Time) {
         let own = &mut self.cpus[cpu.index()];

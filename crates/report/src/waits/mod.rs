@@ -55,8 +55,9 @@ struct Waiter {
     held: Option<Cause>,
     /// The wait began as it lost its CPU.
     lost: bool,
-    /// Its CPU still executes the less important task that it executed when this one came.
+    /// Its CPU still executes the less important task that it executed when this one came, and that is still less important.
     unswitched: bool,
+    outranks: bool,
     /// A task that comes after it keeps the CPU, and whether that has another cookie.
     passed_over: Option<bool>,
     /// A CPU that it may use has been free since it came to a busy one.
@@ -97,7 +98,7 @@ impl Waits {
             self.leave(at, now);
         }
         if self.tasks[at].cookie != cookie {
-            self.clocks.change_cookie(task, cookie, now);
+            self.change_cookie(task, cookie, now);
         }
         let waiter = &mut self.tasks[at];
         if waiter.group != attr.group {
@@ -306,6 +307,7 @@ impl Waits {
         waiter.held = waiter.is_throttled(&own.throttled, machine);
         waiter.passed_over = None;
         waiter.unswitched = own.last.is_some_and(|last| last.rank < of.rank);
+        waiter.outranks = waiter.unswitched;
         if waiter.unswitched {
             own.until_switch.push(at as u32);
         }
@@ -364,7 +366,7 @@ impl Waits {
             }
             let part = reading.spent[state as usize] - waiter.seen.spent[state as usize];
             if part > 0 {
-                let cause = waiter.cause(state, clocks);
+                let cause = waiter.cause(state);
                 add(&mut waiter.causes, cause, part);
                 left -= part;
             }
@@ -422,16 +424,22 @@ impl Waits {
     /// CPU is to execute ends now.
     fn switch(&mut self, cpu: CpuId, next: Option<Last>, now: Time) {
         let own = &mut self.clocks.cpus[cpu.index()];
-        let next = next.map(|next| next.task);
-        let another = own.last.map(|last| last.task) != next;
+        let begins = next.map(|next| next.task);
+        let another = own.last.map(|last| last.task) != begins;
         let mut tasks = std::mem::take(&mut own.until_switch);
-        for &at in tasks.iter().filter(|&&at| next != Some(TaskId(at.into()))) {
+        for &at in tasks.iter().filter(|&&at| begins != Some(TaskId(at.into()))) {
             let waiter = &self.tasks[at as usize];
             if waiter.waits && waiter.cpu == cpu {
                 self.settle(at as usize, now);
-                if another {
-                    let waiter = &mut self.tasks[at as usize];
-                    (waiter.unswitched, waiter.passed_over) = (false, None);
+                let waiter = &mut self.tasks[at as usize];
+                let rank = self.clocks.kinds[usize::from(waiter.kind)].rank;
+                match next.filter(|_| !another) {
+                    None => (waiter.unswitched, waiter.passed_over) = (false, None),
+                    Some(next) => {
+                        waiter.outranks = next.rank < rank;
+                        let differs = waiter.passed_over.map(|_| next.cookie != waiter.cookie);
+                        waiter.passed_over = differs;
+                    }
                 }
             }
         }
@@ -439,6 +447,20 @@ impl Waits {
             tasks.clear();
         }
         self.clocks.cpus[cpu.index()].until_switch = tasks;
+    }
+
+    /// Changes the cookie of a task that CPUs may execute.
+    fn change_cookie(&mut self, of: TaskId, cookie: u32, now: Time) {
+        for cpu in (0..self.clocks.cpus.len()).map(CpuId::at) {
+            let Clocks { cpus, kinds, .. } = &mut self.clocks;
+            let own = &mut cpus[cpu.index()];
+            if let Some(last) = own.last.filter(|last| last.task == of) {
+                own.close_stretch(kinds, now);
+                let last = Some(Last { cookie, ..last });
+                self.switch(cpu, last, now);
+                self.clocks.cpus[cpu.index()].last = last;
+            }
+        }
     }
 
     /// Notes that kinds have no free CPU inside any more.
@@ -509,6 +531,7 @@ impl Waiter {
             held: None,
             lost: false,
             unswitched: false,
+            outranks: false,
             passed_over: None,
             placed: false,
             causes: CauseTimes::default(),
@@ -518,14 +541,12 @@ impl Waiter {
 
     /// The cause while its CPU is in this state.
     #[inline]
-    fn cause(&self, state: State, clocks: &Clocks) -> Cause {
+    fn cause(&self, state: State) -> Cause {
         match state {
             State::Due => Cause::Kernel,
             State::Cookie => Cause::CoreCookie,
             _ if self.passed_over == Some(true) => Cause::CoreCookie,
-            _ if self.passed_over.is_none() && self.unswitched && self.comes_first(clocks) => {
-                Cause::Cost
-            }
+            _ if self.passed_over.is_none() && self.unswitched && self.outranks => Cause::Cost,
             State::Inside if self.placed => Cause::Placement,
             State::Inside => Cause::Balance,
             State::Outside => Cause::Affinity,
@@ -534,12 +555,6 @@ impl Waiter {
             State::First if self.lost => Cause::Preempted,
             State::First => Cause::Important,
         }
-    }
-
-    /// Says whether its CPU executed a less important task last.
-    fn comes_first(&self, clocks: &Clocks) -> bool {
-        let own = clocks.kinds[usize::from(self.kind)].rank;
-        clocks.cpus[self.cpu.index()].last.is_some_and(|last| last.rank < own)
     }
 
     /// The cause by which throttled groups keep it from running.

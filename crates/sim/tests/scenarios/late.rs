@@ -307,7 +307,10 @@ impl<'r> Naive<'r> {
             What::SwitchDue => {
                 self.due.insert(cpu);
             }
-            What::Landed { task } if task == self.wait.task => self.in_flight = false,
+            What::Landed { task } if task == self.wait.task => {
+                self.come(event);
+                self.in_flight = false;
+            }
             What::Throttled { group } => {
                 self.cpus[cpu].throttled.insert(group);
             }

@@ -225,17 +225,12 @@ impl<'s> Ledger<'s> {
                 let idle = what == What::Idle;
                 self.turn(cpu, if idle { Doing::Idle } else { Doing::Forced });
             }
-            What::Moved { .. }
-            | What::Landed { .. }
-            | What::SwitchDue
-            | What::PassedOver { .. } => {}
             What::Arrived { arrivals, refused } => {
                 let to = self.scenario.arrivals[arrivals as usize].to;
                 if let (Receiver::Semaphore(id), false) = (to, refused) {
                     self.oracle.is_posted(id);
                 }
             }
-            What::Late { .. } | What::Acts { .. } => {}
             What::Timeline { change } => self.change(change),
             What::Step { task, phase, step } => self.step(cpu, task, (phase, step))?,
             What::Changed { task, policy, group, .. } => {
@@ -250,11 +245,7 @@ impl<'s> Ledger<'s> {
                 let known = self.cpus[cpu.index()].throttled.remove(&group);
                 want(known, "a group that is unthrottled was throttled")?;
             }
-            What::TimerInterrupt
-            | What::TimerArmed
-            | What::TimerExpired { .. }
-            | What::TimerCancelled
-            | What::Balanced(_) => {}
+            _ => {}
         }
         want(!self.idle_with_a_task, "a CPU that switched to a task was not idle")
     }

@@ -147,7 +147,7 @@ impl<'r> Naive<'r> {
                 self.switch(event.cpu);
             }
             What::Switch { prev: Some((task, left)), next } => {
-                self.leave(event.cpu, (task, left), next)
+                self.leave(event.cpu, (task, left), next);
             }
             What::Wake { task, .. } => {
                 let it = self.tasks.get_mut(&task).unwrap();
@@ -378,7 +378,10 @@ fn the_kernel_and_a_migration_are_causes() {
     let costs = Costs { migration: Nanos(50_000), ..FREE };
     let run = world().cpus(2).costs(costs).run("'hog': {'instance': 3, 'loop': 1, 'run': 30000}");
     let all = report(&run).machine.waits.expect("they are known");
-    assert!(all[Cause::Migration] >= 50_000 && all[Cause::Migration] % 50_000 == 0, "{all:?}");
+    assert!(
+        all[Cause::Migration] >= 50_000 && all[Cause::Migration].is_multiple_of(50_000),
+        "{all:?}"
+    );
 }
 
 /// Two tasks are bound to one CPU of two. The other CPU is idle while one of them waits.
