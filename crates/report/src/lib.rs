@@ -55,6 +55,7 @@ pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
 pub use judged::{Asked, Judged, NOISE, Verdict, judged};
+pub use names::Names;
 pub use pressure::Pressure;
 pub use reference::reference;
 pub use report::{
@@ -66,7 +67,7 @@ pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
 pub use story::{WokenBy, story};
 pub use stretches::Stretches;
 pub use text::{Checks, TaskRows, by_cause, render, table};
-pub use timeline::{Names, timeline};
+pub use timeline::timeline;
 pub use trace::TraceForm;
 pub use units::{MetricUnit, span};
 pub use why::{

@@ -6,7 +6,7 @@
 //! A column shows the activity of the longest single span in its time, so a shorter activity may not show. The events
 //! in words have it.
 
-use crate::names::printable;
+use crate::names::{Names, printable};
 use crate::text::wrap;
 use crate::units::{count, span};
 use runyard_engine::attr::{Cookie, GroupId};
@@ -37,28 +37,6 @@ const OTHER: char = '*';
 /// The mark of several wake-ups in one column.
 const SEVERAL: char = '+';
 const UNKNOWN: char = ' ';
-
-/// The names in a picture. A function from tasks to names implements it, with numbers for task groups and cookies.
-pub trait Names {
-    /// The name of a task.
-    fn task(&self, task: TaskId) -> String;
-
-    /// The path of a task group.
-    fn group(&self, group: GroupId) -> String {
-        group.0.to_string()
-    }
-
-    /// The name of a cookie.
-    fn cookie(&self, cookie: Cookie) -> String {
-        cookie.get().to_string()
-    }
-}
-
-impl<F: Fn(TaskId) -> String> Names for F {
-    fn task(&self, task: TaskId) -> String {
-        self(task)
-    }
-}
 
 /// Names without characters that move the cursor.
 struct Printable<'a>(&'a dyn Names);

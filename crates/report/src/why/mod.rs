@@ -22,8 +22,8 @@ use told::Told;
 pub(crate) use worst::Bad;
 
 use crate::account::Doing;
+use crate::names::Names;
 use crate::ranks::rank;
-use crate::timeline::Names;
 use judge::{About, Move, Piece, Scratch, Wait, judge};
 use record::{Did, Record, who};
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};

@@ -72,8 +72,10 @@ impl IndexMut<Cause> for CauseTimes {
 
 impl Serialize for CauseTimes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Cause::ALL.len() - 1))?;
-        for (cause, time) in self.iter().filter(|&(cause, _)| cause != Cause::TimerSlack) {
+        let slack = self[Cause::TimerSlack] > 0;
+        let told = |cause| slack || cause != Cause::TimerSlack;
+        let mut map = serializer.serialize_map(Some(Cause::ALL.len() - usize::from(!slack)))?;
+        for (cause, time) in self.iter().filter(|&(cause, _)| told(cause)) {
             map.serialize_entry(cause.entry().name, &time)?;
         }
         map.end()

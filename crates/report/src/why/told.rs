@@ -3,7 +3,7 @@
 use super::cause::Cause;
 use super::judge::Piece;
 use super::record::{Did, Who, who};
-use crate::timeline::Names;
+use crate::names::Names;
 use runyard_engine::attr::GroupId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
