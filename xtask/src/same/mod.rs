@@ -88,6 +88,9 @@ pub struct Options {
     /// The number of random scenarios
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub random: u64,
+    /// Compare traces and warnings, which have all decisions, and no reports: a report may have new fields
+    #[arg(long)]
+    pub traces: bool,
     /// Only scenarios whose path contains this
     pub filter: Option<String>,
 }
@@ -118,7 +121,9 @@ pub fn run(options: &Options) -> Outcome {
     let programs = builds::both(&options.against, &folder)?;
     let cpus = || thread::available_parallelism().ok();
     let jobs = options.jobs.or_else(cpus).map_or(1, NonZeroUsize::get);
-    let judge = |job, case: &Case| differs(case, &programs, &folder.join(format!("job-{job}")));
+    let compared = &COMPARED[usize::from(options.traces)..];
+    let judge =
+        |job, case: &Case| differs(case, &programs, &folder.join(format!("job-{job}")), compared);
     let differing = in_parallel(&cases, jobs, &judge)?;
     conclude(&differing, cases.len(), &programs)
 }
@@ -220,10 +225,15 @@ fn in_parallel(
 }
 
 /// The first difference between the two runs of `case`, whose files are in `folder`.
-fn differs(case: &Case, programs: &Programs, folder: &Path) -> Outcome<Option<String>> {
+fn differs(
+    case: &Case,
+    programs: &Programs,
+    folder: &Path,
+    compared: &[(&str, Cleaned)],
+) -> Outcome<Option<String>> {
     let [before, after] = ["before", "after"].map(|side| folder.join(side));
     let codes = [play(case, &programs.before, &before)?, play(case, &programs.after, &after)?];
-    let found = first_difference(codes, &before, &after)?;
+    let found = first_difference(codes, [&before, &after], compared)?;
     fs::remove_dir_all(folder)?;
     Ok(found)
 }
@@ -248,15 +258,15 @@ fn play(case: &Case, binary: &Path, folder: &Path) -> Outcome<Option<i32>> {
 
 fn first_difference(
     codes: [Option<i32>; 2],
-    before: &Path,
-    after: &Path,
+    [before, after]: [&Path; 2],
+    compared: &[(&str, Cleaned)],
 ) -> Outcome<Option<String>> {
     if codes[0] != codes[1] {
         let [before, after] = codes.map(|code| code.map_or("a signal".into(), code_named));
         return Ok(Some(format!("it ended with {before}, now with {after}")));
     }
-    for (name, cleaned) in COMPARED {
-        if let Some(found) = compare::files(&before.join(name), &after.join(name), cleaned)? {
+    for (name, cleaned) in compared {
+        if let Some(found) = compare::files(&before.join(name), &after.join(name), *cleaned)? {
             return Ok(Some(format!("{name}, {found}")));
         }
     }
