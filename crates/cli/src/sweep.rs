@@ -3,12 +3,14 @@
 use crate::exit::Done;
 use crate::interrupt::Interrupt;
 use crate::options;
+use crate::output;
 use crate::progress::RunsProgress;
 use crate::ray;
 use clap::{Args, ValueEnum};
 use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
 use runyard_sweep::{Folder, Plan, Text, pool};
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,6 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         return Ok(interrupt.done(Done::Well));
     }
     let finished = folder.finish()?;
+    output::report(|out| out.write_all(finished.table.as_bytes()))?;
     if let Some((failed, reason)) = finished.failed {
         say(format_args!("{failed} of {} runs failed: {reason}", plan.runs()));
     }

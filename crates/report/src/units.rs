@@ -27,7 +27,12 @@ pub enum MetricUnit {
 
 impl MetricUnit {
     /// A number with its unit.
-    pub(crate) fn shown(self, number: f64) -> String {
+    ///
+    /// ```
+    /// assert_eq!(runyard_report::MetricUnit::Span.shown(1_500_000.0), "1.50 ms");
+    /// ```
+    #[must_use]
+    pub fn shown(self, number: f64) -> String {
         let sign = if number < 0.0 { "-" } else { "" };
         match self {
             MetricUnit::Span => format!("{sign}{}", span(number.abs().round() as u64)),

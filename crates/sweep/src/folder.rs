@@ -76,6 +76,8 @@ pub struct Finished {
     pub wide: usize,
     /// The number of failed runs, and the first reason.
     pub failed: Option<(usize, String)>,
+    /// The means and intervals as a table for people, at most 60 rows of it.
+    pub table: String,
 }
 
 impl Folder {
@@ -193,7 +195,8 @@ impl Folder {
         self.write("index.html", |out| out.write_all(page.as_bytes()).map_err(Failed::Io))?;
         let (least, most) = (gathered.seeds.iter().min(), gathered.seeds.iter().max());
         let seeds = least.copied().unwrap_or(0)..=most.copied().unwrap_or(0);
-        Ok(Finished { seeds, wide: gathered.wide(&self.plan), failed: gathered.failed })
+        let (wide, table) = (gathered.wide(&self.plan), gathered.shown(&self.plan));
+        Ok(Finished { seeds, wide, failed: gathered.failed, table })
     }
 
     /// The tables of a complete sweep, in memory.

@@ -14,6 +14,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema};
 use runyard_outcome::Failure;
 use runyard_report::statistics::{Summaries, Summary};
+use runyard_report::table;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -58,6 +59,12 @@ pub fn parts(plan: &Plan) -> impl Iterator<Item = Range<usize>> + use<> {
     let (size, runs) = (plan.part_size(), plan.runs());
     (0..runs).step_by(size).map(move |first| first..(first + size).min(runs))
 }
+
+/// The number of rows of the statistics that are shown.
+const SHOWN: usize = 60;
+
+/// The titles of the columns that are shown after the swept ones.
+const TITLES: [&str; 3] = ["metric", "mean", "95 % interval"];
 
 /// The statistics of a metric over the seeds of a point.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +122,29 @@ impl Gathered {
     pub(crate) fn wide(&self, plan: &Plan) -> usize {
         let wide = |row: &&SummaryRow| row.summary.is_some_and(|summary| !plan.is_narrow(&summary));
         self.summary.iter().filter(wide).count()
+    }
+
+    /// The first rows of the table of statistics, with units and intervals.
+    pub(crate) fn shown(&self, plan: &Plan) -> String {
+        let swept = plan.columns();
+        let titles: Vec<&str> = swept.iter().map(String::as_str).chain(TITLES).collect();
+        let mut table = table(&titles, swept.len() + 1);
+        for row in self.summary.iter().take(SHOWN) {
+            let metric = &plan.metrics()[row.metric];
+            let value = |it: f64| metric.unit().shown(it);
+            let mean = row.summary.map(|summary| value(summary.mean));
+            let interval = row.summary.and_then(|summary| summary.interval);
+            let interval = interval.map(|(low, high)| format!("{} to {}", value(low), value(high)));
+            let values = plan.point(row.point).values.iter().map(ToString::to_string).collect();
+            let own = [Some(metric.to_string()), mean, interval];
+            let own = own.map(|it| it.unwrap_or_else(|| "-".to_owned()));
+            table.add_row([values, Vec::from(own)].concat());
+        }
+        let mut text = table.trim_fmt() + "\n";
+        if let more @ 1.. = self.summary.len().saturating_sub(SHOWN) {
+            text += &format!("and {more} more\n");
+        }
+        text
     }
 
     /// The columns of the table of runs.

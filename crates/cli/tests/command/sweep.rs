@@ -57,7 +57,8 @@ fn a_sweep_that_was_killed_goes_on_as_if_it_had_not() {
     let spec = written();
     let (whole, killed) = (place("sweep-whole"), place("sweep-killed"));
     let said = call(&["sweep", &spec, "--out", &whole, "--jobs", "3"]);
-    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{}", said.err);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let shown = said.out.clone();
     let mut child = command(&["sweep", &spec, "--out", &killed, "--jobs", "1"]);
     let mut child = child.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let parts = folder().join(&killed).join("parts");
@@ -80,7 +81,7 @@ fn a_sweep_that_was_killed_goes_on_as_if_it_had_not() {
     let refused = call(&["sweep", &spec, "--out", &killed]).refused();
     assert!(refused.contains("--resume goes on with it"), "{refused}");
     let said = call(&["sweep", &spec, "--out", &killed, "--resume"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), shown.as_str()), "{}", said.err);
     let (whole, killed) = (files(&folder().join(&whole)), files(&folder().join(&killed)));
     assert_eq!(whole.keys().collect::<Vec<_>>(), killed.keys().collect::<Vec<_>>());
     for (name, text) in &whole {
@@ -92,7 +93,12 @@ fn a_sweep_that_was_killed_goes_on_as_if_it_had_not() {
 fn the_tables_say_what_the_runs_do() {
     let spec = written();
     let out = place("sweep-tables");
-    call(&["sweep", &spec, "--out", &out]);
+    let shown = call(&["sweep", &spec, "--out", &out]).out;
+    assert_eq!(shown.lines().count(), 1 + 4 * 3, "{shown}");
+    assert!(
+        shown.starts_with("tasks.hog.sleep  kernel  metric ") && shown.contains(" % to "),
+        "{shown}"
+    );
     let text = std::fs::read_to_string(folder().join(&out).join("summary.csv")).unwrap();
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(rows[0], ["tasks.hog.sleep", "kernel", "metric", "n", "mean", "median", "lo", "hi"]);
