@@ -160,7 +160,7 @@ impl Report {
     /// The run is repeated for the page, since a report does not keep the timeline.
     fn to_html(&self, py: Python<'_>) -> PyResult<String> {
         let how = (self.report.seed, Detail::Page);
-        let Whole { mut report, stretches } = run(py, (&self.name, &self.scenario), how)?;
+        let Whole { mut report, stretches, .. } = run(py, (&self.name, &self.scenario), how)?;
         report.engine.wall_ns = self.report.engine.wall_ns;
         Ok(html::page(Run { report: &report, stretches: stretches.as_ref() }))
     }

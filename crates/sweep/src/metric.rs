@@ -3,11 +3,13 @@
 //! The grammar is `METRIC = FIELD | STAT(FIELD)`. A field is `machine.KEY`, `tasks.NAME.KEY`, `groups.NAME.KEY` or
 //! `chains.NAME.KEY`, written like the path of a setting. A thread's name stands for all its instances together: their
 //! counters are added up, their distributions are merged. `share` and `missed` take a thread, a task group or a chain
-//! itself.
+//! itself. Of a distribution there is each quantile of per cent with up to four decimals: `p95`, `p99.99`. The names
+//! `p50`, `p90`, `p99` and `p999` (99.9 %) are those of the report's fields.
 
 use crate::cell::Cell;
 use crate::rows::{Figures, Folded, Known};
-use runyard_report::{MetricUnit, Report};
+use crate::simulated::Whole;
+use runyard_report::{Histogram, MetricUnit};
 use runyard_workload::setting::{Path, Segment};
 use runyard_workload::{Scenario, advice};
 use std::borrow::Cow;
@@ -28,10 +30,8 @@ pub struct Metric {
 /// The statistic that is made of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stat {
-    P50,
-    P90,
-    P99,
-    P999,
+    /// The value that so many millionths do not exceed.
+    Quantile(u32),
     Max,
     Mean,
     Min,
@@ -49,11 +49,14 @@ enum Of {
     Chains,
 }
 
+const P50: Stat = Stat::Quantile(500_000);
+const P99: Stat = Stat::Quantile(990_000);
+
 const STATS: [(Stat, &str); 10] = [
-    (Stat::P50, "p50"),
-    (Stat::P90, "p90"),
-    (Stat::P99, "p99"),
-    (Stat::P999, "p999"),
+    (P50, "p50"),
+    (Stat::Quantile(900_000), "p90"),
+    (P99, "p99"),
+    (Stat::Quantile(999_000), "p999"),
     (Stat::Max, "max"),
     (Stat::Mean, "mean"),
     (Stat::Min, "min"),
@@ -62,6 +65,13 @@ const STATS: [(Stat, &str); 10] = [
     (Stat::Missed, "missed"),
 ];
 
+/// The names of quantiles, in words.
+const QUANTILES: &str =
+    "after p comes a number above 0 and below 100 with up to four decimals, as p95 or p99.99";
+
+/// One per cent in millionths.
+const PERCENT: u32 = 10_000;
+
 const OFS: [(Of, &str); 4] = [
     (Of::Machine, "machine"),
     (Of::Tasks, "tasks"),
@@ -69,23 +79,67 @@ const OFS: [(Of, &str); 4] = [
     (Of::Chains, "chains"),
 ];
 
+impl fmt::Display for Stat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (STATS.iter().find(|(stat, _)| stat == self), *self) {
+            (None, Stat::Quantile(millionths)) => {
+                let (percent, decimals) = (millionths / PERCENT, millionths % PERCENT);
+                let decimals = format!("{decimals:04}");
+                match decimals.trim_end_matches('0') {
+                    "" => write!(f, "p{percent}"),
+                    decimals => write!(f, "p{percent}.{decimals}"),
+                }
+            }
+            (known, _) => f.write_str(known.expect("all others have a name").1),
+        }
+    }
+}
+
+impl FromStr for Stat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Stat, String> {
+        let is_known = STATS.iter().any(|(_, other)| *other == name);
+        let begins = |rest: &&str| rest.starts_with(|c: char| c == '.' || c.is_ascii_digit());
+        match name.strip_prefix('p').filter(begins).filter(|_| !is_known) {
+            Some(number) => {
+                quantile(number).ok_or_else(|| format!("{name:?} is no quantile: {QUANTILES}"))
+            }
+            None => by_name(&STATS, name, "statistic"),
+        }
+    }
+}
+
+/// Reads a number of per cent as a quantile.
+fn quantile(number: &str) -> Option<Stat> {
+    let (percent, decimals) = match number.split_once('.') {
+        Some((percent, decimals)) => {
+            (percent, (1..=4).contains(&decimals.len()).then_some(decimals)?)
+        }
+        None => (number, "0"),
+    };
+    let is_number =
+        !percent.is_empty() && number.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+    let millionths = format!("{percent}{decimals:0<4}").parse().ok().filter(|_| is_number)?;
+    (1..100 * PERCENT).contains(&millionths).then_some(Stat::Quantile(millionths))
+}
+
 impl Stat {
-    fn name(self) -> &'static str {
-        named(&STATS, self)
+    /// Whether a distribution has this statistic.
+    fn is_of_distributions(self) -> bool {
+        matches!(self, Stat::Quantile(_) | Stat::Max | Stat::Mean | Stat::Min)
     }
 
-    /// The suffix of the field of a distribution that has this statistic.
-    fn of_distribution(self) -> Option<&'static str> {
-        match self {
-            Stat::P50 => Some("p50_ns"),
-            Stat::P90 => Some("p90_ns"),
-            Stat::P99 => Some("p99_ns"),
-            Stat::P999 => Some("p999_ns"),
-            Stat::Max => Some("max_ns"),
-            Stat::Mean => Some("mean_ns"),
-            Stat::Min => Some("min_ns"),
+    /// Its value in nanoseconds.
+    fn of(self, latencies: &Histogram) -> Option<f64> {
+        let span = match self {
+            Stat::Quantile(millionths) => latencies.quantile(millionths),
+            Stat::Max => latencies.max(),
+            Stat::Mean => latencies.mean(),
+            Stat::Min => latencies.min(),
             Stat::Sum | Stat::Share | Stat::Missed => None,
-        }
+        };
+        span.map(|span| span.0 as f64)
     }
 
     fn is_of_counters(self) -> bool {
@@ -152,7 +206,7 @@ impl Names {
             Some(_) => (Of::Chains, "latency"),
             None => (Of::Tasks, "wakeup_latency"),
         };
-        let delays = common(of).map(|name| part(Stat::P99, of, name, key));
+        let delays = common(of).map(|name| part(P99, of, name, key));
         let shares = common(Of::Tasks).map(|name| whole(Stat::Share, Of::Tasks, name));
         delays.chain(shares).collect()
     }
@@ -163,15 +217,15 @@ impl Names {
         const THREADS: usize = 10;
         let mut metrics = Vec::new();
         for chain in self.chains.iter().take(THREADS) {
-            metrics.push(part(Stat::P50, Of::Chains, chain, "latency"));
-            metrics.push(part(Stat::P99, Of::Chains, chain, "latency"));
+            metrics.push(part(P50, Of::Chains, chain, "latency"));
+            metrics.push(part(P99, Of::Chains, chain, "latency"));
             metrics.push(whole(Stat::Missed, Of::Chains, chain));
         }
         let key = Some("utilization".to_owned());
         metrics.push(Metric { stat: None, of: Of::Machine, name: None, key });
         for task in self.tasks.iter().take(THREADS) {
-            metrics.push(part(Stat::P50, Of::Tasks, task, "wakeup_latency"));
-            metrics.push(part(Stat::P99, Of::Tasks, task, "wakeup_latency"));
+            metrics.push(part(P50, Of::Tasks, task, "wakeup_latency"));
+            metrics.push(part(P99, Of::Tasks, task, "wakeup_latency"));
             metrics.push(whole(Stat::Share, Of::Tasks, task));
         }
         metrics
@@ -210,16 +264,15 @@ impl Metric {
         let is_distribution = fields.all(&format!("{key}_p50_ns")).is_some();
         match (self.stat, fields.all(key)) {
             (None, _) if is_distribution => Err(format!(
-                "{key:?} is a distribution: one of it is p50, p90, p99, p999, max, mean, as p99({self})"
+                "{key:?} is a distribution: one of it is p50, p99.9 or any other quantile, max, mean, min, as p99({self})"
             )),
-            (Some(stat), _) if is_distribution => match stat.of_distribution() {
-                Some(_) => Ok(()),
-                None => Err(format!("{key:?} is a distribution, which has no {}", stat.name())),
+            (Some(stat), _) if is_distribution => match stat.is_of_distributions() {
+                true => Ok(()),
+                false => Err(format!("{key:?} is a distribution, which has no {stat}")),
             },
             (_, Some(Cell::Text(_))) => Err(format!("{key:?} is no number")),
             (Some(stat), Some(_)) if !stat.is_of_counters() => Err(format!(
-                "{key:?} is a counter: of it there are sum, mean, min and max, no {}",
-                stat.name()
+                "{key:?} is a counter: of it there are sum, mean, min and max, no {stat}"
             )),
             (_, Some(_)) => Ok(()),
             (_, None) => {
@@ -257,10 +310,18 @@ impl Metric {
         )
     }
 
-    /// The value of the metric in a report; `None` if the report has none. Spans are nanoseconds, shares are per cent
-    /// of one CPU.
-    pub(crate) fn of(&self, report: &Report, figures: &Figures) -> Option<f64> {
+    /// The value of the metric in a run; `None` if the run has none. Spans are nanoseconds, shares are per cent of one
+    /// CPU. `figures` are those of the run's report.
+    pub(crate) fn of(&self, run: &Whole, figures: &Figures) -> Option<f64> {
         let name = self.name.as_deref().unwrap_or_default();
+        let latencies = match (self.of, self.key.as_deref()) {
+            (Of::Tasks, Some("wakeup_latency")) => run.wakeup_latencies(name),
+            (Of::Chains, Some("latency")) => run.chain_latencies(name),
+            _ => None,
+        };
+        if let (Some(stat), Some(latencies)) = (self.stat, latencies) {
+            return stat.of(&latencies);
+        }
         let find = |all| Folded::find(all, name).map(Cow::Borrowed);
         let thing = match self.of {
             Of::Machine => Some(Cow::Borrowed(&figures.machine)),
@@ -270,7 +331,7 @@ impl Metric {
         }?;
         match (self.stat, &self.key) {
             (Some(Stat::Share), _) => {
-                let all = Some(report.duration_ns).filter(|&all| all > 0)? as f64;
+                let all = Some(run.report.duration_ns).filter(|&all| all > 0)? as f64;
                 Some(100.0 * thing.all("runtime_ns")?.number()? / all)
             }
             (Some(Stat::Missed), _) => thing.all("missed")?.number(),
@@ -281,10 +342,6 @@ impl Metric {
 }
 
 fn figure(thing: &Folded, stat: Option<Stat>, key: &str) -> Option<f64> {
-    let of_distribution = stat.and_then(Stat::of_distribution);
-    if let Some(cell) = of_distribution.and_then(|end| thing.all(&format!("{key}_{end}"))) {
-        return cell.number();
-    }
     let cell = match stat {
         Some(Stat::Min) => thing.least(key),
         Some(Stat::Max) => thing.most(key),
@@ -297,7 +354,7 @@ fn figure(thing: &Folded, stat: Option<Stat>, key: &str) -> Option<f64> {
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(stat) = self.stat {
-            write!(f, "{}(", stat.name())?;
+            write!(f, "{stat}(")?;
         }
         f.write_str(named(&OFS, self.of))?;
         for part in [&self.name, &self.key].into_iter().flatten() {
@@ -318,7 +375,7 @@ impl FromStr for Metric {
             Some(at) => {
                 let inside = text[at + 1..].strip_suffix(')');
                 let field = inside.ok_or_else(|| format!("{text:?} has no ) at its end"))?;
-                (Some(by_name(&STATS, &text[..at], "statistic")?), field)
+                (Some(text[..at].parse()?), field)
             }
         };
         let path: Path = field.parse()?;
@@ -346,7 +403,11 @@ fn parts_of(
         _ if !wholes.is_empty() => {
             let right: Vec<_> =
                 wholes.iter().map(|&of| format!("{}.NAME", named(&OFS, of))).collect();
-            Err(format!("{} is of {}", stat.map_or("", Stat::name), right.join(" or ")))
+            Err(format!(
+                "{} is of {}",
+                stat.map_or(String::new(), |stat| stat.to_string()),
+                right.join(" or ")
+            ))
         }
         (Of::Machine, [key]) => Ok((None, owned(key))),
         (Of::Machine, _) => Err("a figure of the machine is machine.KEY".to_owned()),
@@ -391,6 +452,10 @@ mod tests {
             "machine.utilization",
             "machine.cpu_overhead_ns",
             "p99(tasks.web.wakeup_latency)",
+            "p999(tasks.web.wakeup_latency)",
+            "p5(tasks.web.wakeup_latency)",
+            "p99.99(tasks.web.wakeup_latency)",
+            "p0.0001(tasks.web.wakeup_latency)",
             "max(tasks.\"a.b\".wakeup_latency)",
             "tasks.pool.migrations",
             "max(tasks.pool.migrations)",
@@ -422,7 +487,16 @@ mod tests {
                 "is a counter: of it there are sum, mean, min and max, no p99",
             ),
             ("tasks.web.policy", "\"policy\" is no number"),
-            ("p98(tasks.web.wakeup_latency)", "no statistic \"p98\"; did you mean \"p9"),
+            ("max9(tasks.web.wakeup_latency)", "no statistic \"max9\"; did you mean \"max\"?"),
+            (
+                "p0(tasks.web.wakeup_latency)",
+                "\"p0\" is no quantile: after p comes a number above 0 and below 100",
+            ),
+            ("p100(tasks.web.wakeup_latency)", "\"p100\" is no quantile: "),
+            ("p99.99999(tasks.web.wakeup_latency)", "with up to four decimals, as p95 or p99.99"),
+            ("p9x(tasks.web.wakeup_latency)", "\"p9x\" is no quantile: "),
+            ("p.5(tasks.web.wakeup_latency)", "\"p.5\" is no quantile: "),
+            ("p+5(tasks.web.wakeup_latency)", "no statistic \"p+5\""),
             ("task.web.switches", "no kind of figure \"task\"; did you mean \"tasks\"?"),
             ("share(machine.utilization)", "share is of tasks.NAME or groups.NAME"),
             ("missed(groups./web)", "missed is of tasks.NAME or chains.NAME"),
@@ -438,10 +512,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_quantile_has_one_name() {
+        for (text, name) in [
+            ("p99.9", "p999"),
+            ("p50.0", "p50"),
+            ("p05", "p5"),
+            ("p99.90", "p999"),
+            ("p95.50", "p95.5"),
+        ] {
+            assert_eq!(text.parse::<Stat>().unwrap().to_string(), name);
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_shown_is_read(stat in 0_usize..9, name in "[ -~]{1,8}", key in "[a-z_]{1,6}") {
-            let stat = STATS.get(stat).map(|(stat, _)| *stat).filter(|stat| stat.wholes().is_empty());
+        fn what_is_shown_is_read(stat in 0_usize..9, part in 1..100 * PERCENT, name in "[ -~]{1,8}", key in "[a-z_]{1,6}") {
+            let stat = match STATS.get(stat) {
+                Some(&(Stat::Quantile(_), _)) => Some(Stat::Quantile(part)),
+                known => known.map(|(stat, _)| *stat).filter(|stat| stat.wholes().is_empty()),
+            };
             let metric = Metric { stat, of: Of::Tasks, name: Some(name), key: Some(key) };
             prop_assert_eq!(metric.to_string().parse(), Ok(metric));
         }

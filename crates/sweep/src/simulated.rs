@@ -4,10 +4,13 @@ use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::scenario;
-use runyard_report::{Chains, Collector, Report, RunInfo, Stretches, TaskInfo, Timed, Violation};
+use runyard_report::{
+    Chains, Collector, Histogram, Report, RunInfo, Stretches, TaskInfo, Timed, Totals, Violation,
+};
 use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{SpecId, TaskAttr};
+use std::iter;
 
 /// The number of simulated events between two calls of `stop`.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
@@ -30,6 +33,31 @@ pub struct Whole {
     pub report: Report,
     /// The data of a page's timeline, if a page is asked for.
     pub stretches: Option<Stretches>,
+    /// The accounts of the report.
+    totals: Totals,
+    chains: Option<Chains>,
+}
+
+impl Whole {
+    /// The wake-up latencies of all instances of a thread, or else of the instance of this name; `None` if there is
+    /// none.
+    pub(crate) fn wakeup_latencies(&self, name: &str) -> Option<Histogram> {
+        let tasks = || (0..).map(TaskId).zip(&self.report.tasks);
+        let of_thread = tasks().filter(|(_, task)| task.thread == name);
+        let alone = || tasks().find(|(_, task)| task.name == name);
+        let mut tasks = of_thread.map(|(id, _)| id).peekable();
+        let first = tasks.next().or_else(|| Some(alone()?.0))?;
+        let mut all = Histogram::default();
+        for task in iter::once(first).chain(tasks) {
+            self.totals.task(task).into_iter().for_each(|did| all.merge(&did.wakeup_latency));
+        }
+        Some(all)
+    }
+
+    /// The latencies of the chain of this name; `None` if there is none.
+    pub(crate) fn chain_latencies(&self, name: &str) -> Option<Histogram> {
+        self.chains.as_ref()?.latencies(name).cloned()
+    }
 }
 
 /// The report of a run of `scenario` under the name `name`. The function calls `stop` now and then, and returns `None`
@@ -74,7 +102,8 @@ pub fn whole(
     let info = RunInfo { scenario: name.to_owned(), seed, wall: Nanos::ZERO, ..info };
     let totals = kept.accounts.finish(end);
     let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
-    Ok(Some(Whole { report: Report::new(info, &totals), stretches }))
+    let report = Report::new(info, &totals);
+    Ok(Some(Whole { report, stretches, totals, chains: kept.chains }))
 }
 
 /// Simulates `scenario` to its end under `observer`. It calls `stop` now and then, and returns `None` if `stop` returns

@@ -29,6 +29,7 @@ pub use info::{ChainInfo, Hand};
 use crate::column::Place::{Page, Text};
 use crate::column::{View, columns, counted, figures, seldom, spanned, texts};
 use crate::figure::{Figure, LatencyReport, Unit};
+use crate::histogram::Histogram;
 use crate::names::shortened;
 use messages::Messages;
 use runyard_engine::event::{Event, Left, What};
@@ -272,6 +273,13 @@ impl Chains {
         };
         let report = |chain: &Chain| ChainReport::of(chain, chain.worst.iter().map(slow).collect());
         self.chains.iter().map(report).collect()
+    }
+
+    /// The latencies of the chain of this name; `None` if there is none.
+    #[must_use]
+    pub fn latencies(&self, name: &str) -> Option<&Histogram> {
+        let chain = self.chains.iter().find(|chain| chain.info.name == name);
+        chain.map(|chain| &chain.latency)
     }
 
     /// Asserts that each token is counted once, and each of its copies.

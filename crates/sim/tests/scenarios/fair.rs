@@ -99,7 +99,7 @@ fn latency(features: &str, policy: &str) -> Nanos {
         "'hog': {{'run': 1000}},
          'a': {{'policy': '{policy}', 'delay': 1000, 'timer_slack': 0, 'run': 50, 'sleep': 10000}}"
     ));
-    run.account("a").wakeup_latency.quantile(500).unwrap()
+    run.account("a").wakeup_latency.quantile(500_000).unwrap()
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_task_of_an_idle_group_preempts_nobody_outside() {
                            'sleep': {{'uniform': [20000, 60000]}}}},
               }}}}"
         ));
-        run.account("woken").wakeup_latency.quantile(per_mille).unwrap()
+        run.account("woken").wakeup_latency.quantile(1_000 * per_mille).unwrap()
     };
     assert_eq!(latency("'weight': 3", 200), Nanos::ZERO, "so light a group that is not idle may");
     assert!(latency("'idle': true", 1) > Nanos::ZERO);
@@ -242,7 +242,7 @@ fn an_idle_group_is_credited_as_a_sched_idle_task() {
                 'a': {{{how}, 'delay': 10000, 'timer_slack': 0, 'run': 10, 'sleep': 100300}},
             }}}}"
         ));
-        let waits = run.account("a").wakeup_latency.quantile(500).unwrap();
+        let waits = run.account("a").wakeup_latency.quantile(500_000).unwrap();
         run.holds(waits > Nanos::ZERO, "it does not preempt");
         waits
     };
