@@ -77,10 +77,16 @@ impl Report {
         self.report.features.clone()
     }
 
-    /// The length of the run in virtual time.
+    /// The length of the run, or of the part of it that counts, in virtual time.
     #[getter]
     fn duration_ns(&self) -> u64 {
         self.report.duration_ns
+    }
+
+    /// The beginning of the part of the run that counts; 0 for the whole run.
+    #[getter(from_ns)]
+    fn begin_ns(&self) -> u64 {
+        self.report.from_ns
     }
 
     /// The machine as a whole: utilization, switches, preemptions, migrations.

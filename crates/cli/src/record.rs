@@ -4,6 +4,7 @@
 use crate::trace::Kept;
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
 use runyard_outcome::scenario::chains;
 use runyard_report::{Chains, Collector, Names, timeline};
 use runyard_sim::{Observer, Violation};
@@ -73,6 +74,11 @@ impl Observer for &mut Recorder<'_> {
             last.pop_front();
         }
         last.push_back(*event);
+    }
+
+    fn counts_from(&mut self, at: Time) {
+        self.accounts.count_from(at);
+        self.chains.iter_mut().for_each(Chains::count_from_now);
     }
 
     fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {

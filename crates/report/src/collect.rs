@@ -33,11 +33,14 @@ use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::{Level, Topology};
+use std::ops::Range;
 
 /// The receiver of the events of one run, which begins at [`Time::ZERO`] with all CPUs idle.
 #[derive(Debug, Default)]
 pub struct Collector {
     clock: Time,
+    /// The beginning of the part of the run that counts.
+    begin: Time,
     cpus: Vec<CpuAccount>,
     tasks: Vec<TaskAccount>,
     /// The time that tasks ran in groups that were neither their first nor their last.
@@ -136,6 +139,24 @@ impl Collector {
         self.why.as_ref()?.explanation(name)
     }
 
+    /// Makes the rest of the run all that counts, from `at` on. Spans count with their part after it; a wake-up's latency
+    /// that ends after it counts whole.
+    pub fn count_from(&mut self, at: Time) {
+        self.clock = self.clock.max(at);
+        let now = self.clock;
+        self.begin = now;
+        self.cpus.iter_mut().for_each(|cpu| cpu.count_from(now));
+        self.tasks.iter_mut().for_each(|task| task.count_from(now));
+        self.passed_groups.clear();
+        self.forced_idle.clear();
+        (self.counts, self.balances) = (Counts::default(), Balances::default());
+        self.history = self.history.take().map(|_| Box::new(History::new()));
+        self.lanes = self.lanes.take().map(|_| Box::new(Lanes::new()));
+        self.why.iter_mut().for_each(|why| why.forget_worst());
+        self.schedstat.iter_mut().for_each(|schedstat| schedstat.forget());
+        self.pressures.iter_mut().for_each(|pressures| pressures.count_from(now));
+    }
+
     /// Notes the present attributes of `task`, and the slack that its timers have. Its `cookie` is its own or that of its
     /// task group.
     pub fn asks(&mut self, task: TaskId, attr: &Attr, slack: Nanos, cookie: Option<Cookie>) {
@@ -201,7 +222,7 @@ impl Collector {
         self.clock = self.clock.max(at);
         let now = self.clock;
         for (cpu, account) in self.cpus.iter().enumerate() {
-            let (cpu, span) = (CpuId::at(cpu), account.since()..now);
+            let (cpu, span) = (CpuId::at(cpu), within(self.begin, account.since()..now));
             if let Some(history) = &mut self.history {
                 history.add(cpu, account.doing(), span.clone());
             }
@@ -210,7 +231,7 @@ impl Collector {
             }
         }
         if let Some(history) = &mut self.history {
-            history.reach(now);
+            history.reach(within(self.begin, now..now).end);
         }
         for cpu in &self.cpus {
             if let Doing::Forced { cookie } = cpu.doing() {
@@ -236,7 +257,7 @@ impl Collector {
     /// # Panics
     /// If a law is broken.
     pub fn check(&self) {
-        self.cpus.iter().for_each(CpuAccount::check);
+        self.cpus.iter().for_each(|cpu| cpu.check(self.begin));
         self.tasks.iter().for_each(TaskAccount::check);
 
         let mut ran = Nanos::ZERO;
@@ -294,7 +315,7 @@ impl Collector {
                 why.ends(task, policy, (since, now));
             }
             if let Some(lanes) = &mut self.lanes {
-                lanes.waited(since..now, is_longest);
+                lanes.waited(within(self.begin, since..now), is_longest);
             }
         }
         if let Some(former) = left
@@ -331,10 +352,10 @@ impl Collector {
             why.turn(cpu, doing, now);
         }
         if let Some(history) = &mut self.history {
-            history.add(cpu, did, since..now);
+            history.add(cpu, did, within(self.begin, since..now));
         }
         if let Some(lanes) = &mut self.lanes {
-            lanes.add(cpu, did, since..now);
+            lanes.add(cpu, did, within(self.begin, since..now));
         }
         match did {
             Doing::Exec { task, .. } => self.task(task).interrupt(cpu, now),
@@ -383,7 +404,8 @@ impl Collector {
 
     #[inline]
     fn cpu(&mut self, cpu: CpuId) -> &mut CpuAccount {
-        grow(&mut self.cpus, cpu.index(), CpuAccount::new);
+        let begin = self.begin;
+        grow(&mut self.cpus, cpu.index(), || CpuAccount::new(begin));
         &mut self.cpus[cpu.index()]
     }
 
@@ -395,10 +417,16 @@ impl Collector {
 }
 
 impl Totals {
-    /// The duration of the run.
+    /// The duration of the part of the run that counts.
     #[must_use]
     pub fn duration(&self) -> Nanos {
-        self.0.clock.since(Time::ZERO)
+        self.0.clock.since(self.0.begin)
+    }
+
+    /// The beginning of that part.
+    #[must_use]
+    pub fn begin(&self) -> Time {
+        self.0.begin
     }
 
     /// The account of `cpu`. A CPU without an event was idle.
@@ -491,6 +519,12 @@ impl Totals {
         }
         runtimes
     }
+}
+
+/// A span as part of the time since `begin`.
+fn within(begin: Time, span: Range<Time>) -> Range<Time> {
+    let since = |at: Time| Time(at.0.saturating_sub(begin.0));
+    since(span.start)..since(span.end)
 }
 
 /// Notes that a CPU was forced idle for `span` because of `cookie`.

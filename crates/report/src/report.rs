@@ -129,8 +129,11 @@ pub struct Report {
     pub kernel: Option<String>,
     /// The names of the features that were on.
     pub features: Vec<String>,
-    /// The duration of the run on the host's clock.
+    /// The duration of the run on the host's clock, or of the part of it that counts.
     pub duration_ns: u64,
+    /// The beginning of the part of the run that counts, in nanoseconds since the run's start; 0 for the whole run.
+    #[serde(default)]
+    pub from_ns: u64,
     /// The machine as a whole.
     pub machine: MachineReport,
     /// Each CPU, from 0.
@@ -474,7 +477,8 @@ impl Report {
             Some(totals.forced_idle(cookie).0)
         });
         let mut timeline = info.changes;
-        timeline.retain(|change| change.at.0 <= totals.duration().0);
+        let end = totals.begin() + totals.duration();
+        timeline.retain(|change| (totals.begin()..=end).contains(&change.at));
         let tasks = task_reports(info.tasks, (&info.groups, &info.cookies), totals);
         Report {
             schema: SCHEMA.to_owned(),
@@ -484,6 +488,7 @@ impl Report {
             kernel: info.kernel,
             features: info.features,
             duration_ns: totals.duration().0,
+            from_ns: totals.begin().0,
             machine: MachineReport::of(
                 (info.cpus, info.topology),
                 (&cpus, &tasks),

@@ -98,12 +98,25 @@ pub fn whole(
     let options = Options { seed, explain, ..Options::default() };
     let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };
     let end = outcome.end;
+    reaches(scenario, end)?;
     let info = info(scenario, outcome, kept.chains.as_ref());
     let info = RunInfo { scenario: name.to_owned(), seed, wall: Nanos::ZERO, ..info };
     let totals = kept.accounts.finish(end);
     let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
     let report = Report::new(info, &totals);
     Ok(Some(Whole { report, stretches, totals, chains: kept.chains }))
+}
+
+/// Checks that a run that ended at `end` reached the part that counts.
+///
+/// # Errors
+/// The reason why there is no report, if it did not.
+pub fn reaches(scenario: &Scenario, end: Time) -> Result<(), String> {
+    match Time::ZERO + scenario.from {
+        Time::ZERO => Ok(()),
+        from if from < end => Ok(()),
+        from => Err(format!("the run ended at {end}, and its report was to begin at {from}")),
+    }
 }
 
 /// Simulates `scenario` to its end under `observer`. It calls `stop` now and then, and returns `None` if `stop` returns
@@ -137,6 +150,11 @@ impl Observer for &mut Kept<'_> {
         if let Some(chains) = &mut self.chains {
             chains.event(event);
         }
+    }
+
+    fn counts_from(&mut self, at: Time) {
+        self.accounts.count_from(at);
+        self.chains.iter_mut().for_each(Chains::count_from_now);
     }
 
     fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {

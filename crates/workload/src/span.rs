@@ -38,7 +38,10 @@ pub fn span(text: &str) -> Result<Nanos, String> {
 pub fn moment(text: &str) -> Result<Nanos, String> {
     let bad = || "a moment is a number and us, ms or s, as 7.16s".to_owned();
     let Some((whole, rest)) = text.split_once('.') else {
-        return span(text).or_else(|_| if text == "0s" { Ok(Nanos::ZERO) } else { Err(bad()) });
+        return span(text).or_else(|_| match text {
+            "0s" | "0ms" | "0us" => Ok(Nanos::ZERO),
+            _ => Err(bad()),
+        });
     };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (decimals, unit) = rest.split_at(digits);

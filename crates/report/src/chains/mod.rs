@@ -52,8 +52,8 @@ columns! {
         count: Figure = Some(chain.latency.count()), [
             figures(&[(Text, "count"), (Page, "count")], |it, _| counted(it.count)),
         ];
-        /// The number of tokens that began. Those that are not among `count`, `dropped` and `refused` were under way at the
-        /// end of the run.
+        /// The number of tokens that began, or were under way at `from_ns`. Those that are not among `count`, `dropped` and
+        /// `refused` were under way at the end of the run.
         #[serde(default)]
         began: Figure = Some(chain.began), [
             figures(&[(Page, "began")], |it, _| counted(it.began)),
@@ -227,6 +227,11 @@ impl Chains {
     /// Notes that `task` runs the program of this thread.
     pub fn runs(&mut self, task: TaskId, thread: u32) {
         self.member(task).thread = Some(thread);
+    }
+
+    /// Makes the rest of the run all that counts. A token that ends in it counts, with its whole latency.
+    pub fn count_from_now(&mut self) {
+        self.chains.iter_mut().for_each(Chain::count_from_now);
     }
 
     /// Whether an event matters to chains.

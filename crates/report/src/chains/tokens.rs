@@ -80,6 +80,8 @@ pub(super) struct Chain {
     nth: usize,
     held: BTreeMap<(usize, TaskId), Vec<Held>>,
     tokens: BTreeMap<u64, Token>,
+    /// The number of the next token.
+    next: u64,
     pub(super) began: u64,
     pub(super) dropped: u64,
     pub(super) refused: u64,
@@ -96,6 +98,7 @@ impl Chain {
             nth,
             held: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            next: 0,
             began: 0,
             dropped: 0,
             refused: 0,
@@ -103,6 +106,14 @@ impl Chain {
             latency: Histogram::default(),
             worst: Vec::new(),
         }
+    }
+
+    /// Begins the counts anew. The tokens that are under way count among those that began.
+    pub(super) fn count_from_now(&mut self) {
+        self.began = self.tokens.len() as u64;
+        (self.dropped, self.refused, self.missed) = (0, 0, 0);
+        self.latency = Histogram::default();
+        self.worst.clear();
     }
 
     pub(super) fn last(&self) -> usize {
@@ -124,8 +135,8 @@ impl Chain {
         if self.tokens.len() >= MOST && self.tokens.pop_first().is_some() {
             self.dropped += 1;
         }
-        let token = self.began;
-        self.began += 1;
+        let token = self.next;
+        (self.next, self.began) = (token + 1, self.began + 1);
         self.tokens.insert(token, Token { since, copies: 1, end: None });
         TokenCopy { chain: self.nth, token, place: 0, way: None }
     }

@@ -24,6 +24,7 @@ struct Data<'a> {
 struct Drawn<'a> {
     label: &'a str,
     duration_ns: u64,
+    from_ns: u64,
     cpus: usize,
     cpus_per_node: usize,
     history: Option<&'a HistoryReport>,
@@ -38,6 +39,7 @@ pub(super) fn json<'a>(runs: &[Run<'a>]) -> String {
     let drawn = |(run, label): (&Run<'a>, &'a str)| Drawn {
         label,
         duration_ns: run.report.duration_ns,
+        from_ns: run.report.from_ns,
         cpus: run.report.machine.cpus,
         cpus_per_node: run.report.machine.cpus_per_node(),
         history: run.report.history.as_ref(),

@@ -29,8 +29,8 @@
     ...more,
     axisLabel: { color: look.quiet, fontSize: 11, ...more.axisLabel },
   });
-  const time = (longest, name) => axis({
-    type: "value", min: 0, max: longest, splitLine: { show: false }, name, nameGap: 24,
+  const time = (run, longest) => axis({
+    type: "value", min: run.from_ns, max: run.from_ns + longest, name: "time since the run's start", splitLine: { show: false }, nameGap: 24,
     axisLabel: { formatter: moment, showMaxLabel: false, hideOverlap: true },
   });
   const tooltip = (more) => ({
@@ -107,11 +107,11 @@
   }
 
   // The begin and the end of each step, and for each kind the share of the machine.
-  function steps({ history, duration_ns, cpus }) {
+  function steps({ history, from_ns, duration_ns, cpus }) {
     const count = history.rt_ns.length;
     const ends = [...Array(count).keys()].map((at) => [
-      at * history.step_ns,
-      Math.min((at + 1) * history.step_ns, duration_ns),
+      from_ns + at * history.step_ns,
+      from_ns + Math.min((at + 1) * history.step_ns, duration_ns),
     ]);
     const wide = ends.map(([begin, end]) => Math.max(end - begin, 1));
     const shares = KINDS.map(({ key }) => history[key].map((ns, at) => ns / (wide[at] * cpus)));
@@ -125,7 +125,7 @@
     const series = KINDS.map(({ name, color }, kind) => {
       shares[kind].forEach((share, step) => (sums[step] += share));
       const points = ends.map(([begin], step) => [begin, 100 * sums[step]]);
-      if (points.length) points.push([run.duration_ns, points[points.length - 1][1]]);
+      if (points.length) points.push([run.from_ns + run.duration_ns, points[points.length - 1][1]]);
       return {
         type: "line", name, data: points, step: "end", symbol: "none", z: 10 - kind,
         lineStyle: { width: 0 }, areaStyle: { color, opacity: 1 }, emphasis: { disabled: true },
@@ -139,7 +139,7 @@
     };
     draw(`utilization-${at}`, 220, "svg", {
       grid: { left: 58, right: 18, top: 10, bottom: 42 },
-      xAxis: time(longest, "time since the run's start"),
+      xAxis: time(run, longest),
       yAxis: axis({ type: "value", min: 0, max: 100, name: "share of CPU time", nameGap: 42, axisLabel: { formatter: "{value} %" } }),
       tooltip: tooltip({ trigger: "axis", formatter: tell, axisPointer: { type: "line" } }),
       series,
@@ -171,7 +171,7 @@
     const edges = rows.filter(({ cpu }) => nodes && cpu && cpu % run.cpus_per_node === 0).map(({ cpu }) => [cpu]);
     draw(`lanes-${at}`, 8 + high * rows.length + 42, "canvas", {
       grid: { left: nodes ? 96 : 58, right: 18, top: 8, bottom: 42 },
-      xAxis: time(longest, "time since the run's start"),
+      xAxis: time(run, longest),
       yAxis: axis({ type: "category", inverse: true, data: rows.map(({ cpu }) => `CPU ${cpu}`), axisTick: { show: false }, axisLabel: names }),
       tooltip: tooltip({ formatter: ({ value: [row, begin, end, share] }) =>
         `${place(rows[row].cpu)}, ${moment(begin)} to ${moment(end)}<br>busy <b>${percent(share)}</b>` }),
@@ -249,13 +249,15 @@
       (name) => chart.dispatchAction({ type: "legendToggleSelect", name }));
   }
 
-  async function timeline({ timeline: packed, cpus_per_node }, at) {
+  async function timeline({ timeline: packed, cpus_per_node, from_ns }, at) {
     const place = document.getElementById(`timeline-${at}`);
     if (typeof DecompressionStream === "undefined") {
       place.textContent = "This browser cannot unpack the timeline.";
       return undefined;
     }
-    const words = { theme, color, span, escaped, moment: (ns, width) => momentWithin(Math.round(ns), width) };
+    // The timeline counts from where the report begins to count.
+    const moment = (ns, width) => momentWithin(from_ns + Math.round(ns), width);
+    const words = { theme, color, span, escaped, moment };
     const drawn = await Timeline.draw(place, { ...packed, cpus_per_node }, words);
     const pools = [...drawn.pools];
     const more = pools.length > PALETTE.length ? [[`and ${pools.length - PALETTE.length} more`, "transparent"]] : [];
@@ -263,7 +265,7 @@
       .concat(more, [["the scheduler", OVERHEAD]]));
     drawn.listen((from, to) => {
       document.getElementById(`timeline-range-${at}`).textContent =
-        `${momentWithin(Math.round(from), to - from)} to ${momentWithin(Math.round(to), to - from)} is shown`;
+        `${moment(from, to - from)} to ${moment(to, to - from)} is shown`;
     });
     const act = { in: () => drawn.zoom(0.25), out: () => drawn.zoom(4), all: drawn.all };
     for (const [action, does] of Object.entries(act)) {
@@ -298,7 +300,8 @@
   // A click on a wake-up shows its window in the timeline, with as much time again before and after it.
   function jumps(timeline) {
     document.querySelectorAll("tr[data-from]").forEach((row) => {
-      const wait = { from: Number(row.dataset.from), to: Number(row.dataset.to), cpu: Number(row.dataset.cpu) };
+      const since = (at) => Number(at) - runs[0].from_ns;
+      const wait = { from: since(row.dataset.from), to: since(row.dataset.to), cpu: Number(row.dataset.cpu) };
       const button = row.querySelector("button");
       if (!timeline || wait.cpu >= runs[0].timeline.cpus) {
         button.hidden = true;

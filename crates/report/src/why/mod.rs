@@ -213,6 +213,11 @@ impl Why {
         }
     }
 
+    /// Forgets the worst wake-ups so far. Waits that have begun go on.
+    pub(crate) fn forget_worst(&mut self) {
+        self.tasks.iter_mut().for_each(|waiter| waiter.worst = Worst::default());
+    }
+
     /// The watched wait, if it has ended.
     pub(crate) fn explanation(&self, name: &dyn Fn(TaskId) -> String) -> Option<Explanation> {
         let (bad, pieces) = self.story.as_ref()?;
