@@ -21,11 +21,13 @@
 use crate::account::{CpuAccount, CpuTotals, Doing, Executes, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::cookies;
+use crate::histogram::Histogram;
 use crate::history::History;
 use crate::lanes::Lanes;
 use crate::pressure::{Pressure, Pressures};
 use crate::schedstat::{Schedstat, SchedstatVersion};
 use crate::why::{Bad, Explained, Explanation, Why};
+use crate::within::TasksWithin;
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
 use runyard_engine::balance::IdleKind;
 use runyard_engine::cpu::CpuId;
@@ -59,6 +61,8 @@ pub struct Collector {
     schedstat: Option<Box<Schedstat>>,
     /// Kept only if the host tells the groups of tasks.
     pressures: Option<Box<Pressures>>,
+    /// Kept only for figures of spans of the run.
+    within: Option<Box<TasksWithin>>,
 }
 
 /// The counts of the machine as a whole.
@@ -123,6 +127,14 @@ impl Collector {
     #[must_use]
     pub fn with_pressure(self, parents: &[Option<GroupId>]) -> Collector {
         Collector { pressures: Some(Box::new(Pressures::new(parents))), ..self }
+    }
+
+    /// The same collector, which also keeps the wake-up latencies that end within each of these spans of the run
+    /// ([`Totals::wakeups_within`]).
+    #[must_use]
+    pub fn with_spans(self, spans: &[Range<Time>]) -> Collector {
+        let within = (!spans.is_empty()).then(|| Box::new(TasksWithin::new(spans)));
+        Collector { within, ..self }
     }
 
     /// Asks for the wait of `task` that begins at `since`, part by part ([`Collector::explanation`]). Only a collector
@@ -311,6 +323,9 @@ impl Collector {
             schedstat.wait(cpu, task, self.tasks[task.index()].totals.wait);
         }
         if let Some((since, is_longest)) = waited {
+            if let Some(within) = &mut self.within {
+                within.record(task.index(), now, now.since(since));
+            }
             if let Some(why) = &mut self.why {
                 why.ends(task, policy, (since, now));
             }
@@ -440,6 +455,13 @@ impl Totals {
     #[must_use]
     pub fn task(&self, task: TaskId) -> Option<&TaskTotals> {
         self.0.tasks.get(task.index()).map(|account| &account.totals)
+    }
+
+    /// The wake-up latencies of `task` that ended within a span; `None` if the collector did not
+    /// [keep](Collector::with_spans) it.
+    #[must_use]
+    pub fn wakeups_within(&self, task: TaskId, span: &Range<Time>) -> Option<&Histogram> {
+        self.0.within.as_ref()?.of(task.index(), span)
     }
 
     /// The worst wake-ups of `task`, the longest first.

@@ -41,6 +41,7 @@ mod timeline;
 mod trace;
 mod units;
 mod why;
+mod within;
 
 pub use account::{CpuTotals, TaskTotals};
 pub use balance::{BalanceReport, BalanceTotals};

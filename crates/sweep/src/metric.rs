@@ -1,19 +1,22 @@
 //! A figure of a report by its name: `p99(tasks.web.wakeup_latency)`, `machine.utilization`, `share(tasks.web)`.
 //!
-//! The grammar is `METRIC = FIELD | STAT(FIELD)`. A field is `machine.KEY`, `tasks.NAME.KEY`, `groups.NAME.KEY` or
+//! The grammar is `METRIC = FIELD | STAT(FIELD) | STAT(FIELD, SPAN)`. A field is `machine.KEY`, `tasks.NAME.KEY`, `groups.NAME.KEY` or
 //! `chains.NAME.KEY`, written like the path of a setting. A thread's name stands for all its instances together: their
 //! counters are added up, their distributions are merged. `share` and `missed` take a thread, a task group or a chain
 //! itself. Of a distribution there is each quantile of per cent with up to four decimals: `p95`, `p99.99`. The names
-//! `p50`, `p90`, `p99` and `p999` (99.9 %) are those of the report's fields.
+//! `p50`, `p90`, `p99` and `p999` (99.9 %) are those of the report's fields. A distribution may be that of a span of the
+//! run, as `p99(tasks.web.wakeup_latency, 30s..60s)`.
 
 use crate::cell::Cell;
 use crate::rows::{Figures, Folded, Known};
 use crate::simulated::Whole;
+use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Histogram, MetricUnit};
 use runyard_workload::setting::{Path, Segment};
-use runyard_workload::{Scenario, advice};
+use runyard_workload::{Scenario, advice, moment, moment_text};
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// A figure of a report.
@@ -25,6 +28,8 @@ pub struct Metric {
     name: Option<String>,
     /// The field; `None` for a metric of the whole thing.
     key: Option<String>,
+    /// The span of the run whose latencies count; `None` for those that the report has.
+    span: Option<Range<Time>>,
 }
 
 /// The statistic that is made of a field.
@@ -163,6 +168,7 @@ pub(crate) struct Names {
     instances: Vec<(String, u32)>,
     groups: Vec<String>,
     chains: Vec<String>,
+    duration: Option<Nanos>,
 }
 
 impl Names {
@@ -173,6 +179,7 @@ impl Names {
             instances: several.map(|task| (task.name.clone(), task.instances)).collect(),
             groups: scenario.groups.iter().map(|group| group.path.clone()).collect(),
             chains: scenario.chains.iter().map(|chain| chain.name.clone()).collect(),
+            duration: scenario.duration,
         }
     }
 
@@ -222,7 +229,7 @@ impl Names {
             metrics.push(whole(Stat::Missed, Of::Chains, chain));
         }
         let key = Some("utilization".to_owned());
-        metrics.push(Metric { stat: None, of: Of::Machine, name: None, key });
+        metrics.push(Metric { stat: None, of: Of::Machine, name: None, key, span: None });
         for task in self.tasks.iter().take(THREADS) {
             metrics.push(part(P50, Of::Tasks, task, "wakeup_latency"));
             metrics.push(part(P99, Of::Tasks, task, "wakeup_latency"));
@@ -234,7 +241,7 @@ impl Names {
 
 /// A statistic of the whole thing.
 fn whole(stat: Stat, of: Of, name: &str) -> Metric {
-    Metric { stat: Some(stat), of, name: Some(name.to_owned()), key: None }
+    Metric { stat: Some(stat), of, name: Some(name.to_owned()), key: None, span: None }
 }
 
 /// A statistic of a field.
@@ -257,7 +264,20 @@ impl Metric {
             Of::Groups => &known.group,
             Of::Chains => &known.chain,
         };
+        self.check_span(names.duration)?;
         self.key.as_ref().map_or(Ok(()), |key| self.check_key(key, fields))
+    }
+
+    fn check_span(&self, duration: Option<Nanos>) -> Result<(), String> {
+        let Some(span) = &self.span else { return Ok(()) };
+        match self.key.as_deref() {
+            Some("wakeup_latency" | "latency") => {}
+            _ => return Err("a span is of a wakeup_latency or a latency; --from and --until give a report of a part of the run".to_owned()),
+        }
+        match duration.filter(|&end| span.end > Time::ZERO + end) {
+            Some(end) => Err(format!("{} is not within the run, which ends at {end}", shown(span))),
+            None => Ok(()),
+        }
     }
 
     fn check_key(&self, key: &str, fields: &Folded) -> Result<(), String> {
@@ -315,8 +335,8 @@ impl Metric {
     pub(crate) fn of(&self, run: &Whole, figures: &Figures) -> Option<f64> {
         let name = self.name.as_deref().unwrap_or_default();
         let latencies = match (self.of, self.key.as_deref()) {
-            (Of::Tasks, Some("wakeup_latency")) => run.wakeup_latencies(name),
-            (Of::Chains, Some("latency")) => run.chain_latencies(name),
+            (Of::Tasks, Some("wakeup_latency")) => run.wakeup_latencies(name, self.span.as_ref()),
+            (Of::Chains, Some("latency")) => run.chain_latencies(name, self.span.as_ref()),
             _ => None,
         };
         if let (Some(stat), Some(latencies)) = (self.stat, latencies) {
@@ -360,6 +380,9 @@ impl fmt::Display for Metric {
         for part in [&self.name, &self.key].into_iter().flatten() {
             write!(f, ".{}", Segment { key: part.clone(), nth: 1 })?;
         }
+        if let Some(span) = &self.span {
+            write!(f, ", {}", shown(span))?;
+        }
         if self.stat.is_some() { f.write_str(")") } else { Ok(()) }
     }
 }
@@ -370,12 +393,18 @@ impl FromStr for Metric {
     fn from_str(text: &str) -> Result<Metric, String> {
         // A name in quotes may have brackets too. The bracket after a statistic's name comes before all quotes.
         let bracket = text.find('(').filter(|&at| !text[..at].contains('"'));
-        let (stat, field) = match bracket {
-            None => (None, text),
+        let (stat, field, span) = match bracket {
+            None => (None, text, None),
             Some(at) => {
                 let inside = text[at + 1..].strip_suffix(')');
                 let field = inside.ok_or_else(|| format!("{text:?} has no ) at its end"))?;
-                (Some(text[..at].parse()?), field)
+                // A comma before a quote is within a name.
+                let parts = field.rsplit_once(',').filter(|(_, span)| !span.contains('"'));
+                let (field, span) = match parts {
+                    Some((field, span)) => (field, Some(read_span(span.trim())?)),
+                    None => (field, None),
+                };
+                (Some(text[..at].parse()?), field, span)
             }
         };
         let path: Path = field.parse()?;
@@ -385,8 +414,29 @@ impl FromStr for Metric {
         let parts: Vec<&str> = path.segments().iter().map(|segment| &*segment.key).collect();
         let of = by_name(&OFS, parts[0], "kind of figure")?;
         let (name, key) = parts_of(stat, of, &parts[1..])?;
-        Ok(Metric { stat, of, name, key })
+        Ok(Metric { stat, of, name, key, span })
     }
+}
+
+/// The spans of all metrics.
+pub(crate) fn spans(metrics: &[Metric]) -> Vec<Range<Time>> {
+    let mut spans: Vec<_> = metrics.iter().filter_map(|metric| metric.span.clone()).collect();
+    spans.sort_by_key(|span| (span.start, span.end));
+    spans.dedup();
+    spans
+}
+
+fn read_span(text: &str) -> Result<Range<Time>, String> {
+    let ends = text.split_once("..").and_then(|(from, until)| {
+        Some(Time::ZERO + moment(from).ok()?..Time::ZERO + moment(until).ok()?)
+    });
+    let ends = ends.filter(|span| span.start < span.end);
+    ends.ok_or_else(|| format!("{text:?} is no span of the run: it is as 30s..60s"))
+}
+
+fn shown(span: &Range<Time>) -> String {
+    let [from, until] = [span.start, span.end].map(|at| moment_text(at.since(Time::ZERO)));
+    format!("{from}..{until}")
 }
 
 /// The name and the key in a field, after the kind of thing.
@@ -439,6 +489,7 @@ mod tests {
             instances: vec![("pool".into(), 3)],
             groups: vec!["/".into(), "/web".into()],
             chains: vec![],
+            duration: Some(Nanos::from_secs(60)),
         }
     }
 
@@ -455,6 +506,8 @@ mod tests {
             "p999(tasks.web.wakeup_latency)",
             "p5(tasks.web.wakeup_latency)",
             "p99.99(tasks.web.wakeup_latency)",
+            "p99(tasks.web.wakeup_latency, 30s..60s)",
+            "max(tasks.\"a.b\".wakeup_latency, 1.5s..1.501s)",
             "p0.0001(tasks.web.wakeup_latency)",
             "max(tasks.\"a.b\".wakeup_latency)",
             "tasks.pool.migrations",
@@ -497,6 +550,17 @@ mod tests {
             ("p9x(tasks.web.wakeup_latency)", "\"p9x\" is no quantile: "),
             ("p.5(tasks.web.wakeup_latency)", "\"p.5\" is no quantile: "),
             ("p+5(tasks.web.wakeup_latency)", "no statistic \"p+5\""),
+            (
+                "p99(tasks.web.wakeup_latency, 3s)",
+                "\"3s\" is no span of the run: it is as 30s..60s",
+            ),
+            ("p99(tasks.web.wakeup_latency, 3s..2s)", "\"3s..2s\" is no span of the run"),
+            (
+                "p99(tasks.web.wakeup_latency, 30s..60.5s)",
+                "30s..60.5s is not within the run, which ends at 60",
+            ),
+            ("sum(tasks.web.switches, 1s..2s)", "a span is of a wakeup_latency or a latency"),
+            ("share(tasks.web, 1s..2s)", "a span is of a wakeup_latency or a latency"),
             ("task.web.switches", "no kind of figure \"task\"; did you mean \"tasks\"?"),
             ("share(machine.utilization)", "share is of tasks.NAME or groups.NAME"),
             ("missed(groups./web)", "missed is of tasks.NAME or chains.NAME"),
@@ -527,12 +591,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read(stat in 0_usize..9, part in 1..100 * PERCENT, name in "[ -~]{1,8}", key in "[a-z_]{1,6}") {
+        fn what_is_shown_is_read(stat in 0_usize..9, part in 1..100 * PERCENT, at in 0..u64::MAX / 2, name in "[ -~]{1,8}", key in "[a-z_]{1,6}") {
             let stat = match STATS.get(stat) {
                 Some(&(Stat::Quantile(_), _)) => Some(Stat::Quantile(part)),
                 known => known.map(|(stat, _)| *stat).filter(|stat| stat.wholes().is_empty()),
             };
-            let metric = Metric { stat, of: Of::Tasks, name: Some(name), key: Some(key) };
+            let span = stat.is_some().then(|| Time(at)..Time(at + u64::from(part)));
+            let metric = Metric { stat, of: Of::Tasks, name: Some(name), key: Some(key), span };
             prop_assert_eq!(metric.to_string().parse(), Ok(metric));
         }
     }

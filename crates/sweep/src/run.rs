@@ -1,10 +1,10 @@
 //! One run of a plan, from its number to its rows.
 
-use crate::metric::Metric;
+use crate::metric::{Metric, spans};
 use crate::plan::Plan;
 use crate::pool;
 use crate::rows::{Figures, Row};
-use crate::simulated::{self, Detail};
+use crate::simulated;
 use runyard_workload::Scenario;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -51,9 +51,10 @@ impl Runner {
             Some((at, scenario)) if at == point => Ok(scenario),
             _ => plan.parse(&plan.point(point)).map_err(|error| error.to_string()),
         };
+        let spans = spans(plan.metrics());
         let whole = |scenario: Scenario| {
             let run = pool::caught(|| {
-                simulated::whole((plan.name(), &scenario), (seed, Detail::Figures), stop)
+                simulated::measured((plan.name(), &scenario), (seed, &spans), stop)
             });
             self.kept = Some((point, scenario));
             run.and_then(|run| run)

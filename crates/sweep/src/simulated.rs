@@ -11,6 +11,7 @@ use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{SpecId, TaskAttr};
 use std::iter;
+use std::ops::Range;
 
 /// The number of simulated events between two calls of `stop`.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
@@ -39,9 +40,13 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// The wake-up latencies of all instances of a thread, or else of the instance of this name; `None` if there is
-    /// none.
-    pub(crate) fn wakeup_latencies(&self, name: &str) -> Option<Histogram> {
+    /// The wake-up latencies of all instances of a thread, or else of the instance of this name; of a span of the run, if
+    /// one is given that was kept. `None` if there is no such task.
+    pub(crate) fn wakeup_latencies(
+        &self,
+        name: &str,
+        span: Option<&Range<Time>>,
+    ) -> Option<Histogram> {
         let tasks = || (0..).map(TaskId).zip(&self.report.tasks);
         let of_thread = tasks().filter(|(_, task)| task.thread == name);
         let alone = || tasks().find(|(_, task)| task.name == name);
@@ -49,14 +54,22 @@ impl Whole {
         let first = tasks.next().or_else(|| Some(alone()?.0))?;
         let mut all = Histogram::default();
         for task in iter::once(first).chain(tasks) {
-            self.totals.task(task).into_iter().for_each(|did| all.merge(&did.wakeup_latency));
+            let latencies = match span {
+                Some(span) => self.totals.wakeups_within(task, span),
+                None => self.totals.task(task).map(|did| &did.wakeup_latency),
+            };
+            latencies.into_iter().for_each(|latencies| all.merge(latencies));
         }
         Some(all)
     }
 
-    /// The latencies of the chain of this name; `None` if there is none.
-    pub(crate) fn chain_latencies(&self, name: &str) -> Option<Histogram> {
-        self.chains.as_ref()?.latencies(name).cloned()
+    /// The same of the chain of this name.
+    pub(crate) fn chain_latencies(
+        &self,
+        name: &str,
+        span: Option<&Range<Time>>,
+    ) -> Option<Histogram> {
+        self.chains.as_ref()?.latencies(name, span).cloned()
     }
 }
 
@@ -79,8 +92,26 @@ pub fn report(
 /// # Errors
 /// The reason why the scenario cannot be simulated.
 pub fn whole(
+    scenario: (&str, &Scenario),
+    how: (u64, Detail),
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Whole>, String> {
+    run(scenario, how, &[], stop)
+}
+
+/// The same with the figures only, from which metrics of these spans of the run are made.
+pub(crate) fn measured(
+    scenario: (&str, &Scenario),
+    (seed, spans): (u64, &[Range<Time>]),
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Whole>, String> {
+    run(scenario, (seed, Detail::Figures), spans, stop)
+}
+
+fn run(
     (name, scenario): (&str, &Scenario),
     (seed, detail): (u64, Detail),
+    spans: &[Range<Time>],
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Whole>, String> {
     let accounts = match detail {
@@ -93,8 +124,9 @@ pub fn whole(
         true => accounts.with_causes(scenario.instances().count(), scenario::explained(scenario)),
         false => accounts,
     };
-    let accounts = accounts.with_pressure(&scenario::parents(scenario));
-    let mut kept = Kept { scenario, accounts, chains: scenario::chains(scenario) };
+    let accounts = accounts.with_pressure(&scenario::parents(scenario)).with_spans(spans);
+    let chains = scenario::chains(scenario).map(|chains| chains.with_spans(spans));
+    let mut kept = Kept { scenario, accounts, chains };
     let options = Options { seed, explain, ..Options::default() };
     let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };
     let end = outcome.end;

@@ -63,6 +63,27 @@ fn quantiles_are_of_all_instances_or_of_one() {
     assert_eq!((Some(values[8]), Some(values[9])), (chain.p99_ns, chain.max_ns), "of 400 tokens");
 }
 
+#[test]
+fn spans_are_as_the_parts_of_the_run() {
+    let of = |stat: &str, span: &str| {
+        ["tasks.web.wakeup_latency", "tasks.web-1.wakeup_latency", "chains.request.latency"]
+            .map(|field| format!("{stat}({field}{span})"))
+    };
+    let asked = [of("p99.5", ", 500ms..1s"), of("max", ", 0.1s..1.9s"), of("p99.5", "")].concat();
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    let within = metrics("", &asked);
+    assert!(within.iter().all(Option::is_some), "{within:?}");
+    let parts = |keys: &str, stat: &str| {
+        let asked = of(stat, "");
+        metrics(keys, &asked.each_ref().map(String::as_str))
+    };
+    assert_eq!(within[..3], parts(r#""from": 0.5, "until": 1,"#, "p99.5"));
+    assert_eq!(within[3..6], parts(r#""from": 0.1, "until": 1.9,"#, "max"));
+    assert_eq!(within[6..], parts("", "p99.5"));
+    let late = metrics(r#""from": 1,"#, &asked);
+    assert_eq!(late[..6], within[..6], "whatever part the report counts");
+}
+
 /// A machine with everything whose counts a report has: limits of three kinds, cookies, a deadline, a chain, preemption.
 fn busy(kernel: &str, duration: &str) -> String {
     format!(

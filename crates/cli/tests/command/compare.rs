@@ -291,3 +291,28 @@ fn two_parts_of_one_run_are_compared() {
     assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{}", said.err);
     assert!(said.err.contains("parts.json:1:1: the run ends at 2.000 s"), "{}", said.err);
 }
+
+#[test]
+fn spans_of_a_run_are_judged_one_by_one() {
+    let scenario = r#"{
+        "machine": {"cpus": 1},
+        "tasks": {"web": {"run": {"exponential": 300}, "sleep": {"exponential": 900}}, "late": {"delay": 1000000, "run": 1000}},
+        "global": {"duration": 2},
+    }"#;
+    let name = file("spans.json", scenario);
+    let [first, last] =
+        ["0s..1s", "1s..2s"].map(|span| format!("p95(tasks.web.wakeup_latency, {span})"));
+    let fails = format!("{last} < -10%");
+    let asked = ["compare", &name, "--seeds", "8", "--metric", &first, "--fail-if", &fails];
+    let said = call(&[&asked[..], &["--after", "--set tasks.late.policy=SCHED_IDLE"]].concat());
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.out.contains(&format!("failed: {last} < -10%: -")), "{}", said.out);
+    assert_eq!(words(&said.out, "p95(tasks.web.wakeup_latency, 0s..1s)").last(), Some(&"same"));
+    let wrong = call(&["compare", &name, "--metric", "p95(tasks.web.wakeup_latency, 1s..3s)"]);
+    assert_eq!((wrong.code, wrong.out.as_str()), (Some(2), ""), "{}", wrong.err);
+    assert!(
+        wrong.err.contains("1s..3s is not within the run, which ends at 2.000 s"),
+        "{}",
+        wrong.err
+    );
+}

@@ -31,12 +31,14 @@ use crate::column::{View, columns, counted, figures, seldom, spanned, texts};
 use crate::figure::{Figure, LatencyReport, Unit};
 use crate::histogram::Histogram;
 use crate::names::shortened;
+use crate::within::Within;
 use messages::Messages;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tokens::{Chain, Slow, TokenCopy};
 
 columns! {
@@ -280,11 +282,20 @@ impl Chains {
         self.chains.iter().map(report).collect()
     }
 
-    /// The latencies of the chain of this name; `None` if there is none.
+    /// The same follower, which also keeps the latencies of tokens that end within each of these spans of the run
+    /// ([`Chains::latencies`]).
     #[must_use]
-    pub fn latencies(&self, name: &str) -> Option<&Histogram> {
-        let chain = self.chains.iter().find(|chain| chain.info.name == name);
-        chain.map(|chain| &chain.latency)
+    pub fn with_spans(mut self, spans: &[Range<Time>]) -> Chains {
+        self.chains.iter_mut().for_each(|chain| chain.within = Within::new(spans));
+        self
+    }
+
+    /// The latencies of the chain of this name, or those that ended within a span. `None` if there is no such chain, or if
+    /// the span is not one of those that are kept.
+    #[must_use]
+    pub fn latencies(&self, name: &str, within: Option<&Range<Time>>) -> Option<&Histogram> {
+        let chain = self.chains.iter().find(|chain| chain.info.name == name)?;
+        within.map_or(Some(&chain.latency), |span| chain.within.of(span))
     }
 
     /// Asserts that each token is counted once, and each of its copies.

@@ -5,6 +5,7 @@
 
 use super::info::ChainInfo;
 use crate::histogram::Histogram;
+use crate::within::Within;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use std::collections::BTreeMap;
@@ -87,6 +88,7 @@ pub(super) struct Chain {
     pub(super) refused: u64,
     pub(super) missed: u64,
     pub(super) latency: Histogram,
+    pub(super) within: Within,
     /// The slowest tokens, the slowest first.
     pub(super) worst: Vec<Slow>,
 }
@@ -104,6 +106,7 @@ impl Chain {
             refused: 0,
             missed: 0,
             latency: Histogram::default(),
+            within: Within::default(),
             worst: Vec::new(),
         }
     }
@@ -233,6 +236,7 @@ impl Chain {
     fn record(&mut self, since: Time, at: Time, way: Way) {
         let latency = at.since(since);
         self.latency.record(latency);
+        self.within.record(at, latency);
         self.missed += u64::from(self.info.deadline.is_some_and(|deadline| latency > deadline));
         let slower = self.worst.partition_point(|slow| slow.latency >= latency);
         if slower < WORST {

@@ -11,11 +11,11 @@ mod saved;
 pub use condition::{Condition, Is, Outcome, SEEDS};
 pub use saved::is_report;
 
-use crate::metric::{Metric, Names};
+use crate::metric::{Metric, Names, spans};
 use crate::plan::Text;
 use crate::pool;
 use crate::rows::{Figures, Known};
-use crate::simulated::{self, Detail, Whole};
+use crate::simulated::{self, Whole};
 use differences::differences;
 use runyard_outcome::Failure;
 use runyard_report::html::{self, Run};
@@ -263,6 +263,7 @@ pub fn compare(
     mut progress: impl FnMut(usize),
 ) -> Result<Compared, Failure> {
     let metrics = asking.asked(sides)?;
+    let spans = spans(&metrics);
     let runs: Vec<usize> = (0..2 * asking.seeds as usize).collect();
     let mut kept: Vec<Option<Kept>> = vec![None; runs.len()];
     let mut first: [Option<Report>; 2] = [None, None];
@@ -270,8 +271,8 @@ pub fn compare(
     let work = |_: &mut (), run: usize| {
         let side = &sides[run % 2];
         let seed = run as u64 / 2 + 1;
-        let how = (seed, Detail::Figures);
-        let whole = simulated::whole((&side.name, &side.scenario), how, stop).transpose()?;
+        let scenario = (side.name.as_str(), &side.scenario);
+        let whole = simulated::measured(scenario, (seed, &spans), stop).transpose()?;
         Some(whole.map(|whole| (Kept::of(&whole, &metrics), (run < 2).then_some(whole.report))))
     };
     pool::each((asking.jobs, &runs), stop, work, |run, result| {
