@@ -149,6 +149,18 @@ impl Report {
         tables::worst(&self.report).into()
     }
 
+    /// Latencies over time, a row for each step of each task, task group and chain: count, p50_ns, p99_ns, max_ns.
+    #[getter]
+    fn series(&self) -> Table {
+        tables::series(&self.report).into()
+    }
+
+    /// The distributions of the latencies of tasks and chains: a row for each latency_ns, with its count.
+    #[getter]
+    fn distributions(&self) -> Table {
+        tables::distributions(&self.report).into()
+    }
+
     /// Returns the whole report as dicts and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.report)

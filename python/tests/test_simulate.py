@@ -213,3 +213,15 @@ def test_a_part_of_a_run() -> None:
     warm = runyard.simulate(scenario, warmup=0.25, until=0.75).to_dict()
     warm["engine"]["wall_ns"] = part.engine["wall_ns"]
     assert part.to_dict() == warm
+
+
+def test_latencies_over_time() -> None:
+    tasks = {"a": {"run": 100, "sem_post": "s", "sleep": 900}, "b": {"sem_wait": "s", "run": 50}}
+    scenario = {"global": {"duration": 1}, "tasks": tasks, "chains": {"c": ["a", "b"]}}
+    report = runyard.simulate(scenario)
+    series = pyarrow.table(report.series).to_pylist()
+    assert {(row["kind"], row["name"]) for row in series} == {("task", "a"), ("task", "b"), ("group", "/"), ("chain", "c")}
+    counts = {row["name"]: row["count"] for row in pyarrow.table(report.chains).to_pylist()}
+    assert sum(row["count"] for row in series if row["kind"] == "chain") == counts["c"]
+    points = pyarrow.table(report.distributions).to_pylist()
+    assert sum(row["count"] for row in points if row["name"] == "c") == counts["c"]

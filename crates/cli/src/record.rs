@@ -78,13 +78,14 @@ impl Observer for &mut Recorder<'_> {
 
     fn counts_from(&mut self, at: Time) {
         self.accounts.count_from(at);
-        self.chains.iter_mut().for_each(Chains::count_from_now);
+        self.chains.iter_mut().for_each(|chains| chains.count_from(at));
     }
 
     fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {
         if let Some(chains) = &mut self.chains {
             chains.runs(task, thread.0);
         }
+        self.accounts.runs(task, thread.0);
         let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
         self.accounts.asks(task, attr, attr.effective_slack(), cookie);
     }

@@ -13,9 +13,9 @@ use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
-use runyard_outcome::scenario::{explained, parents};
+use runyard_outcome::scenario::{explained, names, parents};
 use runyard_outcome::stderr::say;
-use runyard_report::{ChainReport, Checks, RunInfo};
+use runyard_report::{ChainReport, Chains, Checks, RunInfo};
 use runyard_sim::{Check, Options, Outcome, Sim};
 use runyard_sweep::{info, reaches};
 use runyard_workload::Scenario;
@@ -64,11 +64,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let started = Instant::now();
     let accounts = outputs.collector(scenario.machine.topology);
     let accounts = match explain {
-        true => accounts.with_causes(scenario.instances().count(), explained(scenario)),
+        true => {
+            let (threads, groups) = names(scenario);
+            let causes = explained(scenario);
+            accounts.with_causes(scenario.instances().count(), causes).with_series(threads, groups)
+        }
         false => accounts,
     };
     let accounts = accounts.with_pressure(&parents(scenario));
     let mut recorder = Recorder::new(scenario, accounts, outputs.kept(), is_checked);
+    if explain {
+        recorder.chains = recorder.chains.map(Chains::with_series);
+    }
     let interrupt = Interrupt::expect();
     let outcome = simulate(scenario, options, (&mut recorder, &interrupt))?;
     let wall = Nanos::from(started.elapsed());

@@ -21,6 +21,7 @@
 use crate::account::{CpuAccount, CpuTotals, Doing, Executes, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::cookies;
+use crate::course::{Courses, SeriesReport};
 use crate::histogram::Histogram;
 use crate::history::History;
 use crate::lanes::Lanes;
@@ -63,6 +64,8 @@ pub struct Collector {
     pressures: Option<Box<Pressures>>,
     /// Kept only for figures of spans of the run.
     within: Option<Box<TasksWithin>>,
+    /// Kept only for reports that show latencies over time.
+    courses: Option<Box<Courses>>,
 }
 
 /// The counts of the machine as a whole.
@@ -137,6 +140,18 @@ impl Collector {
         Collector { within, ..self }
     }
 
+    /// The same collector, which also keeps wake-up latencies over time: of the first threads, by their numbers, and of the
+    /// first task groups, given with their parents. The host must report the threads ([`Collector::runs`]) and the attributes
+    /// of tasks ([`Collector::asks`]).
+    #[must_use]
+    pub fn with_series(
+        self,
+        threads: Vec<String>,
+        groups: Vec<(String, Option<GroupId>)>,
+    ) -> Collector {
+        Collector { courses: Some(Box::new(Courses::new(threads, groups))), ..self }
+    }
+
     /// Asks for the wait of `task` that begins at `since`, part by part ([`Collector::explanation`]). Only a collector
     /// that looks for the worst wake-ups heeds this.
     pub fn watch(&mut self, task: TaskId, since: Time) {
@@ -167,6 +182,14 @@ impl Collector {
         self.why.iter_mut().for_each(|why| why.forget_worst());
         self.schedstat.iter_mut().for_each(|schedstat| schedstat.forget());
         self.pressures.iter_mut().for_each(|pressures| pressures.count_from(now));
+        self.courses.iter_mut().for_each(|courses| courses.forget());
+    }
+
+    /// Notes that `task` runs the program of this thread.
+    pub fn runs(&mut self, task: TaskId, thread: u32) {
+        if let Some(courses) = &mut self.courses {
+            courses.runs(task, thread as usize);
+        }
     }
 
     /// Notes the present attributes of `task`, and the slack that its timers have. Its `cookie` is its own or that of its
@@ -177,6 +200,9 @@ impl Collector {
         }
         if let Some(pressures) = &mut self.pressures {
             pressures.asks(task, attr.group);
+        }
+        if let Some(courses) = &mut self.courses {
+            courses.joins(task, attr.group);
         }
     }
 
@@ -326,6 +352,9 @@ impl Collector {
             if let Some(within) = &mut self.within {
                 within.record(task.index(), now, now.since(since));
             }
+            if let Some(courses) = &mut self.courses {
+                courses.record(task, within(self.begin, now..now).end, now.since(since));
+            }
             if let Some(why) = &mut self.why {
                 why.ends(task, policy, (since, now));
             }
@@ -462,6 +491,11 @@ impl Totals {
     #[must_use]
     pub fn wakeups_within(&self, task: TaskId, span: &Range<Time>) -> Option<&Histogram> {
         self.0.within.as_ref()?.of(task.index(), span)
+    }
+
+    /// The latencies over time; empty if they were not kept.
+    pub(crate) fn series(&self) -> Vec<SeriesReport> {
+        self.0.courses.as_ref().map_or_else(Vec::new, |courses| courses.reports(self.duration()))
     }
 
     /// The worst wake-ups of `task`, the longest first.

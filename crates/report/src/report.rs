@@ -14,6 +14,7 @@ use crate::column::{
     Cell, Scale, View, add, columns, counted, figures, part, seldom, spanned, texts,
 };
 use crate::cookies::{self, CookieReport, cookie_reports};
+use crate::course::SeriesReport;
 use crate::figure::{Figure, LatencyReport, Unit, sum};
 use crate::groups::{GroupInfo, GroupReport, group_reports};
 use crate::json::{self, Rows};
@@ -64,6 +65,8 @@ pub struct RunInfo {
     pub violations: Vec<Violation>,
     /// The results of the chains, in the order of the scenario's file.
     pub chains: Vec<ChainReport>,
+    /// The latencies of the chains over time, if they are kept.
+    pub chain_series: Vec<SeriesReport>,
     /// The tasks that wait without an end when the run is over.
     pub blocked_at_end: Vec<BlockedReport>,
 }
@@ -154,6 +157,10 @@ pub struct Report {
     /// The wake-up latencies of the scenario's tasks, all instances of each together.
     #[serde(default)]
     pub latencies: Vec<Distribution>,
+    /// The latencies over time: of the first 24 tasks of the scenario, task groups and chains, in this order. Those
+    /// without a latency are left out; the list is empty if the host does not keep them or was not asked for them.
+    #[serde(default)]
+    pub series: Vec<SeriesReport>,
     /// The results of balancing, by level and moment, in this order. Only those with a pass are listed, so the list is
     /// empty if the host knows of none.
     #[serde(default)]
@@ -507,6 +514,7 @@ impl Report {
             violations: info.violations,
             history,
             latencies,
+            series: [totals.series(), info.chain_series].concat(),
             balance: totals.balance_rows(),
             cookies,
             chains: info.chains,

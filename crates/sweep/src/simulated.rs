@@ -121,11 +121,17 @@ fn run(
     };
     let explain = detail != Detail::Figures;
     let accounts = match explain {
-        true => accounts.with_causes(scenario.instances().count(), scenario::explained(scenario)),
+        true => {
+            let (threads, groups) = scenario::names(scenario);
+            let causes = scenario::explained(scenario);
+            let tasks = scenario.instances().count();
+            accounts.with_causes(tasks, causes).with_series(threads, groups)
+        }
         false => accounts,
     };
     let accounts = accounts.with_pressure(&scenario::parents(scenario)).with_spans(spans);
     let chains = scenario::chains(scenario).map(|chains| chains.with_spans(spans));
+    let chains = if explain { chains.map(Chains::with_series) } else { chains };
     let mut kept = Kept { scenario, accounts, chains };
     let options = Options { seed, explain, ..Options::default() };
     let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };
@@ -186,13 +192,14 @@ impl Observer for &mut Kept<'_> {
 
     fn counts_from(&mut self, at: Time) {
         self.accounts.count_from(at);
-        self.chains.iter_mut().for_each(Chains::count_from_now);
+        self.chains.iter_mut().for_each(|chains| chains.count_from(at));
     }
 
     fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {
         if let Some(chains) = &mut self.chains {
             chains.runs(task, thread.0);
         }
+        self.accounts.runs(task, thread.0);
         let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
         self.accounts.asks(task, attr, attr.effective_slack(), cookie);
     }
@@ -202,6 +209,7 @@ impl Observer for &mut Kept<'_> {
 #[must_use]
 pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> RunInfo {
     let task_name = |task: TaskId| outcome.tasks[task.index()].name.clone();
+    let chain_series = chains.map_or_else(Vec::new, |chains| chains.series(outcome.end));
     let chains = chains.map_or_else(Vec::new, |chains| chains.reports(task_name));
     let usage = |group| {
         let limited: Limited = outcome.limits.get(&group).cloned().unwrap_or_default();
@@ -240,6 +248,7 @@ pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> R
         changes: changes.collect(),
         violations: violations.collect(),
         chains,
+        chain_series,
         blocked_at_end: scenario::blocked(outcome.left),
         ..RunInfo::default()
     }

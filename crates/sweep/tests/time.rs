@@ -2,8 +2,8 @@
 
 use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
-use runyard_report::Report;
-use runyard_sweep::{Plan, Runner, Text, report};
+use runyard_report::{Report, SeriesReport};
+use runyard_sweep::{Detail, Plan, Runner, Text, report, whole};
 use runyard_workload::{Overrides, Window, parse};
 use serde_json::{Value, to_value};
 use std::collections::BTreeMap;
@@ -114,6 +114,35 @@ fn part(text: &str, from: Option<u64>, until: Option<u64>) -> Report {
     let window = Window { from: from.map(Nanos), until: until.map(Nanos) };
     let scenario = parse("-", text, &Overrides { window, ..newest() }).unwrap().scenario;
     report(("-", &scenario), 1, &|| false).unwrap().unwrap()
+}
+
+#[test]
+fn series_are_all_latencies_of_the_part() {
+    let text = busy("6.18", r#""global": {"duration": 1}"#);
+    for window in [Window::default(), Window { from: Some(Nanos(123_456_789)), until: None }] {
+        let scenario = parse("-", &text, &Overrides { window, ..newest() }).unwrap().scenario;
+        let whole = whole(("-", &scenario), (1, Detail::Report), &|| false).unwrap().unwrap();
+        let report = whole.report;
+        let of = |kind: &str, name: &str| {
+            report.series.iter().find(|it| (&*it.kind, &*it.name) == (kind, name)).unwrap()
+        };
+        let count = |it: &SeriesReport| Some(it.count.iter().sum::<u64>());
+        let most = |it: &SeriesReport| it.max_ns.iter().copied().max().flatten();
+        for told in &report.latencies {
+            let it = of("task", &told.name);
+            let latency = &told.wakeup_latency;
+            assert_eq!((count(it), most(it)), (latency.count, latency.max_ns), "{}", told.name);
+        }
+        let woken: u64 = report.tasks.iter().filter_map(|it| it.wakeup_latency.count).sum();
+        assert_eq!(count(of("group", "/")), Some(woken));
+        let (it, chain) = (of("chain", "request"), &report.chains[0]);
+        assert_eq!((count(it), most(it)), (chain.count, chain.latency.max_ns));
+        assert_eq!(Some(chain.points.iter().map(|point| point.1).sum()), chain.count);
+        for it in &report.series {
+            let end = it.step_ns * it.count.len() as u64;
+            assert!((end - it.step_ns..=end).contains(&report.duration_ns), "{it:?}");
+        }
+    }
 }
 
 /// The sums of a report, which are those of its parts together.

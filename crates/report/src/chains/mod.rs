@@ -28,9 +28,11 @@ pub use info::{ChainInfo, Hand};
 
 use crate::column::Place::{Page, Text};
 use crate::column::{View, columns, counted, figures, seldom, spanned, texts};
+use crate::course::{Course, MOST, SeriesReport};
 use crate::figure::{Figure, LatencyReport, Unit};
 use crate::histogram::Histogram;
 use crate::names::shortened;
+use crate::series::points;
 use crate::within::Within;
 use messages::Messages;
 use runyard_engine::event::{Event, Left, What};
@@ -84,6 +86,9 @@ columns! {
             figures(&[(Page, "p99.9")], |it, _| spanned(it.latency.p999_ns)),
             figures(&[(Text, "max"), (Page, "max")], |it, _| spanned(it.latency.max_ns)),
         ];
+        /// The distribution of these times: at most 128 of them, ascending, each with the number of tokens that it stands for.
+        #[serde(default)]
+        points: Vec<(u64, u64)> = points(&chain.latency), [];
         /// The slowest tokens, at most ten, the slowest first.
         #[serde(default)]
         worst: Vec<SlowReport> = slowest, [];
@@ -231,9 +236,27 @@ impl Chains {
         self.member(task).thread = Some(thread);
     }
 
-    /// Makes the rest of the run all that counts. A token that ends in it counts, with its whole latency.
-    pub fn count_from_now(&mut self) {
-        self.chains.iter_mut().for_each(Chain::count_from_now);
+    /// The same follower, which also keeps the latencies of the first chains over time ([`Chains::series`]).
+    #[must_use]
+    pub fn with_series(mut self) -> Chains {
+        let first = self.chains.iter_mut().take(MOST);
+        first.for_each(|chain| chain.course = Some((Time::ZERO, Course::new())));
+        self
+    }
+
+    /// The latencies over time of a run that ended at `end`, of each chain with one; empty if they were not kept.
+    #[must_use]
+    pub fn series(&self, end: Time) -> Vec<SeriesReport> {
+        let report = |chain: &Chain| {
+            let (begin, course) = chain.course.as_ref()?;
+            course.report(("chain", &chain.info.name), end.since(*begin))
+        };
+        self.chains.iter().filter_map(report).collect()
+    }
+
+    /// Makes the rest of the run all that counts, from `at` on. A token that ends in it counts, with its whole latency.
+    pub fn count_from(&mut self, at: Time) {
+        self.chains.iter_mut().for_each(|chain| chain.count_from(at));
     }
 
     /// Whether an event matters to chains.

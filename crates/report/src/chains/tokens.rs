@@ -4,6 +4,7 @@
 //! the copy that ended it are its way.
 
 use super::info::ChainInfo;
+use crate::course::Course;
 use crate::histogram::Histogram;
 use crate::within::Within;
 use runyard_engine::task::TaskId;
@@ -89,6 +90,8 @@ pub(super) struct Chain {
     pub(super) missed: u64,
     pub(super) latency: Histogram,
     pub(super) within: Within,
+    /// The latencies over time, if they are kept, and the beginning of the report.
+    pub(super) course: Option<(Time, Course)>,
     /// The slowest tokens, the slowest first.
     pub(super) worst: Vec<Slow>,
 }
@@ -107,16 +110,18 @@ impl Chain {
             missed: 0,
             latency: Histogram::default(),
             within: Within::default(),
+            course: None,
             worst: Vec::new(),
         }
     }
 
-    /// Begins the counts anew. The tokens that are under way count among those that began.
-    pub(super) fn count_from_now(&mut self) {
+    /// Begins the counts anew at `at`. The tokens that are under way count among those that began.
+    pub(super) fn count_from(&mut self, at: Time) {
         self.began = self.tokens.len() as u64;
         (self.dropped, self.refused, self.missed) = (0, 0, 0);
         self.latency = Histogram::default();
         self.worst.clear();
+        self.course = self.course.take().map(|_| (at, Course::new()));
     }
 
     pub(super) fn last(&self) -> usize {
@@ -237,6 +242,9 @@ impl Chain {
         let latency = at.since(since);
         self.latency.record(latency);
         self.within.record(at, latency);
+        if let Some((begin, course)) = &mut self.course {
+            course.record(Time::ZERO + at.since(*begin), latency);
+        }
         self.missed += u64::from(self.info.deadline.is_some_and(|deadline| latency > deadline));
         let slower = self.worst.partition_point(|slow| slow.latency >= latency);
         if slower < WORST {

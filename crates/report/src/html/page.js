@@ -146,6 +146,41 @@
     });
   }
 
+  // The 99th percentiles of the latencies that ended in each step; a step without one is a gap.
+  function course(run, at, longest) {
+    if (!document.getElementById(`course-${at}`)) return;
+    const title = ({ kind, name }) => (kind === "task" ? name : `${kind} ${name}`);
+    const edge = (it, step) => run.from_ns + Math.min(step * it.step_ns, run.duration_ns);
+    const series = run.series.map((it) => {
+      const points = it.p99_ns.map((ns, step) => [edge(it, step), ns === null ? null : Math.max(ns, 1)]);
+      return {
+        type: "line", name: title(it), step: "end", symbol: "none", color: color(title(it)), lineStyle: { width: 1.8 },
+        data: [...points, [edge(it, points.length), points[points.length - 1][1]]],
+      };
+    });
+    const tell = (points) => {
+      const rows = points.map(({ seriesIndex, dataIndex }) => {
+        const it = run.series[seriesIndex];
+        const step = Math.min(dataIndex, it.count.length - 1);
+        const [p50, p99, max] = [it.p50_ns, it.p99_ns, it.max_ns].map((all) => (all[step] === null ? "-" : span(all[step])));
+        return `<br>${escaped(title(it))}: p50 <b>${p50}</b>, p99 <b>${p99}</b>, max <b>${max}</b> of ${it.count[step]}`;
+      });
+      const it = run.series[points[0].seriesIndex];
+      const step = Math.min(points[0].dataIndex, it.count.length - 1);
+      return `${moment(edge(it, step))} to ${moment(edge(it, step + 1))}${rows.join("")}`;
+    };
+    const chart = draw(`course-${at}`, 260, "svg", {
+      grid: { left: 70, right: 18, top: 10, bottom: 42 },
+      legend: { show: false },
+      xAxis: time(run, longest),
+      yAxis: axis({ type: "log", name: "p99 latency", nameGap: 54, axisLabel: { formatter: moment } }),
+      tooltip: tooltip({ trigger: "axis", formatter: tell, axisPointer: { type: "line" } }),
+      series,
+    });
+    legend(`course-legend-${at}`, series.map(({ name, color }) => [name, color]),
+      (name) => chart.dispatchAction({ type: "legendToggleSelect", name }));
+  }
+
   // From the colour of an idle CPU to that of a busy one.
   function shade(share) {
     const parts = (color) => color.match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
@@ -219,33 +254,34 @@
     return rounded < 2 ? ["0 %", "90 %"][rounded] : `99${rounded > 2 ? "." : ""}${"9".repeat(rounded - 2)} %`;
   };
 
-  function latency() {
-    if (!document.getElementById("latency")) return;
-    const series = runs.flatMap(({ latencies, label }, at) => latencies.map((it) => ({
+  // The distributions that `of` gives of a run.
+  function latency(id, of, { many, name }) {
+    if (!document.getElementById(id)) return;
+    const series = runs.flatMap((run, at) => of(run).map((it) => ({
       type: "line", name: it.name, data: quantiles(it), symbol: "none", triggerLineEvent: true,
       color: color(it.name), emphasis: { lineStyle: { width: 3 } },
       lineStyle: { width: 1.8, type: at + 1 < runs.length ? [5, 4] : "solid" },
       tooltip: { formatter: () => {
         const names = [["p50", "p50_ns"], ["p90", "p90_ns"], ["p99", "p99_ns"], ["p99.9", "p999_ns"], ["max", "max_ns"]];
-        const rows = names.map(([name, key]) => `<br>${name} <b>${it.wakeup_latency[key] === null ? "-" : span(it.wakeup_latency[key])}</b>`);
-        return `${escaped(it.name)}${runs.length > 1 ? `, ${escaped(label)}` : ""}${rows.join("")}`;
+        const rows = names.map(([name, key]) => `<br>${name} <b>${it.latency[key] === null ? "-" : span(it.latency[key])}</b>`);
+        return `${escaped(it.name)}${runs.length > 1 ? `, ${escaped(run.label)}` : ""}${rows.join("")}`;
       } },
     })));
     const all = series.flatMap(({ data }) => data);
     const right = all.reduce((most, [x]) => Math.max(most, x), 1);
     const marks = [0, HALF, ...Array(Math.floor(right)).keys()].map((at, place) => (place < 2 ? at : at + 1));
-    const chart = draw("latency", 340, "svg", {
+    const chart = draw(id, 340, "svg", {
       grid: { left: 70, right: 18, top: 12, bottom: 44 },
       legend: { show: false },
       xAxis: axis({ type: "value", min: 0, max: right, interval: 1, axisTick: { customValues: marks },
-        name: "share of the wake-ups that were no later", nameGap: 26,
+        name: `share of the ${many} that were no later`, nameGap: 26,
         axisLabel: { customValues: marks, formatter: nineName, hideOverlap: true } }),
-      yAxis: axis({ type: "log", name: "wake-up latency", nameGap: 54, axisLabel: { formatter: moment } }),
+      yAxis: axis({ type: "log", name, nameGap: 54, axisLabel: { formatter: moment } }),
       tooltip: tooltip({ trigger: "item" }),
       series,
     });
     const names = [...new Set(series.map(({ name }) => name))];
-    legend("latency-legend", names.map((name) => [name, color(name)]),
+    legend(`${id}-legend`, names.map((name) => [name, color(name)]),
       (name) => chart.dispatchAction({ type: "legendToggleSelect", name }));
   }
 
@@ -327,11 +363,13 @@
   function charts() {
     look = theme();
     runs.forEach((run, at) => {
+      course(run, at, longest);
       if (!run.history) return;
       utilization(run, at, longest);
       lanes(run, at, longest);
     });
-    latency();
+    latency("latency", ({ latencies }) => latencies, { many: "wake-ups", name: "wake-up latency" });
+    latency("chain-latency", ({ chains }) => chains, { many: "tokens", name: "latency" });
   }
   charts();
   if (runs.some((run) => run.history)) legend("kinds", KINDS.map(({ name, color }) => [name, color]));
