@@ -73,6 +73,9 @@ def simulate(
     *,
     seed: int = 1,
     duration: Duration | None = None,
+    from_: Duration | None = None,
+    until: Duration | None = None,
+    warmup: Duration | None = None,
     features: Iterable[str] = (),
     kernel: str | None = None,
     set: Mapping[str, Any] | None = None,
@@ -85,13 +88,17 @@ def simulate(
     :param scenario: a file, or a dict.
     :param seed: the seed from which all random draws follow.
     :param duration: the length of the run, instead of the scenario's.
+    :param from_: the moment from which on the report counts. What is before takes place all the same.
+    :param until: the moment at which the run and the report end.
+    :param warmup: another name of ``from_``.
     :param features: names of features to switch on, or off with ``NO_`` before the name.
     :param kernel: the kernel whose rules the machine follows, as ``"6.12"``.
     :param set: values to replace, by path, as ``{"scheduler.base_slice_us": 1400}``.
     :raises ScenarioError: if the scenario has a mistake; the error names the place.
     :raises KeyboardInterrupt: on Ctrl-C.
     """
-    return _runyard.simulate(_source(scenario), seed, _options(duration, features, kernel, set))
+    options = _options(duration, features, kernel, set, from_=from_, until=until, warmup=warmup)
+    return _runyard.simulate(_source(scenario), seed, options)
 
 
 def read(file: str | os.PathLike[str]) -> dict[str, Any]:
@@ -182,7 +189,7 @@ def compare(
     :param seeds: the number of seeds that each scenario runs with.
     :param metrics: the figures to judge, as ``p99(chains.request.latency)``; otherwise a short list.
     :param both: keyword arguments of :func:`simulate` for the runs of both sides: ``duration``, ``features``, ``kernel``,
-        ``set``.
+        ``set``, ``from_``, ``until``, ``warmup``.
     :param only_before: the same for the runs before.
     :param only_after: the same for the runs after.
     :param jobs: the number of threads; ``None`` for a thread on each CPU.
@@ -217,8 +224,8 @@ def sweep(
     The tables are the same to the byte, wherever the runs take place and however often the sweep is stopped.
 
     :param spec: a file, or a dict: ``scenario``, ``set``, ``axes``, ``points``, ``sample``, ``features``, ``kernel``,
-        ``seeds``, ``duration``, ``metrics``. A file names its scenario relative to its own folder, and a dict relative
-        to the working folder. In a dict the scenario may itself be a dict.
+        ``seeds``, ``duration``, ``from``, ``until``, ``warmup``, ``metrics``. A file names its scenario relative to its
+        own folder, and a dict relative to the working folder. In a dict the scenario may itself be a dict.
     :param backend: ``"local"``, or ``"ray"``. Ray uses the cluster to which ``ray.init`` connected, or this machine if it
         was not called.
     :param out: a folder for ``runs.parquet``, ``summary.csv`` and ``index.html``. It also keeps the parts from which a
@@ -260,7 +267,7 @@ def _swept(
 
 def _check_keywords(keywords: Mapping[str, Any]) -> None:
     """Refuses keywords that the runs of a comparison do not take."""
-    known = ("duration", "features", "kernel", "set")
+    known = ("duration", "features", "from_", "kernel", "set", "until", "warmup")
     for key in keywords:
         if key not in known:
             raise TypeError(f"runs that are compared take {', '.join(known)}, not {key!r}")
@@ -303,7 +310,13 @@ def _options(
     features: Iterable[str] = (),
     kernel: str | None = None,
     set: Mapping[str, Any] | None = None,
+    *,
+    from_: Duration | None = None,
+    until: Duration | None = None,
+    warmup: Duration | None = None,
 ) -> dict[str, Any]:
+    if from_ is not None and warmup is not None:
+        raise TypeError("warmup is another name of from_: one of both is enough")
     if isinstance(features, str):
         raise TypeError(f"features is a list of names, as [{features!r}]")
     if kernel is not None and not isinstance(kernel, str):
@@ -311,6 +324,8 @@ def _options(
     settings = [(path, _json(value)) for path, value in (set or {}).items()]
     return {
         "duration": _span(duration),
+        "from_": _span(warmup if from_ is None else from_),
+        "until": _span(until),
         "features": list(features),
         "kernel": kernel,
         "settings": settings,

@@ -10,7 +10,7 @@ use runyard_engine::kernel::Model;
 use runyard_workload::document::Value;
 use runyard_workload::import::{Wanted, import_for};
 use runyard_workload::setting::Setting;
-use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed};
+use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, Window};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
@@ -23,6 +23,8 @@ pub(crate) type Source = (String, Option<String>);
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
     duration: Option<String>,
+    from_: Option<String>,
+    until: Option<String>,
     features: Vec<String>,
     kernel: Option<String>,
     settings: Vec<(String, String)>,
@@ -33,12 +35,17 @@ impl Options {
         let features = self.features.iter().map(|name| name.parse::<Switched>());
         let settings = self.settings.iter().map(|(path, value)| Setting::new(path, value));
         let span = |text: &String| runyard_workload::span(text).map_err(bad_value);
+        let moment = |text: &String| runyard_workload::moment(text).map_err(bad_value);
         Ok(Overrides {
             kernel: model(self.kernel.as_deref())?,
             unless_said: Model::NEWEST,
             features: features.collect::<Result<_, _>>().map_err(bad_value)?,
             settings: settings.collect::<Result<_, _>>().map_err(bad_value)?,
             duration: self.duration.as_ref().map(span).transpose()?,
+            window: Window {
+                from: self.from_.as_ref().map(moment).transpose()?,
+                until: self.until.as_ref().map(moment).transpose()?,
+            },
             ..Overrides::default()
         })
     }
@@ -49,7 +56,9 @@ impl Options {
         let features = self.features.iter().map(|name| format!("--feature {name}"));
         let settings = self.settings.iter().map(|(path, value)| format!("--set {path}={value}"));
         let span = self.duration.iter().map(|span| format!("--duration {span}"));
-        kernel.chain(features).chain(settings).chain(span).collect()
+        let from = self.from_.iter().map(|at| format!("--from {at}"));
+        let until = self.until.iter().map(|at| format!("--until {at}"));
+        kernel.chain(features).chain(settings).chain(span).chain(from).chain(until).collect()
     }
 }
 

@@ -77,10 +77,16 @@ impl Report {
         self.report.features.clone()
     }
 
-    /// The length of the run in virtual time.
+    /// The length of the run, or of the part of it that counts, in virtual time.
     #[getter]
     fn duration_ns(&self) -> u64 {
         self.report.duration_ns
+    }
+
+    /// The beginning of the part of the run that counts; 0 for the whole run.
+    #[getter(from_ns)]
+    fn begin_ns(&self) -> u64 {
+        self.report.from_ns
     }
 
     /// The machine as a whole: utilization, switches, preemptions, migrations.
@@ -143,6 +149,18 @@ impl Report {
         tables::worst(&self.report).into()
     }
 
+    /// Latencies over time, a row for each step of each task, task group and chain: count, p50_ns, p99_ns, max_ns.
+    #[getter]
+    fn series(&self) -> Table {
+        tables::series(&self.report).into()
+    }
+
+    /// The distributions of the latencies of tasks and chains: a row for each latency_ns, with its count.
+    #[getter]
+    fn distributions(&self) -> Table {
+        tables::distributions(&self.report).into()
+    }
+
     /// Returns the whole report as dicts and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.report)
@@ -160,7 +178,7 @@ impl Report {
     /// The run is repeated for the page, since a report does not keep the timeline.
     fn to_html(&self, py: Python<'_>) -> PyResult<String> {
         let how = (self.report.seed, Detail::Page);
-        let Whole { mut report, stretches } = run(py, (&self.name, &self.scenario), how)?;
+        let Whole { mut report, stretches, .. } = run(py, (&self.name, &self.scenario), how)?;
         report.engine.wall_ns = self.report.engine.wall_ns;
         Ok(html::page(Run { report: &report, stretches: stretches.as_ref() }))
     }

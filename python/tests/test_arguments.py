@@ -21,6 +21,9 @@ SCENARIO = {"machine": {"cpus": 1}, "tasks": {"a": {"run": 100, "sleep": 100}}}
         ({"duration": float("nan")}, ValueError, "not nan"),
         ({"duration": datetime.timedelta(seconds=1)}, TypeError, "a time is seconds, or a text"),
         ({"duration": "ten"}, ValueError, "as 10s"),
+        ({"from_": 0.01}, runyard.ScenarioError, "from must be before it"),
+        ({"until": 0.02}, runyard.ScenarioError, "beyond the duration"),
+        ({"from_": 0, "warmup": 0}, TypeError, "one of both is enough"),
         ({"set": {"tasks.a.run": b"1"}}, TypeError, "no form in a scenario"),
         ({"set": {"tasks.b.run": 1}}, runyard.ScenarioError, "did you mean tasks.a.run"),
     ],
@@ -34,7 +37,7 @@ def test_a_run(keywords: dict[str, Any], kind: type[Exception], what: str) -> No
 @pytest.mark.parametrize(
     ("keywords", "what"),
     [
-        ({"sets": {}}, "runs that are compared take duration, features, kernel, set, not 'sets'"),
+        ({"sets": {}}, "runs that are compared take duration, features, from_, kernel, set, until, warmup, not 'sets'"),
         ({"seed": 1}, "not 'seed'"),
         ({"features": "EEVDF"}, r"features is a list of names, as \['EEVDF'\]"),
     ],

@@ -204,3 +204,24 @@ RECORDING = """\
           <idle>-0     [000] d..3.   100.010010: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=web next_pid=41 next_prio=120
              web-41    [000] d..3.   100.012010: sched_switch: prev_comm=web prev_pid=41 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
 """
+
+
+def test_a_part_of_a_run() -> None:
+    scenario = {"global": {"duration": 1}, "tasks": {"a": {"run": 100, "sleep": 400}}}
+    part = runyard.simulate(scenario, from_="250ms", until=0.75)
+    assert (part.from_ns, part.duration_ns) == (250_000_000, 500_000_000)
+    warm = runyard.simulate(scenario, warmup=0.25, until=0.75).to_dict()
+    warm["engine"]["wall_ns"] = part.engine["wall_ns"]
+    assert part.to_dict() == warm
+
+
+def test_latencies_over_time() -> None:
+    tasks = {"a": {"run": 100, "sem_post": "s", "sleep": 900}, "b": {"sem_wait": "s", "run": 50}}
+    scenario = {"global": {"duration": 1}, "tasks": tasks, "chains": {"c": ["a", "b"]}}
+    report = runyard.simulate(scenario)
+    series = pyarrow.table(report.series).to_pylist()
+    assert {(row["kind"], row["name"]) for row in series} == {("task", "a"), ("task", "b"), ("group", "/"), ("chain", "c")}
+    counts = {row["name"]: row["count"] for row in pyarrow.table(report.chains).to_pylist()}
+    assert sum(row["count"] for row in series if row["kind"] == "chain") == counts["c"]
+    points = pyarrow.table(report.distributions).to_pylist()
+    assert sum(row["count"] for row in points if row["name"] == "c") == counts["c"]

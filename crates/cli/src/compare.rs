@@ -11,6 +11,7 @@ use crate::options::{self, HostOptions};
 use crate::output;
 use crate::page::PageOptions;
 use crate::progress::RunsProgress;
+use crate::window::WindowOptions;
 use clap::{Args, Parser};
 use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
@@ -66,6 +67,8 @@ pub(crate) struct Arguments {
     )]
     options_after: String,
     #[command(flatten)]
+    window: WindowOptions,
+    #[command(flatten)]
     page: PageOptions,
 }
 
@@ -96,6 +99,7 @@ impl Arguments {
             || self.after.is_none()
             || !self.metrics.is_empty()
             || !self.fail_if.is_empty()
+            || self.window.is_given()
             || options.into_iter().any(|options| !options.is_empty())
     }
 }
@@ -130,7 +134,8 @@ fn dimmed(text: &str) -> String {
 }
 
 fn compare_scenarios(arguments: &Arguments, [old, new]: [Text; 2]) -> Result<Done, Failure> {
-    let Arguments { both, options_before, options_after, .. } = arguments;
+    let Arguments { both, window, options_before, options_after, .. } = arguments;
+    let both = (both.as_str(), *window);
     let sides = [
         side(old, both, ("--before", options_before))?,
         side(new, both, ("--after", options_after))?,
@@ -159,25 +164,30 @@ fn compare_scenarios(arguments: &Arguments, [old, new]: [Text; 2]) -> Result<Don
 struct SideOptions {
     #[command(flatten)]
     host: HostOptions,
+    #[command(flatten)]
+    window: WindowOptions,
 }
 
-fn side(scenario: Text, both: &str, (option, own): (&str, &str)) -> Result<Side, Failure> {
+fn side(
+    scenario: Text,
+    (both, window): (&str, WindowOptions),
+    (option, own): (&str, &str),
+) -> Result<Side, Failure> {
     let words = |option: &str, text: &str| {
         shlex::split(text)
             .ok_or_else(|| Failure::Input(format!("{option} {text:?}: a quote is not closed")))
     };
     let own = words(option, own)?;
     let all = [vec![scenario.file.clone()], words("--both", both)?, own.clone()].concat();
-    let host = SideOptions::try_parse_from(all).map_err(|error| {
+    let side = SideOptions::try_parse_from(all).map_err(|error| {
         let what = error.to_string();
         let what = what.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Failure::Input(format!("{option} or --both: {what}"))
     })?;
-    let host = host.host;
-    if let Some(odd) = host.unfit_for_several() {
+    if let Some(odd) = side.host.unfit_for_several() {
         return Err(Failure::Input(format!("{option} or --both: {odd} is of one run")));
     }
-    let side = Side::new(scenario, own, &host.simulated())?;
+    let side = Side::new(scenario, own, &side.window.over(window.over(side.host.simulated())))?;
     for warning in side.warnings() {
         say(format_args!("warning: {warning}"));
     }

@@ -29,6 +29,7 @@ mod reproduce;
 mod sim;
 mod sweep;
 mod trace;
+mod window;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use crate::log::LogFolder;
 use crate::output::OutFile;
 use crate::page::PageOptions;
 use crate::trace::TraceOptions;
+use crate::window::WindowOptions;
 use clap::Args;
 use runyard_engine::cpu::MAX_CPUS;
 use runyard_engine::features::Switched;
@@ -73,6 +74,11 @@ impl HostOptions {
     /// Reads the scenario for a simulated machine; warnings go to standard error.
     pub(crate) fn read(&self) -> Result<Parsed, Failure> {
         self.read_over(&self.simulated())
+    }
+
+    /// Like [`read`](Self::read), for a report of a part of the run.
+    pub(crate) fn read_part(&self, window: WindowOptions) -> Result<Parsed, Failure> {
+        self.read_over(&window.over(self.simulated()))
     }
 
     /// Reads the scenario for this machine. It gets this number of CPUs, in place of the scenario's own.

@@ -4,6 +4,7 @@
 use crate::trace::Kept;
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
 use runyard_outcome::scenario::chains;
 use runyard_report::{Chains, Collector, Names, timeline};
 use runyard_sim::{Observer, Violation};
@@ -75,10 +76,16 @@ impl Observer for &mut Recorder<'_> {
         last.push_back(*event);
     }
 
+    fn counts_from(&mut self, at: Time) {
+        self.accounts.count_from(at);
+        self.chains.iter_mut().for_each(|chains| chains.count_from(at));
+    }
+
     fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {
         if let Some(chains) = &mut self.chains {
             chains.runs(task, thread.0);
         }
+        self.accounts.runs(task, thread.0);
         let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
         self.accounts.asks(task, attr, attr.effective_slack(), cookie);
     }

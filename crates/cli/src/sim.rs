@@ -7,16 +7,17 @@ use crate::options::HostOptions;
 use crate::outputs::{Ended, Outputs};
 use crate::progress::SimProgress;
 use crate::record::Recorder;
+use crate::window::WindowOptions;
 use clap::{Args, ValueEnum};
 use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
-use runyard_outcome::scenario::{explained, parents};
+use runyard_outcome::scenario::{explained, names, parents};
 use runyard_outcome::stderr::say;
-use runyard_report::{ChainReport, Checks, RunInfo, Violation};
+use runyard_report::{ChainReport, Chains, Checks, RunInfo, Violation};
 use runyard_sim::{Check, Options, Outcome, Sim};
-use runyard_sweep::info;
+use runyard_sweep::{info, reaches};
 use runyard_workload::Scenario;
 use std::time::Instant;
 
@@ -25,6 +26,8 @@ use std::time::Instant;
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostOptions,
+    #[command(flatten)]
+    window: WindowOptions,
     /// Verify the invariants: after every event those that it touched, all of them now and then and at the end; with
     /// `full`, all of them after every event
     #[arg(long, value_enum, value_name = "full", num_args = 0..=1, require_equals = true,
@@ -48,7 +51,7 @@ const EVENTS_BETWEEN_LOOKS: u32 = 1 << 10;
 const WAITS: &str = "waits-have-causes";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
-    let parsed = arguments.host.read()?;
+    let parsed = arguments.host.read_part(arguments.window)?;
     let scenario = &parsed.scenario;
     let host = &arguments.host;
     let check = match arguments.check {
@@ -62,17 +65,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let options = Options { seed: host.seed, check, log, explain: true, ..Options::default() };
     let started = Instant::now();
     let accounts = outputs.collector(scenario.machine.topology);
-    let accounts = match outputs.tell_all() {
-        true => accounts.with_causes(scenario.instances().count(), explained(scenario)),
+    let explain = outputs.tell_all();
+    let accounts = match explain {
+        true => {
+            let (threads, groups) = names(scenario);
+            let causes = explained(scenario);
+            accounts.with_causes(scenario.instances().count(), causes).with_series(threads, groups)
+        }
         false => accounts,
     };
     let accounts = accounts.with_waits(explained(scenario)).with_pressure(&parents(scenario));
     let mut recorder = Recorder::new(scenario, accounts, outputs.kept(), is_checked);
+    if explain {
+        recorder.chains = recorder.chains.map(Chains::with_series);
+    }
     let interrupt = Interrupt::expect();
     let outcome = simulate(scenario, options, (&mut recorder, &interrupt))?;
     let wall = Nanos::from(started.elapsed());
     if let Some(picture) = recorder.picture(&Names { scenario, outcome: &outcome }) {
         say(picture);
+    }
+    if let Err(what) = reaches(scenario, outcome.end) {
+        if !interrupt.came() {
+            return Err(Failure::Input(what));
+        }
+        say(what);
+        return Ok(interrupt.done(Done::Well));
     }
     let Recorder { accounts, chains, kept, rows, .. } = recorder;
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));

@@ -6,6 +6,7 @@ use crate::options;
 use crate::output;
 use crate::progress::RunsProgress;
 use crate::ray;
+use crate::window::WindowOptions;
 use clap::{Args, ValueEnum};
 use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
@@ -34,6 +35,8 @@ pub(crate) struct Arguments {
     /// from end to end, in per cent of the mean; up to 1,000 seeds. A number of seeds in SPEC is then the least one.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "backend")]
     precision: Option<f64>,
+    #[command(flatten)]
+    window: WindowOptions,
     /// Continue the sweep in DIR, if there is one.
     #[arg(long)]
     resume: bool,
@@ -49,10 +52,16 @@ enum Backend {
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let Arguments { spec, out, resume, .. } = arguments;
     if let Some(Backend::Ray) = arguments.backend {
+        if arguments.window.is_given() {
+            return Err(Failure::input("--backend ray: from and until are keys of SPEC"));
+        }
         return ray::sweep(spec, out, *resume);
     }
     let text = Text { file: spec.clone(), text: options::text(spec)? };
     let mut plan = Plan::new(text, |name| scenario(spec, name)).map_err(Failure::input)?;
+    if arguments.window.is_given() {
+        plan = plan.with_window(arguments.window.window()).map_err(Failure::input)?;
+    }
     if let Some(precision) = arguments.precision {
         let precise = plan.with_precision(precision / 100.0);
         plan =

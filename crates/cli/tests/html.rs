@@ -182,7 +182,8 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn the_page_of_a_run_shows_the_run() {
     let Some(browser) = browser() else { return };
-    std::fs::write(folder().join("run.json"), RUN).unwrap();
+    let scenario = RUN.replace("\"tasks\":", "\"chains\": {\"way\": [\"rt\"]}, \"tasks\":");
+    std::fs::write(folder().join("run.json"), scenario).unwrap();
     let report = runyard(&["sim", "run.json", "--json", "--html", "run.html"]);
     let report: Value = serde_json::from_str(&report).unwrap();
     let shown = Shown::open(browser, "run.html");
@@ -215,6 +216,9 @@ fn the_page_of_a_run_shows_the_run() {
     assert_eq!(charts["utilization-0"]["drawn"], 4, "and each is an area");
     assert_eq!(charts["latency"]["series"], 5);
     assert_eq!(charts["latency"]["drawn"], 5, "and each is a line");
+    let series = [&charts["course-0"]["series"], &charts["course-0"]["lines"]];
+    assert_eq!(series, [8, 8], "of a chain, five tasks and two groups, and each is a line");
+    assert_eq!(charts["chain-latency"]["lines"], 1, "one chain");
     assert_eq!(charts["lanes-0"]["lanes"], 2);
     for chart in ["utilization-0", "latency"] {
         let texts = charts[chart]["texts"].to_string();

@@ -40,8 +40,8 @@ impl Took {
     }
 
     /// The time that so many of a thousand do not exceed, in us.
-    pub(crate) fn quantile(&self, permille: u64) -> f64 {
-        self.times.quantile(permille).map_or(f64::NAN, micros)
+    pub(crate) fn quantile(&self, permille: u32) -> f64 {
+        self.times.quantile(1_000 * permille).map_or(f64::NAN, micros)
     }
 
     /// The longest time, in us.

@@ -84,6 +84,14 @@ fn hand(step: Step) -> Hand {
     }
 }
 
+/// The names of the threads, and of the task groups with their parents, for latencies over time.
+#[must_use]
+pub fn names(scenario: &Scenario) -> (Vec<String>, Vec<(String, Option<GroupId>)>) {
+    let threads = scenario.tasks.iter().map(|task| task.name.clone()).collect();
+    let groups = scenario.groups.iter().map(|group| group.path.clone()).zip(parents(scenario));
+    (threads, groups.collect())
+}
+
 /// The facts about a simulated machine from which the waits of tasks are explained.
 #[must_use]
 pub fn explained(scenario: &Scenario) -> Explained {

@@ -48,6 +48,7 @@ struct Facts {
     cpus: usize,
     seed: u64,
     duration_ns: u64,
+    from_ns: u64,
 }
 
 /// A thing that has figures.
@@ -137,6 +138,7 @@ impl Facts {
             cpus: report.machine.cpus,
             seed: report.seed,
             duration_ns: report.duration_ns,
+            from_ns: report.from_ns,
         }
     }
 
@@ -154,6 +156,7 @@ impl Facts {
         differ("kernel ", kernel(self), kernel(other));
         differ("CPUs ", self.cpus.to_string(), other.cpus.to_string());
         differ("", span(self.duration_ns), span(other.duration_ns));
+        differ("from ", span(self.from_ns), span(other.from_ns));
         differ("seed ", self.seed.to_string(), other.seed.to_string());
         let only = |one: &Facts, other: &Facts| -> Vec<String> {
             let missing = |name: &&String| !other.features.contains(name);

@@ -23,6 +23,8 @@
 use crate::account::{CpuAccount, CpuTotals, Doing, Executes, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::cookies;
+use crate::course::{Courses, SeriesReport};
+use crate::histogram::Histogram;
 use crate::history::History;
 use crate::lanes::Lanes;
 use crate::names::Names;
@@ -30,6 +32,7 @@ use crate::pressure::{Pressure, Pressures};
 use crate::schedstat::{Schedstat, SchedstatVersion};
 use crate::waits::Waits;
 use crate::why::{Bad, BlameReport, Cause, CauseTimes, Explained, Explanation, Why};
+use crate::within::TasksWithin;
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
 use runyard_engine::balance::IdleKind;
 use runyard_engine::cpu::CpuId;
@@ -43,6 +46,8 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub struct Collector {
     clock: Time,
+    /// The beginning of the part of the run that counts.
+    begin: Time,
     cpus: Vec<CpuAccount>,
     tasks: Vec<TaskAccount>,
     /// The time that tasks ran in groups that were neither their first nor their last.
@@ -63,6 +68,10 @@ pub struct Collector {
     waits: Option<Box<Waits>>,
     /// Kept only if the host tells the groups of tasks.
     pressures: Option<Box<Pressures>>,
+    /// Kept only for figures of spans of the run.
+    within: Option<Box<TasksWithin>>,
+    /// Kept only for reports that show latencies over time.
+    courses: Option<Box<Courses>>,
 }
 
 /// The counts of the machine as a whole.
@@ -136,6 +145,26 @@ impl Collector {
         Collector { pressures: Some(Box::new(Pressures::new(parents))), ..self }
     }
 
+    /// The same collector, which also keeps the wake-up latencies that end within each of these spans of the run
+    /// ([`Totals::wakeups_within`]).
+    #[must_use]
+    pub fn with_spans(self, spans: &[Range<Time>]) -> Collector {
+        let within = (!spans.is_empty()).then(|| Box::new(TasksWithin::new(spans)));
+        Collector { within, ..self }
+    }
+
+    /// The same collector, which also keeps wake-up latencies over time: of the first threads, by their numbers, and of the
+    /// first task groups, given with their parents. The host must report the threads ([`Collector::runs`]) and the attributes
+    /// of tasks ([`Collector::asks`]).
+    #[must_use]
+    pub fn with_series(
+        self,
+        threads: Vec<String>,
+        groups: Vec<(String, Option<GroupId>)>,
+    ) -> Collector {
+        Collector { courses: Some(Box::new(Courses::new(threads, groups))), ..self }
+    }
+
     /// Asks for the wait of `task` that begins at `since`, part by part ([`Totals::explanation`]). Only a collector
     /// that looks for the worst wake-ups heeds this.
     pub fn watch(&mut self, task: TaskId, since: Time) {
@@ -152,6 +181,33 @@ impl Collector {
         }
     }
 
+    /// Makes the rest of the run all that counts, from `at` on. Spans count with their part after it; a wake-up's latency
+    /// that ends after it counts whole.
+    pub fn count_from(&mut self, at: Time) {
+        self.clock = self.clock.max(at);
+        let now = self.clock;
+        self.begin = now;
+        self.cpus.iter_mut().for_each(|cpu| cpu.count_from(now));
+        self.tasks.iter_mut().for_each(|task| task.count_from(now));
+        self.passed_groups.clear();
+        self.forced_idle.clear();
+        (self.counts, self.balances) = (Counts::default(), Balances::default());
+        self.history = self.history.take().map(|_| Box::new(History::new()));
+        self.lanes = self.lanes.take().map(|_| Box::new(Lanes::new()));
+        self.waits.iter_mut().for_each(|waits| waits.count_from(now));
+        self.why.iter_mut().for_each(|why| why.forget_worst());
+        self.schedstat.iter_mut().for_each(|schedstat| schedstat.forget());
+        self.pressures.iter_mut().for_each(|pressures| pressures.count_from(now));
+        self.courses.iter_mut().for_each(|courses| courses.forget());
+    }
+
+    /// Notes that `task` runs the program of this thread.
+    pub fn runs(&mut self, task: TaskId, thread: u32) {
+        if let Some(courses) = &mut self.courses {
+            courses.runs(task, thread as usize);
+        }
+    }
+
     /// Notes the present attributes of `task`, and the slack that its timers have. Its `cookie` is its own or that of its
     /// task group.
     pub fn asks(&mut self, task: TaskId, attr: &Attr, slack: Nanos, cookie: Option<Cookie>) {
@@ -164,6 +220,9 @@ impl Collector {
         }
         if let Some(pressures) = &mut self.pressures {
             pressures.asks(task, attr.group);
+        }
+        if let Some(courses) = &mut self.courses {
+            courses.joins(task, attr.group);
         }
     }
 
@@ -229,7 +288,7 @@ impl Collector {
         self.clock = self.clock.max(at);
         let now = self.clock;
         for (cpu, account) in self.cpus.iter().enumerate() {
-            let (cpu, span) = (CpuId::at(cpu), account.since()..now);
+            let (cpu, span) = (CpuId::at(cpu), within(self.begin, account.since()..now));
             if let Some(history) = &mut self.history {
                 history.add(cpu, account.doing(), span.clone());
             }
@@ -238,7 +297,7 @@ impl Collector {
             }
         }
         if let Some(history) = &mut self.history {
-            history.reach(now);
+            history.reach(within(self.begin, now..now).end);
         }
         for cpu in &self.cpus {
             if let Doing::Forced { cookie } = cpu.doing() {
@@ -273,7 +332,7 @@ impl Collector {
     /// # Panics
     /// If a law is broken.
     pub fn check(&self) {
-        self.cpus.iter().for_each(CpuAccount::check);
+        self.cpus.iter().for_each(|cpu| cpu.check(self.begin));
         self.tasks.iter().for_each(TaskAccount::check);
 
         let mut ran = Nanos::ZERO;
@@ -349,11 +408,17 @@ impl Collector {
             self.end_wait(task);
         }
         if let Some((since, is_longest)) = waited {
+            if let Some(within) = &mut self.within {
+                within.record(task.index(), now, now.since(since));
+            }
+            if let Some(courses) = &mut self.courses {
+                courses.record(task, within(self.begin, now..now).end, now.since(since));
+            }
             if let Some(why) = &mut self.why {
                 why.ends(task, policy, (since, now));
             }
             if let Some(lanes) = &mut self.lanes {
-                lanes.waited(since..now, is_longest);
+                lanes.waited(within(self.begin, since..now), is_longest);
             }
         } else if let Some(why) = &mut self.why {
             why.returns(task, policy, now);
@@ -428,10 +493,10 @@ impl Collector {
             why.turn(cpu, doing, now);
         }
         if let Some(history) = &mut self.history {
-            history.add(cpu, did, since..now);
+            history.add(cpu, did, within(self.begin, since..now));
         }
         if let Some(lanes) = &mut self.lanes {
-            lanes.add(cpu, did, since..now);
+            lanes.add(cpu, did, within(self.begin, since..now));
         }
         match did {
             Doing::Exec { task, .. } => self.task(task).interrupt(cpu, now),
@@ -494,7 +559,8 @@ impl Collector {
 
     #[inline]
     fn cpu(&mut self, cpu: CpuId) -> &mut CpuAccount {
-        grow(&mut self.cpus, cpu.index(), CpuAccount::new);
+        let begin = self.begin;
+        grow(&mut self.cpus, cpu.index(), || CpuAccount::new(begin));
         &mut self.cpus[cpu.index()]
     }
 
@@ -506,10 +572,16 @@ impl Collector {
 }
 
 impl Totals {
-    /// The duration of the run.
+    /// The duration of the part of the run that counts.
     #[must_use]
     pub fn duration(&self) -> Nanos {
-        self.0.clock.since(Time::ZERO)
+        self.0.clock.since(self.0.begin)
+    }
+
+    /// The beginning of that part.
+    #[must_use]
+    pub fn begin(&self) -> Time {
+        self.0.begin
     }
 
     /// The account of `cpu`. A CPU without an event was idle.
@@ -556,6 +628,18 @@ impl Totals {
         let forced = self.0.cpus.iter().map(|cpu| cpu.totals.forced.0).sum::<u64>();
         wasted[Cause::CoreCookie] += forced;
         Some(wasted)
+    }
+
+    /// The wake-up latencies of `task` that ended within a span; `None` if the collector did not
+    /// [keep](Collector::with_spans) it.
+    #[must_use]
+    pub fn wakeups_within(&self, task: TaskId, span: &Range<Time>) -> Option<&Histogram> {
+        self.0.within.as_ref()?.of(task.index(), span)
+    }
+
+    /// The latencies over time; empty if they were not kept.
+    pub(crate) fn series(&self) -> Vec<SeriesReport> {
+        self.0.courses.as_ref().map_or_else(Vec::new, |courses| courses.reports(self.duration()))
     }
 
     /// The worst wake-ups of `task`, the longest first.
@@ -635,6 +719,12 @@ impl Totals {
         }
         runtimes
     }
+}
+
+/// A span as part of the time since `begin`.
+fn within(begin: Time, span: Range<Time>) -> Range<Time> {
+    let since = |at: Time| Time(at.0.saturating_sub(begin.0));
+    since(span.start)..since(span.end)
 }
 
 /// Notes that a CPU was forced idle for `span` because of `cookie`.

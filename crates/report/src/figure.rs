@@ -53,10 +53,10 @@ impl LatencyReport {
             count: Some(latencies.count()),
             min_ns: figure(latencies.min()),
             mean_ns: figure(latencies.mean()),
-            p50_ns: figure(latencies.quantile(500)),
-            p90_ns: figure(latencies.quantile(900)),
-            p99_ns: figure(latencies.quantile(990)),
-            p999_ns: figure(latencies.quantile(999)),
+            p50_ns: figure(latencies.quantile(500_000)),
+            p90_ns: figure(latencies.quantile(900_000)),
+            p99_ns: figure(latencies.quantile(990_000)),
+            p999_ns: figure(latencies.quantile(999_000)),
             max_ns: figure(latencies.max()),
         }
     }

@@ -27,6 +27,9 @@ use std::fmt;
 /// many, so it stays within 4 KiB.
 const EXACT_SAMPLES: usize = 256;
 
+/// The parts of a whole in which quantiles are given.
+const MILLION: u32 = 1_000_000;
+
 /// The number of buckets: 1326 that reach from 0 ns to beyond one hour, and the open last one.
 const BUCKETS: usize = 1327;
 
@@ -203,14 +206,23 @@ impl Histogram {
         self.sum.checked_div(self.count).map(Nanos)
     }
 
-    /// The least value that at least `permille` of 1,000 values do not exceed, within 1 % of itself; `None` without
+    /// The least value that at least `millionths` of a million values do not exceed, within 1 % of itself; `None` without
     /// values.
     ///
+    /// ```
+    /// use runyard_engine::time::Nanos;
+    /// use runyard_report::Histogram;
+    ///
+    /// let mut latencies = Histogram::default();
+    /// (1..=200).for_each(|ns| latencies.record(Nanos(ns)));
+    /// assert_eq!(latencies.quantile(950_000), Some(Nanos(190)), "p95");
+    /// ```
+    ///
     /// # Panics
-    /// If `permille` is above 1,000.
+    /// If `millionths` is above a million.
     #[must_use]
-    pub fn quantile(&self, permille: u64) -> Option<Nanos> {
-        assert!(permille <= 1000, "there are 1000 permille");
+    pub fn quantile(&self, millionths: u32) -> Option<Nanos> {
+        assert!(millionths <= MILLION, "there are a million millionths");
         if self.count == 0 {
             return None;
         }
@@ -218,9 +230,9 @@ impl Histogram {
             Samples::Few(few) => {
                 let mut sorted = few.clone();
                 sorted.sort_unstable();
-                sorted[usize::try_from(rank(self.count, permille)).expect("few") - 1]
+                sorted[usize::try_from(rank(self.count, millionths)).expect("few") - 1]
             }
-            Samples::Many(buckets) => return Some(self.represented(buckets.quantile(permille))),
+            Samples::Many(buckets) => return Some(self.represented(buckets.quantile(millionths))),
         };
         Some(Nanos(value))
     }
@@ -281,9 +293,9 @@ impl Buckets {
     }
 
     /// The bucket of the value that [`Histogram::quantile`] asks for.
-    fn quantile(&self, permille: u64) -> usize {
+    fn quantile(&self, millionths: u32) -> usize {
         let counts = self.counts();
-        let rank = rank(counts.iter().sum(), permille);
+        let rank = rank(counts.iter().sum(), millionths);
         let mut seen = 0;
         counts
             .iter()
@@ -295,9 +307,10 @@ impl Buckets {
     }
 }
 
-/// The position in the sorted values, from 1, of the least value that `permille` of `count` values do not exceed.
-fn rank(count: u64, permille: u64) -> u64 {
-    (count * permille).div_ceil(1000).max(1)
+/// The position in the sorted values, from 1, of the least value that `millionths` of `count` values do not exceed.
+fn rank(count: u64, millionths: u32) -> u64 {
+    let rank = (u128::from(count) * u128::from(millionths)).div_ceil(MILLION.into());
+    u64::try_from(rank.max(1)).expect("a rank is at most the number of values")
 }
 
 /// The bucket of `value`: that of the least value of its cell, or the next one. A cell is smaller than the buckets that
@@ -367,10 +380,10 @@ mod tests {
     }
 
     /// The definition of the percentile, on the sorted values themselves.
-    fn exact(sorted: &[u64], permille: u64) -> u64 {
+    fn exact(sorted: &[u64], millionths: u32) -> u64 {
         let enough = |&&value: &&u64| {
             let not_above = sorted.partition_point(|&other| other <= value);
-            not_above as u64 * 1000 >= permille * sorted.len() as u64
+            not_above as u64 * 1_000_000 >= u64::from(millionths) * sorted.len() as u64
         };
         *sorted.iter().find(enough).unwrap()
     }
@@ -379,7 +392,7 @@ mod tests {
     fn nothing_is_known_without_samples() {
         let none = Histogram::default();
         assert_eq!((none.count(), none.min(), none.max()), (0, None, None));
-        assert_eq!((none.mean(), none.quantile(500)), (None, None));
+        assert_eq!((none.mean(), none.quantile(500_000)), (None, None));
         assert!(matches!(&none.samples, Samples::Few(few) if few.capacity() == 0));
     }
 
@@ -397,8 +410,8 @@ mod tests {
     fn what_is_beyond_the_last_bucket_is_shown_as_the_maximum() {
         let week = 7 * 24 * HOUR.0;
         let long = of((0..1000).map(|_| HOUR.0).chain([week - 1, week]));
-        assert_eq!(long.quantile(1000), Some(Nanos(week)));
-        assert!(long.quantile(500).unwrap().0.abs_diff(HOUR.0) * 100 <= HOUR.0);
+        assert_eq!(long.quantile(MILLION), Some(Nanos(week)));
+        assert!(long.quantile(500_000).unwrap().0.abs_diff(HOUR.0) * 100 <= HOUR.0);
         assert_eq!(of([u64::MAX; EXACT_SAMPLES + 1]).quantile(1), Some(Nanos(u64::MAX)));
     }
 
@@ -460,7 +473,7 @@ mod tests {
             merged.merge(&of(more.iter().copied()));
             let all = of(some.into_iter().chain(more));
             let figures = |it: &Histogram| {
-                let quantiles = [0, 10, 500, 900, 999, 1000].map(|permille| it.quantile(permille));
+                let quantiles = [0, 10_000, 500_000, 999_900, MILLION].map(|part| it.quantile(part));
                 (it.count(), it.min(), it.max(), it.mean(), quantiles, it.points(64))
             };
             prop_assert_eq!(figures(&merged), figures(&all));
@@ -480,7 +493,7 @@ mod tests {
         }
 
         #[test]
-        fn figures_are_those_of_the_sorted_samples(mut values in latencies(), at in 0..=1000_u64) {
+        fn figures_are_those_of_the_sorted_samples(mut values in latencies(), at in 0..=MILLION) {
             let histogram = of(values.iter().copied());
             values.sort_unstable();
             let count = values.len() as u64;
@@ -488,9 +501,9 @@ mod tests {
             prop_assert_eq!(histogram.min(), Some(Nanos(values[0])));
             prop_assert_eq!(histogram.max(), Some(Nanos(*values.last().unwrap())));
             prop_assert_eq!(histogram.mean(), Some(Nanos(values.iter().sum::<u64>() / count)));
-            for permille in [at, 0, 500, 900, 990, 999, 1000] {
-                let (want, got) = (exact(&values, permille), histogram.quantile(permille).unwrap());
-                prop_assert!(got.0.abs_diff(want) * 100 <= want, "p{permille}: {got:?} for {want}");
+            for part in [at, 0, 500_000, 950_000, 999_900, 999_999, MILLION] {
+                let (want, got) = (exact(&values, part), histogram.quantile(part).unwrap());
+                prop_assert!(got.0.abs_diff(want) * 100 <= want, "{part}: {got:?} for {want}");
                 prop_assert!(count > EXACT_SAMPLES as u64 || got.0 == want, "few samples are exact");
             }
         }

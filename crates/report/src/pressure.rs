@@ -113,6 +113,13 @@ impl Pressures {
         }
     }
 
+    /// Begins anew at `now`: what was before does not count.
+    pub(crate) fn count_from(&mut self, now: Time) {
+        for group in &mut self.groups {
+            (group.since, group.total) = (now, Pressure::default());
+        }
+    }
+
     /// The pressure on a group up to `now`, in which nothing has happened since the last event.
     pub(crate) fn of(&self, group: GroupId, now: Time) -> Option<Pressure> {
         let mut group = *self.groups.get(group.index())?;

@@ -14,6 +14,7 @@ use crate::column::{
     Cell, Scale, View, add, columns, counted, figures, part, seldom, spanned, texts,
 };
 use crate::cookies::{self, CookieReport, cookie_reports};
+use crate::course::SeriesReport;
 use crate::figure::{Figure, LatencyReport, Unit, sum};
 use crate::groups::{GroupInfo, GroupReport, group_reports, with_those_below};
 use crate::json::{self, Rows};
@@ -64,6 +65,8 @@ pub struct RunInfo {
     pub violations: Vec<Violation>,
     /// The results of the chains, in the order of the scenario's file.
     pub chains: Vec<ChainReport>,
+    /// The latencies of the chains over time, if they are kept.
+    pub chain_series: Vec<SeriesReport>,
     /// The tasks that wait without an end when the run is over.
     pub blocked_at_end: Vec<BlockedReport>,
 }
@@ -129,8 +132,11 @@ pub struct Report {
     pub kernel: Option<String>,
     /// The names of the features that were on.
     pub features: Vec<String>,
-    /// The duration of the run on the host's clock.
+    /// The duration of the run on the host's clock, or of the part of it that counts.
     pub duration_ns: u64,
+    /// The beginning of the part of the run that counts, in nanoseconds since the run's start; 0 for the whole run.
+    #[serde(default)]
+    pub from_ns: u64,
     /// The machine as a whole.
     pub machine: MachineReport,
     /// Each CPU, from 0.
@@ -151,6 +157,10 @@ pub struct Report {
     /// The wake-up latencies of the scenario's tasks, all instances of each together.
     #[serde(default)]
     pub latencies: Vec<Distribution>,
+    /// The latencies over time: of the first 24 tasks of the scenario, task groups and chains, in this order. Those
+    /// without a latency are left out; the list is empty if the host does not keep them or was not asked for them.
+    #[serde(default)]
+    pub series: Vec<SeriesReport>,
     /// The results of balancing, by level and moment, in this order. Only those with a pass are listed, so the list is
     /// empty if the host knows of none.
     #[serde(default)]
@@ -500,7 +510,8 @@ impl Report {
             Some(totals.forced_idle(cookie).0)
         });
         let mut timeline = info.changes;
-        timeline.retain(|change| change.at.0 <= totals.duration().0);
+        let end = totals.begin() + totals.duration();
+        timeline.retain(|change| (totals.begin()..=end).contains(&change.at));
         let tasks = task_reports(info.tasks, (&info.groups, &info.cookies), totals);
         Report {
             schema: SCHEMA.to_owned(),
@@ -510,6 +521,7 @@ impl Report {
             kernel: info.kernel,
             features: info.features,
             duration_ns: totals.duration().0,
+            from_ns: totals.begin().0,
             machine: MachineReport::of(
                 (info.cpus, info.topology),
                 (&cpus, &tasks),
@@ -529,6 +541,7 @@ impl Report {
             violations: info.violations,
             history,
             latencies,
+            series: [totals.series(), info.chain_series].concat(),
             balance: totals.balance_rows(),
             cookies,
             chains: info.chains,

@@ -130,6 +130,11 @@ impl Schedstat {
         Schedstat { topology, cpus, charged: Vec::new(), expired: None }
     }
 
+    /// Forgets the counts so far, when the accounts of tasks begin anew.
+    pub(crate) fn forget(&mut self) {
+        *self = Schedstat { expired: self.expired, ..Schedstat::new(self.topology) };
+    }
+
     /// Takes the next event. A wake-up has a method of its own.
     pub(crate) fn event(&mut self, event: &Event) {
         match event.what {

@@ -91,6 +91,11 @@ impl HistoryReport {
     }
 }
 
+/// A distribution as at most 128 ascending latencies in nanoseconds, each with the number that it stands for.
+pub(crate) fn points(latencies: &Histogram) -> Vec<(u64, u64)> {
+    latencies.points(POINTS).iter().map(|&(value, count)| (value.0, count)).collect()
+}
+
 /// The distributions of tasks, each given with its thread. The tasks of one thread are together, in the order of the
 /// threads' first tasks.
 pub fn distributions<'a>(
@@ -113,7 +118,7 @@ pub fn distributions<'a>(
         name: name.to_owned(),
         tasks,
         wakeup_latency: LatencyReport::new(&pool),
-        points: pool.points(POINTS).iter().map(|&(value, count)| (value.0, count)).collect(),
+        points: points(&pool),
     };
     pools.into_iter().map(distribution).collect()
 }

@@ -103,13 +103,18 @@ fn head(report: &Report) -> String {
 /// The line about the run: scenario, host, machine and duration.
 fn ran(report: &Report) -> String {
     let kernel = report.kernel.iter().map(|name| format!(", kernel {}", printable(name)));
+    let since = match report.from_ns {
+        0 => String::new(),
+        from => format!(" from {}", span(from)),
+    };
     format!(
-        "{} on {}: {}, {}, {}, seed {}{}",
+        "{} on {}: {}, {}, {}{}, seed {}{}",
         printable(&report.scenario),
         printable(&report.host),
         counted(report.machine.cpus as u64, "CPU"),
         counted(report.tasks.len() as u64, "task"),
         span(report.duration_ns),
+        since,
         report.seed,
         kernel.collect::<String>(),
     )

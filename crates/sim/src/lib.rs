@@ -32,6 +32,8 @@ mod steps;
 mod timeline;
 mod touched;
 mod watch;
+mod window;
 
-pub use sim::{Limited, Observer, Options, Outcome, Sim, Simulated, Violation};
+pub use sim::{Observer, Options, Outcome, Sim, Simulated, Violation};
 pub use watch::Check;
+pub use window::Limited;

@@ -18,13 +18,13 @@ use crate::cpu::{Cpu, Doing};
 use crate::program::{FIRST_CPU, NewProgram, Program};
 use crate::smt::Smt;
 use crate::watch::{Check, Watch};
+use crate::window::{Limited, Window};
 use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::BadConfig;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, What};
 use runyard_engine::limits::Throttling;
-use runyard_engine::limits::{Usage, UsageOnCpu};
 use runyard_engine::run_queue::Resched;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -57,7 +57,7 @@ pub struct Options {
     pub hint_delay: Nanos,
 }
 
-/// The result of a run.
+/// The result of a run. Of a run with a [`Scenario::from`], the effects of limits and the missed periods count from there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The time at which the run ended.
@@ -83,15 +83,6 @@ pub struct Violation {
     pub at: Time,
     /// A description of the violation.
     pub what: String,
-}
-
-/// The effect of a group's limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limited {
-    /// The total over all CPUs.
-    pub usage: Usage,
-    /// The part of each CPU on which the group was.
-    pub on: Vec<(CpuId, UsageOnCpu)>,
 }
 
 /// A simulated task.
@@ -154,6 +145,7 @@ pub struct Sim<'s> {
     pub(crate) watch: Watch,
     /// The run cannot continue.
     pub(crate) stopped: bool,
+    pub(crate) window: Window,
     /// Not a type parameter: the loop is then compiled once, here, and not in each crate that observes it.
     pub(crate) observer: Box<dyn Observer + 's>,
     /// The machine is larger than the caches.
@@ -180,6 +172,12 @@ pub trait Observer {
     /// Receives the log of a phase's round at its end, in a run with [`Options::log`].
     fn row(&mut self, row: &Row) {
         let _ = row;
+    }
+
+    /// Receives the beginning of the part of the run that reports count, if it is not the run's: between the events before
+    /// it and the others.
+    fn counts_from(&mut self, at: Time) {
+        let _ = at;
     }
 
     /// Receives an invariant that did not hold after the last event.
@@ -324,6 +322,7 @@ impl<'s> Sim<'s> {
             blocked: 0,
             watch,
             stopped: false,
+            window: Window::new(scenario.from),
             observer: Box::new(observer),
             reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
             cores,
@@ -343,21 +342,21 @@ impl<'s> Sim<'s> {
     /// Returns the result of the run so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        let names = |task: &Program<'_>| Simulated {
+        let names = |(id, task): (usize, &Program<'_>)| Simulated {
             name: task.name.clone(),
             thread: task.spec.name.clone(),
             policy: task.began.policy,
             group: task.began.group,
             latency_nice: task.began.latency_nice,
             cookie: task.began.cookie,
-            missed: task.missed,
+            missed: task.missed - self.window.missed_before(id),
             slack: task.began.slack,
         };
         Outcome {
             end: self.now,
-            tasks: self.tasks.iter().map(names).collect(),
+            tasks: self.tasks.iter().enumerate().map(names).collect(),
             violations: self.violations.clone(),
-            limits: self.limits(),
+            limits: self.window.limits_within(self.limits()),
             left: self.left(),
             overload_changes: self
                 .machine
@@ -404,12 +403,24 @@ impl<'s> Sim<'s> {
         if !self.still_holds(at, due) {
             return true;
         }
+        if at >= self.window.opens {
+            self.open_window();
+        }
         if self.options.check != Check::No {
             return self.step_checked(at, due);
         }
         self.now = at;
         self.happen(due);
         self.goes_on()
+    }
+
+    /// Notes the counts of the machine, before the first event of the part that counts.
+    #[cold]
+    fn open_window(&mut self) {
+        self.now = self.window.opens;
+        let missed = self.tasks.iter().map(|task| task.missed).collect();
+        self.window = Window::open(missed, self.limits());
+        self.observer.counts_from(self.now);
     }
 
     /// Returns whether there is an event to wait for.

@@ -38,6 +38,9 @@ struct Manifest {
     scenario: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     precision: Option<String>,
+    /// The part of each run that counts, in nanoseconds.
+    #[serde(default)]
+    window: [Option<u64>; 2],
 }
 
 /// The last line of a part.
@@ -95,6 +98,7 @@ impl Folder {
             spec: plan.spec().text.clone(),
             scenario: plan.scenario().text.clone(),
             precision: plan.precision().map(|it| it.to_string()),
+            window: [plan.window().from, plan.window().until].map(|it| it.map(|at| at.0)),
         };
         let manifest = folder.parts().join("sweep.json");
         let is_empty = match fs::read_dir(dir) {
@@ -324,6 +328,9 @@ impl Manifest {
             }
             Some(other) if other.precision != self.precision => {
                 "it has another precision".to_owned()
+            }
+            Some(other) if other.window != self.window => {
+                "it is of another part of the runs".to_owned()
             }
             Some(other) => {
                 let Text { file, .. } =

@@ -17,7 +17,7 @@ use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_report::statistics::Summary;
 use runyard_workload::draw::below;
-use runyard_workload::{Diagnostic, Overrides, Parsed, Place as Where, Scenario, name_of};
+use runyard_workload::{Diagnostic, Overrides, Parsed, Place as Where, Scenario, Window, name_of};
 use std::collections::BTreeSet;
 
 /// The largest number of runs in a sweep. A grid with more runs is taken for a mistake.
@@ -64,6 +64,7 @@ pub struct Plan {
     least_seeds: usize,
     precision: Option<f64>,
     duration: Option<Nanos>,
+    window: Window,
     metrics: Vec<Metric>,
     warnings: Vec<Diagnostic>,
 }
@@ -128,6 +129,7 @@ impl Plan {
             precision: None,
             seeds: said.seeds,
             duration: said.duration,
+            window: said.window,
             metrics: Vec::new(),
             warnings: Vec::new(),
         };
@@ -163,6 +165,24 @@ impl Plan {
             seeds = (1..=most as u64).collect();
         }
         Ok(Plan { seeds, least_seeds, precision: Some(precision), ..self })
+    }
+
+    /// The same plan with reports of this part of each run. It replaces what the specification says of it.
+    ///
+    /// # Errors
+    /// The run of a point does not have such a part.
+    pub fn with_window(self, window: Window) -> Result<Plan, Diagnostic> {
+        let Window { from, until } = self.window;
+        let window = Window { from: window.from.or(from), until: window.until.or(until) };
+        let mut plan = Plan { window, ..self };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// The part of each run that its report counts.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.window
     }
 
     /// The greatest width of an interval as a part of the mean; `None` if each point has all seeds.
@@ -307,6 +327,7 @@ impl Plan {
         let mut over = Overrides {
             unless_said: Model::NEWEST,
             duration: self.duration,
+            window: self.window,
             ..Overrides::default()
         };
         for change in choices.flat_map(|choice| &choice.changes) {

@@ -1,6 +1,6 @@
 //! One run of a plan, from its number to its rows.
 
-use crate::metric::Metric;
+use crate::metric::{Metric, spans};
 use crate::plan::Plan;
 use crate::pool;
 use crate::rows::{Figures, Row};
@@ -51,16 +51,19 @@ impl Runner {
             Some((at, scenario)) if at == point => Ok(scenario),
             _ => plan.parse(&plan.point(point)).map_err(|error| error.to_string()),
         };
-        let report = |scenario: Scenario| {
-            let report = pool::caught(|| simulated::report((plan.name(), &scenario), seed, stop));
+        let spans = spans(plan.metrics());
+        let whole = |scenario: Scenario| {
+            let run = pool::caught(|| {
+                simulated::measured((plan.name(), &scenario), (seed, &spans), stop)
+            });
             self.kept = Some((point, scenario));
-            report.and_then(|report| report)
+            run.and_then(|run| run)
         };
-        match scenario.and_then(report) {
-            Ok(report) => {
-                let report = report?;
-                let figures = Figures::new(&report);
-                let metric = |metric: &Metric| metric.of(&report, &figures);
+        match scenario.and_then(whole) {
+            Ok(run) => {
+                let run = run?;
+                let figures = Figures::new(&run.report);
+                let metric = |metric: &Metric| metric.of(&run, &figures);
                 let metrics = plan.metrics().iter().map(metric).collect();
                 Some(Ran { error: None, rows: figures.rows(), metrics })
             }

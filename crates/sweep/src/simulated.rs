@@ -4,10 +4,14 @@ use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::scenario;
-use runyard_report::{Chains, Collector, Report, RunInfo, Stretches, TaskInfo, Timed, Violation};
+use runyard_report::{
+    Chains, Collector, Histogram, Report, RunInfo, Stretches, TaskInfo, Timed, Totals, Violation,
+};
 use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{SpecId, TaskAttr};
+use std::iter;
+use std::ops::Range;
 
 /// The number of simulated events between two calls of `stop`.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
@@ -30,6 +34,43 @@ pub struct Whole {
     pub report: Report,
     /// The data of a page's timeline, if a page is asked for.
     pub stretches: Option<Stretches>,
+    /// The accounts of the report.
+    totals: Totals,
+    chains: Option<Chains>,
+}
+
+impl Whole {
+    /// The wake-up latencies of all instances of a thread, or else of the instance of this name; of a span of the run, if
+    /// one is given that was kept. `None` if there is no such task.
+    pub(crate) fn wakeup_latencies(
+        &self,
+        name: &str,
+        span: Option<&Range<Time>>,
+    ) -> Option<Histogram> {
+        let tasks = || (0..).map(TaskId).zip(&self.report.tasks);
+        let of_thread = tasks().filter(|(_, task)| task.thread == name);
+        let alone = || tasks().find(|(_, task)| task.name == name);
+        let mut tasks = of_thread.map(|(id, _)| id).peekable();
+        let first = tasks.next().or_else(|| Some(alone()?.0))?;
+        let mut all = Histogram::default();
+        for task in iter::once(first).chain(tasks) {
+            let latencies = match span {
+                Some(span) => self.totals.wakeups_within(task, span),
+                None => self.totals.task(task).map(|did| &did.wakeup_latency),
+            };
+            latencies.into_iter().for_each(|latencies| all.merge(latencies));
+        }
+        Some(all)
+    }
+
+    /// The same of the chain of this name.
+    pub(crate) fn chain_latencies(
+        &self,
+        name: &str,
+        span: Option<&Range<Time>>,
+    ) -> Option<Histogram> {
+        self.chains.as_ref()?.latencies(name, span).cloned()
+    }
 }
 
 /// The report of a run of `scenario` under the name `name`. The function calls `stop` now and then, and returns `None`
@@ -51,8 +92,26 @@ pub fn report(
 /// # Errors
 /// The reason why the scenario cannot be simulated.
 pub fn whole(
+    scenario: (&str, &Scenario),
+    how: (u64, Detail),
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Whole>, String> {
+    run(scenario, how, &[], stop)
+}
+
+/// The same with the figures only, from which metrics of these spans of the run are made.
+pub(crate) fn measured(
+    scenario: (&str, &Scenario),
+    (seed, spans): (u64, &[Range<Time>]),
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Whole>, String> {
+    run(scenario, (seed, Detail::Figures), spans, stop)
+}
+
+fn run(
     (name, scenario): (&str, &Scenario),
     (seed, detail): (u64, Detail),
+    spans: &[Range<Time>],
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Whole>, String> {
     let accounts = match detail {
@@ -60,23 +119,42 @@ pub fn whole(
         Detail::Report => Collector::with_history(),
         Detail::Page => Collector::with_timeline(),
     };
-    let machine = scenario::explained(scenario);
-    let accounts = match detail {
-        Detail::Figures => accounts,
-        Detail::Report | Detail::Page => {
-            accounts.with_causes(scenario.instances().count(), machine.clone())
+    let (machine, is_whole) = (scenario::explained(scenario), detail != Detail::Figures);
+    let accounts = match is_whole {
+        true => {
+            let (threads, groups) = scenario::names(scenario);
+            let tasks = scenario.instances().count();
+            accounts.with_causes(tasks, machine.clone()).with_series(threads, groups)
         }
+        false => accounts,
     };
     let accounts = accounts.with_waits(machine).with_pressure(&scenario::parents(scenario));
-    let mut kept = Kept { scenario, accounts, chains: scenario::chains(scenario) };
+    let accounts = accounts.with_spans(spans);
+    let chains = scenario::chains(scenario).map(|chains| chains.with_spans(spans));
+    let chains = if is_whole { chains.map(Chains::with_series) } else { chains };
+    let mut kept = Kept { scenario, accounts, chains };
     let options = Options { seed, explain: true, ..Options::default() };
     let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };
     let end = outcome.end;
+    reaches(scenario, end)?;
     let info = info(scenario, outcome, kept.chains.as_ref());
     let info = RunInfo { scenario: name.to_owned(), seed, wall: Nanos::ZERO, ..info };
     let totals = kept.accounts.finish(end);
     let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
-    Ok(Some(Whole { report: Report::new(info, &totals), stretches }))
+    let report = Report::new(info, &totals);
+    Ok(Some(Whole { report, stretches, totals, chains: kept.chains }))
+}
+
+/// Checks that a run that ended at `end` reached the part that counts.
+///
+/// # Errors
+/// The reason why there is no report, if it did not.
+pub fn reaches(scenario: &Scenario, end: Time) -> Result<(), String> {
+    match Time::ZERO + scenario.from {
+        Time::ZERO => Ok(()),
+        from if from < end => Ok(()),
+        from => Err(format!("the run ended at {end}, and its report was to begin at {from}")),
+    }
 }
 
 /// Simulates `scenario` to its end under `observer`. It calls `stop` now and then, and returns `None` if `stop` returns
@@ -112,10 +190,16 @@ impl Observer for &mut Kept<'_> {
         }
     }
 
+    fn counts_from(&mut self, at: Time) {
+        self.accounts.count_from(at);
+        self.chains.iter_mut().for_each(|chains| chains.count_from(at));
+    }
+
     fn asks(&mut self, task: TaskId, thread: SpecId, attr: &TaskAttr) {
         if let Some(chains) = &mut self.chains {
             chains.runs(task, thread.0);
         }
+        self.accounts.runs(task, thread.0);
         let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
         self.accounts.asks(task, attr, attr.effective_slack(), cookie);
     }
@@ -125,6 +209,7 @@ impl Observer for &mut Kept<'_> {
 #[must_use]
 pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> RunInfo {
     let task_name = |task: TaskId| outcome.tasks[task.index()].name.clone();
+    let chain_series = chains.map_or_else(Vec::new, |chains| chains.series(outcome.end));
     let chains = chains.map_or_else(Vec::new, |chains| chains.reports(task_name));
     let usage = |group| {
         let limited: Limited = outcome.limits.get(&group).cloned().unwrap_or_default();
@@ -163,6 +248,7 @@ pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> R
         changes: changes.collect(),
         violations: violations.collect(),
         chains,
+        chain_series,
         blocked_at_end: scenario::blocked(outcome.left),
         ..RunInfo::default()
     }

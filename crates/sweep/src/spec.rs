@@ -11,13 +11,13 @@ use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_workload::document::{Member, Value};
 use runyard_workload::setting::{Path, Setting};
-use runyard_workload::{Diagnostic, advice};
+use runyard_workload::{Diagnostic, Window, advice};
 use std::ops::Range;
 
 /// The keys of a specification.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 13] = [
     "scenario", "set", "axes", "points", "sample", "features", "kernel", "seeds", "duration",
-    "metrics",
+    "from", "until", "warmup", "metrics",
 ];
 
 /// The columns that the tables of every sweep have.
@@ -35,6 +35,7 @@ pub(crate) struct Spec {
     pub(crate) points: Points,
     pub(crate) seeds: Vec<u64>,
     pub(crate) duration: Option<Nanos>,
+    pub(crate) window: Window,
     /// The metrics as written, each with its place. An empty list stands for the usual metrics.
     pub(crate) metrics: Vec<(Metric, Place)>,
 }
@@ -128,6 +129,7 @@ impl Spec {
             points,
             seeds: value("seeds").map_or(Ok(vec![1]), seeds)?,
             duration: value("duration").map(duration).transpose()?,
+            window: window(find)?,
             metrics: value("metrics").map_or(Ok(vec![]), metrics)?,
         })
     }
@@ -346,6 +348,26 @@ fn duration(value: Value<'_>) -> Result<Nanos, Diagnostic> {
     match nanos.filter(|nanos| (1.0..1e18).contains(nanos)) {
         Some(nanos) => Ok(Nanos(nanos as u64)),
         None => Err(value.wrong("a duration is a number of seconds above 0, or a span as \"10s\"")),
+    }
+}
+
+/// The part of a run that counts. `warmup` is another name of `from`.
+fn window<'m, 'v: 'm>(find: impl Fn(&str) -> Option<&'m Member<'v>>) -> Result<Window, Diagnostic> {
+    if let (Some(_), Some(both)) = (find("from"), find("warmup")) {
+        return Err(both.wrong("\"warmup\" is another name of \"from\": one of both is enough"));
+    }
+    let read = |key: &str| find(key).map(|member| moment(member.value)).transpose();
+    Ok(Window { from: read("from")?.or(read("warmup")?), until: read("until")? })
+}
+
+/// A moment of the run: a number of seconds, or a text with a unit.
+fn moment(value: Value<'_>) -> Result<Nanos, Diagnostic> {
+    match value.source() {
+        "0" => Ok(Nanos::ZERO),
+        _ if value.is_text() => {
+            runyard_workload::moment(&value.text()?).map_err(|what| value.wrong(what))
+        }
+        _ => duration(value),
     }
 }
 

@@ -10,8 +10,8 @@ use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder, StructBuild
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use runyard_report::{
-    CauseTimes, ChainReport, Changed, Changes, CookieReport, CpuReport, GroupReport, Judged,
-    LimitReport, Report, TaskReport, Verdict, WorstReport,
+    CauseTimes, ChainReport, Changed, Changes, CookieReport, CpuReport, Figure, GroupReport,
+    Judged, LimitReport, Report, SeriesReport, TaskReport, Verdict, WorstReport,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -61,6 +61,80 @@ pub fn chains(report: &Report) -> RecordBatch {
 #[must_use]
 pub fn cookies(report: &Report) -> RecordBatch {
     table(&CookieReport::default(), &report.cookies)
+}
+
+/// A step of a series as a row.
+#[derive(Serialize)]
+struct StepRow<'r> {
+    kind: &'r str,
+    name: &'r str,
+    at_ns: u64,
+    count: u64,
+    p50_ns: Figure,
+    p99_ns: Figure,
+    max_ns: Figure,
+}
+
+/// Latencies over time: a row for each step of each thread, task group and chain. `at_ns` is the beginning of the step.
+///
+/// ```
+/// use runyard_report::{Report, SeriesReport};
+///
+/// let one = SeriesReport { count: vec![3], p50_ns: vec![Some(5)], p99_ns: vec![Some(9)], max_ns: vec![Some(9)], ..SeriesReport::default() };
+/// let report = Report { series: vec![one], ..Report::default() };
+/// assert_eq!(runyard_sweep::tables::series(&report).num_rows(), 1);
+/// ```
+#[must_use]
+pub fn series(report: &Report) -> RecordBatch {
+    let row = |it: &SeriesReport, step: usize| {
+        let at_ns = report.from_ns + step as u64 * it.step_ns;
+        let (kind, name, count) = (it.kind.as_str(), it.name.as_str(), it.count[step]);
+        let [p50_ns, p99_ns, max_ns] = [&it.p50_ns, &it.p99_ns, &it.max_ns].map(|all| all[step]);
+        flat(&StepRow { kind, name, at_ns, count, p50_ns, p99_ns, max_ns })
+    };
+    let some = Some(0);
+    let example = StepRow {
+        kind: "",
+        name: "",
+        at_ns: 0,
+        count: 0,
+        p50_ns: some,
+        p99_ns: some,
+        max_ns: some,
+    };
+    let all =
+        report.series.iter().flat_map(|it| (0..it.count.len()).map(move |step| row(it, step)));
+    rows(&flat(&example), all)
+}
+
+/// A point of a distribution as a row.
+#[derive(Serialize)]
+struct PointRow<'r> {
+    kind: &'r str,
+    name: &'r str,
+    latency_ns: u64,
+    count: u64,
+}
+
+/// The distributions of latencies: of the wake-ups of each thread, all instances together, and of each chain. A row has a
+/// latency, and the number of those that it stands for.
+///
+/// ```
+/// use runyard_report::{ChainReport, Report};
+///
+/// let chain = ChainReport { points: vec![(5, 2), (9, 1)], ..ChainReport::default() };
+/// let report = Report { chains: vec![chain], ..Report::default() };
+/// assert_eq!(runyard_sweep::tables::distributions(&report).num_rows(), 2);
+/// ```
+#[must_use]
+pub fn distributions(report: &Report) -> RecordBatch {
+    let threads = report.latencies.iter().map(|it| ("task", &it.name, &it.points));
+    let chains = report.chains.iter().map(|it| ("chain", &it.name, &it.points));
+    let points = threads.chain(chains).flat_map(|(kind, name, points)| {
+        let row = move |&(latency_ns, count)| flat(&PointRow { kind, name, latency_ns, count });
+        points.iter().map(row)
+    });
+    rows(&flat(&PointRow { kind: "", name: "", latency_ns: 0, count: 0 }), points)
 }
 
 /// The differences between two sides, figure by figure.

@@ -65,9 +65,9 @@ pub mod tunables;
 
 pub use diagnostic::{Diagnostic, Place};
 pub use nearest::advice;
-pub use overrides::{DeadlinePolicy, Overrides};
+pub use overrides::{DeadlinePolicy, Overrides, Window};
 pub use scenario::Scenario;
-pub use span::{moment, span};
+pub use span::{moment, moment_text, span};
 pub use text::{MAX_TEXT, TOO_LONG};
 
 use edit::Edited;

@@ -22,6 +22,8 @@ pub struct Overrides {
     pub features: Vec<Switched>,
     /// The duration of the run.
     pub duration: Option<Nanos>,
+    /// The part of the run that the simulator's reports count.
+    pub window: Window,
     /// The treatment of SCHED_DEADLINE.
     pub deadline: DeadlinePolicy,
     /// Values that replace the file's, in this order, after [`Overrides::cpus`] and before the scenario is checked.
@@ -29,6 +31,15 @@ pub struct Overrides {
     /// Whether the run uses real cores, for any machine in the file. In that case there is no warning that the
     /// simulated cores have too few threads for cookies.
     pub real_cores: bool,
+}
+
+/// A part of a run. The run before it takes place, but does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Its beginning, counted from the run's, and before the run's end. Without one it is the run's beginning.
+    pub from: Option<Nanos>,
+    /// Its end, at which the run ends, within the duration. Without one it is the run's end.
+    pub until: Option<Nanos>,
 }
 
 /// The treatment of the policy SCHED_DEADLINE, which the engine does not have.

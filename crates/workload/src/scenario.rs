@@ -26,6 +26,8 @@ use std::iter::successors;
 pub struct Scenario {
     /// The duration of the run; `None` runs until every task has ended.
     pub duration: Option<Nanos>,
+    /// The time after which the simulator's reports begin to count; zero for a report of the whole run.
+    pub from: Nanos,
     /// The format of rt-app's log, if a log is requested.
     pub log: LogSpec,
     /// The simulated machine.

@@ -38,7 +38,10 @@ pub fn span(text: &str) -> Result<Nanos, String> {
 pub fn moment(text: &str) -> Result<Nanos, String> {
     let bad = || "a moment is a number and us, ms or s, as 7.16s".to_owned();
     let Some((whole, rest)) = text.split_once('.') else {
-        return span(text).or_else(|_| if text == "0s" { Ok(Nanos::ZERO) } else { Err(bad()) });
+        return span(text).or_else(|_| match text {
+            "0s" | "0ms" | "0us" => Ok(Nanos::ZERO),
+            _ => Err(bad()),
+        });
     };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (decimals, unit) = rest.split_at(digits);
@@ -56,6 +59,27 @@ pub fn moment(text: &str) -> Result<Nanos, String> {
     number.parse().ok().filter(|_| is_number).map(Nanos).ok_or_else(bad)
 }
 
+/// Writes a time of a run as [`moment`] reads it, in the largest unit of which it has one.
+///
+/// ```
+/// use runyard_engine::time::Nanos;
+///
+/// assert_eq!(runyard_workload::moment_text(Nanos::from_millis(7_160)), "7.16s");
+/// ```
+#[must_use]
+pub fn moment_text(at: Nanos) -> String {
+    let (unit, places, name) = match at.0 {
+        0 | 1_000_000_000.. => (1_000_000_000, 9, "s"),
+        1_000_000.. => (1_000_000, 6, "ms"),
+        _ => (1_000, 3, "us"),
+    };
+    let decimals = format!("{:0places$}", at.0 % unit);
+    match decimals.trim_end_matches('0') {
+        "" => format!("{}{name}", at.0 / unit),
+        decimals => format!("{}.{decimals}{name}", at.0 / unit),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +91,13 @@ mod tests {
         assert_eq!(span("2m"), Ok(Nanos::from_secs(120)));
         for bad in ["", "s", "10", "1.5s", "-1s", "10 s", "0s", "99999999999999999999s", "1h"] {
             assert!(span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn moments_are_read_as_they_are_written() {
+        for ns in [0, 1, 999, 1_000, 12_500, 1_000_000, 1_500_001, 60_000_000_000, u64::MAX] {
+            assert_eq!(moment(&moment_text(Nanos(ns))), Ok(Nanos(ns)), "{ns}");
         }
     }
 

@@ -272,3 +272,47 @@ fn scenarios_and_reports_are_told_apart() {
     let document = Json::read(&call(&["compare", &report, &report, "--json"]).done());
     assert_eq!(document.number("seeds"), 1.0);
 }
+
+#[test]
+fn two_parts_of_one_run_are_compared() {
+    let scenario = r#"{
+        "machine": {"cpus": 1},
+        "tasks": {"web": {"run": {"exponential": 300}, "sleep": {"exponential": 900}}, "late": {"delay": 1000000, "run": 1000}},
+        "global": {"duration": 2},
+    }"#;
+    let name = file("parts.json", scenario);
+    let metric = "p95(tasks.web.wakeup_latency)";
+    let asked = ["compare", &name, "--seeds", "8", "--metric", metric];
+    let halves = [&asked[..], &["--before", "--until 1s", "--after", "--from 1s"]].concat();
+    let text = call(&halves).done();
+    assert!(text.contains("differs: from 0 ns -> 1.00 s; --until 1s -> --from 1s\n"), "{text}");
+    assert!(text.contains(metric) && text.contains("change"), "{text}");
+    let said = call(&[&asked[..], &["--warmup", "2s"]].concat());
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{}", said.err);
+    assert!(said.err.contains("parts.json:1:1: the run ends at 2.000 s"), "{}", said.err);
+}
+
+#[test]
+fn spans_of_a_run_are_judged_one_by_one() {
+    let scenario = r#"{
+        "machine": {"cpus": 1},
+        "tasks": {"web": {"run": {"exponential": 300}, "sleep": {"exponential": 900}}, "late": {"delay": 1000000, "run": 1000}},
+        "global": {"duration": 2},
+    }"#;
+    let name = file("spans.json", scenario);
+    let [first, last] =
+        ["0s..1s", "1s..2s"].map(|span| format!("p95(tasks.web.wakeup_latency, {span})"));
+    let fails = format!("{last} < -10%");
+    let asked = ["compare", &name, "--seeds", "8", "--metric", &first, "--fail-if", &fails];
+    let said = call(&[&asked[..], &["--after", "--set tasks.late.policy=SCHED_IDLE"]].concat());
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.out.contains(&format!("failed: {last} < -10%: -")), "{}", said.out);
+    assert_eq!(words(&said.out, "p95(tasks.web.wakeup_latency, 0s..1s)").last(), Some(&"same"));
+    let wrong = call(&["compare", &name, "--metric", "p95(tasks.web.wakeup_latency, 1s..3s)"]);
+    assert_eq!((wrong.code, wrong.out.as_str()), (Some(2), ""), "{}", wrong.err);
+    assert!(
+        wrong.err.contains("1s..3s is not within the run, which ends at 2.000 s"),
+        "{}",
+        wrong.err
+    );
+}

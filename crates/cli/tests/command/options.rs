@@ -236,3 +236,32 @@ fn help_and_version_are_no_mistakes() {
         assert!(help.contains(option), "{option}");
     }
 }
+
+#[test]
+fn a_part_of_a_run_is_reported_or_refused() {
+    let scenario = r#"{"tasks": {"a": {"run": {"exponential": 300}, "sleep": 700}}, "global": {"duration": 2}}"#;
+    let json =
+        |options: &[&str]| Json::read(&sim(scenario, &[options, &["--json"]].concat()).done());
+    let part = json(&["--from", "500ms", "--until", "1.5s"]);
+    assert_eq!((part.number("from_ns"), part.number("duration_ns")), (5e8, 1e9));
+    let whole = json(&[]);
+    assert_eq!(whole.number("from_ns"), 0.0);
+    let share = |it: &Json| it.number("tasks.0.runtime_ns") / it.number("duration_ns");
+    assert!((share(&part) / share(&whole) - 1.0).abs() < 0.1);
+    assert_eq!(json(&["--warmup", "1s"]).number("from_ns"), 1e9);
+    for (options, what) in [
+        (&["--from", "2s"][..], "-:1:1: the run ends at 2.000 s: from must be before it"),
+        (&["--warmup", "1s", "--until", "1s"], "-:1:1: the run ends at 1.000 s: from must be"),
+        (&["--until", "2001ms"], "-:1:1: until 2.001 s is beyond the duration of the run, 2.000 s"),
+        (&["--from", "1s", "--warmup", "1s"], "cannot be used multiple times"),
+        (&["--from", "soon"], "a moment is a number and us, ms or s"),
+    ] {
+        let said = sim(scenario, options);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{}", said.err);
+        assert!(said.err.contains(what), "{}", said.err);
+    }
+    let short = r#"{"tasks": {"a": {"run": 1000, "loop": 3}}}"#;
+    let said = sim(short, &["--from", "1s"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{}", said.err);
+    assert!(said.err.contains("the run ended at 0.003"), "{}", said.err);
+}

@@ -268,3 +268,36 @@ fn ray_takes_a_python_that_has_it() {
     assert_eq!(code, Some(2));
     assert!(!folder().join(&out).exists());
 }
+
+#[test]
+fn a_part_of_each_run_is_swept() {
+    written();
+    let spec = |keys: &str| {
+        file("part.json", SPEC.replace(r#""seeds": 20,"#, &format!(r#""seeds": 2, {keys}"#)))
+    };
+    let tables = |spec: &str, dir: &str, options: &[&str]| {
+        let dir = place(dir);
+        let said = call(&[&["sweep", spec, "--out", &dir][..], options].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        std::fs::read_to_string(folder().join(dir).join("summary.csv")).unwrap()
+    };
+    let by_key = tables(&spec(r#""from": 0.25, "until": "500ms","#), "part-key", &[]);
+    let part = spec("");
+    let by_option = tables(&part, "part-option", &["--warmup", "250ms", "--until", "0.5s"]);
+    assert_eq!(by_key, by_option);
+    assert_ne!(by_key, tables(&part, "part-none", &[]));
+    let again = call(&["sweep", &part, "--out", "part-option", "--resume"]);
+    assert!(again.err.contains("it is of another part of the runs"), "{}", again.err);
+    for (keys, what) in [
+        (r#""from": 1,"#, "the run ends at 1.000 s: from must be before it"),
+        (
+            r#""from": 0.1, "warmup": 0.1,"#,
+            "part.json:5:30: \"warmup\" is another name of \"from\"",
+        ),
+        (r#""until": "x","#, "part.json:5:26: a moment is a number"),
+    ] {
+        let said = call(&["sweep", &spec(keys), "--out", "part-wrong"]);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{}", said.err);
+        assert!(said.err.contains(what), "{}", said.err);
+    }
+}

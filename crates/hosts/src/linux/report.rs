@@ -68,6 +68,7 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
         host: "linux".to_owned(),
         kernel: machine::release(),
         duration_ns: end.0,
+        from_ns: 0,
         machine: machine_report(world, &tasks),
         cpus: (0..cpus).map(unknown_cpu).collect(),
         groups: groups(world, &in_groups, limits.as_deref()),

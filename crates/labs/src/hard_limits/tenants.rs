@@ -79,7 +79,7 @@ fn setting(cpus: u32, load: f64, seconds: u64) -> Setting {
 fn part(limited: Setting, (claimed, holds): Claimed, cpus: u32, load: f64) -> Part {
     let alone = limited.clone().set("tasks.abuse.instance", 0);
     let unlimited = limited.clone().before(Experiment::HardLimits);
-    let p99 = |run: &Seen| run.took.times.quantile(990).unwrap_or_default().0 as f64;
+    let p99 = |run: &Seen| run.took.times.quantile(990_000).unwrap_or_default().0 as f64;
     let what = format!(
         "{cpus} CPUs, {load} % busy, and one who takes a tenth: p99 of the others, {claimed}"
     );

@@ -28,14 +28,19 @@ pub use info::{ChainInfo, Hand};
 
 use crate::column::Place::{Page, Text};
 use crate::column::{View, columns, counted, figures, seldom, spanned, texts};
+use crate::course::{Course, MOST, SeriesReport};
 use crate::figure::{Figure, LatencyReport, Unit};
+use crate::histogram::Histogram;
 use crate::names::shortened;
+use crate::series::points;
+use crate::within::Within;
 use messages::Messages;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tokens::{Chain, Slow, TokenCopy};
 
 columns! {
@@ -51,8 +56,8 @@ columns! {
         count: Figure = Some(chain.latency.count()), [
             figures(&[(Text, "count"), (Page, "count")], |it, _| counted(it.count)),
         ];
-        /// The number of tokens that began. Those that are not among `count`, `dropped` and `refused` were under way at the
-        /// end of the run.
+        /// The number of tokens that began, or were under way at `from_ns`. Those that are not among `count`, `dropped` and
+        /// `refused` were under way at the end of the run.
         #[serde(default)]
         began: Figure = Some(chain.began), [
             figures(&[(Page, "began")], |it, _| counted(it.began)),
@@ -81,6 +86,9 @@ columns! {
             figures(&[(Page, "p99.9")], |it, _| spanned(it.latency.p999_ns)),
             figures(&[(Text, "max"), (Page, "max")], |it, _| spanned(it.latency.max_ns)),
         ];
+        /// The distribution of these times: at most 128 of them, ascending, each with the number of tokens that it stands for.
+        #[serde(default)]
+        points: Vec<(u64, u64)> = points(&chain.latency), [];
         /// The slowest tokens, at most ten, the slowest first.
         #[serde(default)]
         worst: Vec<SlowReport> = slowest, [];
@@ -228,6 +236,29 @@ impl Chains {
         self.member(task).thread = Some(thread);
     }
 
+    /// The same follower, which also keeps the latencies of the first chains over time ([`Chains::series`]).
+    #[must_use]
+    pub fn with_series(mut self) -> Chains {
+        let first = self.chains.iter_mut().take(MOST);
+        first.for_each(|chain| chain.course = Some((Time::ZERO, Course::new())));
+        self
+    }
+
+    /// The latencies over time of a run that ended at `end`, of each chain with one; empty if they were not kept.
+    #[must_use]
+    pub fn series(&self, end: Time) -> Vec<SeriesReport> {
+        let report = |chain: &Chain| {
+            let (begin, course) = chain.course.as_ref()?;
+            course.report(("chain", &chain.info.name), end.since(*begin))
+        };
+        self.chains.iter().filter_map(report).collect()
+    }
+
+    /// Makes the rest of the run all that counts, from `at` on. A token that ends in it counts, with its whole latency.
+    pub fn count_from(&mut self, at: Time) {
+        self.chains.iter_mut().for_each(|chain| chain.count_from(at));
+    }
+
     /// Whether an event matters to chains.
     #[must_use]
     pub fn heeds(event: &Event) -> bool {
@@ -272,6 +303,22 @@ impl Chains {
         };
         let report = |chain: &Chain| ChainReport::of(chain, chain.worst.iter().map(slow).collect());
         self.chains.iter().map(report).collect()
+    }
+
+    /// The same follower, which also keeps the latencies of tokens that end within each of these spans of the run
+    /// ([`Chains::latencies`]).
+    #[must_use]
+    pub fn with_spans(mut self, spans: &[Range<Time>]) -> Chains {
+        self.chains.iter_mut().for_each(|chain| chain.within = Within::new(spans));
+        self
+    }
+
+    /// The latencies of the chain of this name, or those that ended within a span. `None` if there is no such chain, or if
+    /// the span is not one of those that are kept.
+    #[must_use]
+    pub fn latencies(&self, name: &str, within: Option<&Range<Time>>) -> Option<&Histogram> {
+        let chain = self.chains.iter().find(|chain| chain.info.name == name)?;
+        within.map_or(Some(&chain.latency), |span| chain.within.of(span))
     }
 
     /// Asserts that each token is counted once, and each of its copies.

@@ -4,7 +4,9 @@
 //! the copy that ended it are its way.
 
 use super::info::ChainInfo;
+use crate::course::Course;
 use crate::histogram::Histogram;
+use crate::within::Within;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use std::collections::BTreeMap;
@@ -80,11 +82,16 @@ pub(super) struct Chain {
     nth: usize,
     held: BTreeMap<(usize, TaskId), Vec<Held>>,
     tokens: BTreeMap<u64, Token>,
+    /// The number of the next token.
+    next: u64,
     pub(super) began: u64,
     pub(super) dropped: u64,
     pub(super) refused: u64,
     pub(super) missed: u64,
     pub(super) latency: Histogram,
+    pub(super) within: Within,
+    /// The latencies over time, if they are kept, and the beginning of the report.
+    pub(super) course: Option<(Time, Course)>,
     /// The slowest tokens, the slowest first.
     pub(super) worst: Vec<Slow>,
 }
@@ -96,13 +103,25 @@ impl Chain {
             nth,
             held: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            next: 0,
             began: 0,
             dropped: 0,
             refused: 0,
             missed: 0,
             latency: Histogram::default(),
+            within: Within::default(),
+            course: None,
             worst: Vec::new(),
         }
+    }
+
+    /// Begins the counts anew at `at`. The tokens that are under way count among those that began.
+    pub(super) fn count_from(&mut self, at: Time) {
+        self.began = self.tokens.len() as u64;
+        (self.dropped, self.refused, self.missed) = (0, 0, 0);
+        self.latency = Histogram::default();
+        self.worst.clear();
+        self.course = self.course.take().map(|_| (at, Course::new()));
     }
 
     pub(super) fn last(&self) -> usize {
@@ -124,8 +143,8 @@ impl Chain {
         if self.tokens.len() >= MOST && self.tokens.pop_first().is_some() {
             self.dropped += 1;
         }
-        let token = self.began;
-        self.began += 1;
+        let token = self.next;
+        (self.next, self.began) = (token + 1, self.began + 1);
         self.tokens.insert(token, Token { since, copies: 1, end: None });
         TokenCopy { chain: self.nth, token, place: 0, way: None }
     }
@@ -222,6 +241,10 @@ impl Chain {
     fn record(&mut self, since: Time, at: Time, way: Way) {
         let latency = at.since(since);
         self.latency.record(latency);
+        self.within.record(at, latency);
+        if let Some((begin, course)) = &mut self.course {
+            course.record(Time::ZERO + at.since(*begin), latency);
+        }
         self.missed += u64::from(self.info.deadline.is_some_and(|deadline| latency > deadline));
         let slower = self.worst.partition_point(|slow| slow.latency >= latency);
         if slower < WORST {

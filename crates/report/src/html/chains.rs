@@ -1,5 +1,6 @@
 //! The chains of a run, and the slowest tokens of each.
 
+use super::data::drawn_chains;
 use super::table::{ROWS, Table, moment, section};
 use crate::chains::SlowReport;
 use crate::column::{Scale, spanned};
@@ -30,7 +31,13 @@ pub(super) fn chains(report: &Report) -> String {
             slowest.row(&[&chain.name, &hops(slow)], &[at, spanned(Some(slow.latency_ns))]);
         }
     }
-    let mut sections = section("Chains", NOTE, &table);
+    let chart = match drawn_chains(report).is_empty() {
+        true => "",
+        false => {
+            "<ul class=legend id=chain-latency-legend></ul>\n<div class=chart id=chain-latency></div>\n"
+        }
+    };
+    let mut sections = section("Chains", NOTE, &format!("{chart}{table}"));
     if report.chains.iter().any(|chain| !chain.worst.is_empty()) {
         sections.push_str(&section("Slowest tokens", SLOWEST_NOTE, &slowest.end(0, "token")));
     }

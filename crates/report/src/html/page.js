@@ -29,8 +29,8 @@
     ...more,
     axisLabel: { color: look.quiet, fontSize: 11, ...more.axisLabel },
   });
-  const time = (longest, name) => axis({
-    type: "value", min: 0, max: longest, splitLine: { show: false }, name, nameGap: 24,
+  const time = (run, longest) => axis({
+    type: "value", min: run.from_ns, max: run.from_ns + longest, name: "time since the run's start", splitLine: { show: false }, nameGap: 24,
     axisLabel: { formatter: moment, showMaxLabel: false, hideOverlap: true },
   });
   const tooltip = (more) => ({
@@ -107,11 +107,11 @@
   }
 
   // The begin and the end of each step, and for each kind the share of the machine.
-  function steps({ history, duration_ns, cpus }) {
+  function steps({ history, from_ns, duration_ns, cpus }) {
     const count = history.rt_ns.length;
     const ends = [...Array(count).keys()].map((at) => [
-      at * history.step_ns,
-      Math.min((at + 1) * history.step_ns, duration_ns),
+      from_ns + at * history.step_ns,
+      from_ns + Math.min((at + 1) * history.step_ns, duration_ns),
     ]);
     const wide = ends.map(([begin, end]) => Math.max(end - begin, 1));
     const shares = KINDS.map(({ key }) => history[key].map((ns, at) => ns / (wide[at] * cpus)));
@@ -125,7 +125,7 @@
     const series = KINDS.map(({ name, color }, kind) => {
       shares[kind].forEach((share, step) => (sums[step] += share));
       const points = ends.map(([begin], step) => [begin, 100 * sums[step]]);
-      if (points.length) points.push([run.duration_ns, points[points.length - 1][1]]);
+      if (points.length) points.push([run.from_ns + run.duration_ns, points[points.length - 1][1]]);
       return {
         type: "line", name, data: points, step: "end", symbol: "none", z: 10 - kind,
         lineStyle: { width: 0 }, areaStyle: { color, opacity: 1 }, emphasis: { disabled: true },
@@ -139,11 +139,46 @@
     };
     draw(`utilization-${at}`, 220, "svg", {
       grid: { left: 58, right: 18, top: 10, bottom: 42 },
-      xAxis: time(longest, "time since the run's start"),
+      xAxis: time(run, longest),
       yAxis: axis({ type: "value", min: 0, max: 100, name: "share of CPU time", nameGap: 42, axisLabel: { formatter: "{value} %" } }),
       tooltip: tooltip({ trigger: "axis", formatter: tell, axisPointer: { type: "line" } }),
       series,
     });
+  }
+
+  // The 99th percentiles of the latencies that ended in each step; a step without one is a gap.
+  function course(run, at, longest) {
+    if (!document.getElementById(`course-${at}`)) return;
+    const title = ({ kind, name }) => (kind === "task" ? name : `${kind} ${name}`);
+    const edge = (it, step) => run.from_ns + Math.min(step * it.step_ns, run.duration_ns);
+    const series = run.series.map((it) => {
+      const points = it.p99_ns.map((ns, step) => [edge(it, step), ns === null ? null : Math.max(ns, 1)]);
+      return {
+        type: "line", name: title(it), step: "end", symbol: "none", color: color(title(it)), lineStyle: { width: 1.8 },
+        data: [...points, [edge(it, points.length), points[points.length - 1][1]]],
+      };
+    });
+    const tell = (points) => {
+      const rows = points.map(({ seriesIndex, dataIndex }) => {
+        const it = run.series[seriesIndex];
+        const step = Math.min(dataIndex, it.count.length - 1);
+        const [p50, p99, max] = [it.p50_ns, it.p99_ns, it.max_ns].map((all) => (all[step] === null ? "-" : span(all[step])));
+        return `<br>${escaped(title(it))}: p50 <b>${p50}</b>, p99 <b>${p99}</b>, max <b>${max}</b> of ${it.count[step]}`;
+      });
+      const it = run.series[points[0].seriesIndex];
+      const step = Math.min(points[0].dataIndex, it.count.length - 1);
+      return `${moment(edge(it, step))} to ${moment(edge(it, step + 1))}${rows.join("")}`;
+    };
+    const chart = draw(`course-${at}`, 260, "svg", {
+      grid: { left: 70, right: 18, top: 10, bottom: 42 },
+      legend: { show: false },
+      xAxis: time(run, longest),
+      yAxis: axis({ type: "log", name: "p99 latency", nameGap: 54, axisLabel: { formatter: moment } }),
+      tooltip: tooltip({ trigger: "axis", formatter: tell, axisPointer: { type: "line" } }),
+      series,
+    });
+    legend(`course-legend-${at}`, series.map(({ name, color }) => [name, color]),
+      (name) => chart.dispatchAction({ type: "legendToggleSelect", name }));
   }
 
   // From the colour of an idle CPU to that of a busy one.
@@ -171,7 +206,7 @@
     const edges = rows.filter(({ cpu }) => nodes && cpu && cpu % run.cpus_per_node === 0).map(({ cpu }) => [cpu]);
     draw(`lanes-${at}`, 8 + high * rows.length + 42, "canvas", {
       grid: { left: nodes ? 96 : 58, right: 18, top: 8, bottom: 42 },
-      xAxis: time(longest, "time since the run's start"),
+      xAxis: time(run, longest),
       yAxis: axis({ type: "category", inverse: true, data: rows.map(({ cpu }) => `CPU ${cpu}`), axisTick: { show: false }, axisLabel: names }),
       tooltip: tooltip({ formatter: ({ value: [row, begin, end, share] }) =>
         `${place(rows[row].cpu)}, ${moment(begin)} to ${moment(end)}<br>busy <b>${percent(share)}</b>` }),
@@ -219,43 +254,46 @@
     return rounded < 2 ? ["0 %", "90 %"][rounded] : `99${rounded > 2 ? "." : ""}${"9".repeat(rounded - 2)} %`;
   };
 
-  function latency() {
-    if (!document.getElementById("latency")) return;
-    const series = runs.flatMap(({ latencies, label }, at) => latencies.map((it) => ({
+  // The distributions that `of` gives of a run.
+  function latency(id, of, { many, name }) {
+    if (!document.getElementById(id)) return;
+    const series = runs.flatMap((run, at) => of(run).map((it) => ({
       type: "line", name: it.name, data: quantiles(it), symbol: "none", triggerLineEvent: true,
       color: color(it.name), emphasis: { lineStyle: { width: 3 } },
       lineStyle: { width: 1.8, type: at + 1 < runs.length ? [5, 4] : "solid" },
       tooltip: { formatter: () => {
         const names = [["p50", "p50_ns"], ["p90", "p90_ns"], ["p99", "p99_ns"], ["p99.9", "p999_ns"], ["max", "max_ns"]];
-        const rows = names.map(([name, key]) => `<br>${name} <b>${it.wakeup_latency[key] === null ? "-" : span(it.wakeup_latency[key])}</b>`);
-        return `${escaped(it.name)}${runs.length > 1 ? `, ${escaped(label)}` : ""}${rows.join("")}`;
+        const rows = names.map(([name, key]) => `<br>${name} <b>${it.latency[key] === null ? "-" : span(it.latency[key])}</b>`);
+        return `${escaped(it.name)}${runs.length > 1 ? `, ${escaped(run.label)}` : ""}${rows.join("")}`;
       } },
     })));
     const all = series.flatMap(({ data }) => data);
     const right = all.reduce((most, [x]) => Math.max(most, x), 1);
     const marks = [0, HALF, ...Array(Math.floor(right)).keys()].map((at, place) => (place < 2 ? at : at + 1));
-    const chart = draw("latency", 340, "svg", {
+    const chart = draw(id, 340, "svg", {
       grid: { left: 70, right: 18, top: 12, bottom: 44 },
       legend: { show: false },
       xAxis: axis({ type: "value", min: 0, max: right, interval: 1, axisTick: { customValues: marks },
-        name: "share of the wake-ups that were no later", nameGap: 26,
+        name: `share of the ${many} that were no later`, nameGap: 26,
         axisLabel: { customValues: marks, formatter: nineName, hideOverlap: true } }),
-      yAxis: axis({ type: "log", name: "wake-up latency", nameGap: 54, axisLabel: { formatter: moment } }),
+      yAxis: axis({ type: "log", name, nameGap: 54, axisLabel: { formatter: moment } }),
       tooltip: tooltip({ trigger: "item" }),
       series,
     });
     const names = [...new Set(series.map(({ name }) => name))];
-    legend("latency-legend", names.map((name) => [name, color(name)]),
+    legend(`${id}-legend`, names.map((name) => [name, color(name)]),
       (name) => chart.dispatchAction({ type: "legendToggleSelect", name }));
   }
 
-  async function timeline({ timeline: packed, cpus_per_node }, at) {
+  async function timeline({ timeline: packed, cpus_per_node, from_ns }, at) {
     const place = document.getElementById(`timeline-${at}`);
     if (typeof DecompressionStream === "undefined") {
       place.textContent = "This browser cannot unpack the timeline.";
       return undefined;
     }
-    const words = { theme, color, span, escaped, moment: (ns, width) => momentWithin(Math.round(ns), width) };
+    // The timeline counts from where the report begins to count.
+    const moment = (ns, width) => momentWithin(from_ns + Math.round(ns), width);
+    const words = { theme, color, span, escaped, moment };
     const drawn = await Timeline.draw(place, { ...packed, cpus_per_node }, words);
     const pools = [...drawn.pools];
     const more = pools.length > PALETTE.length ? [[`and ${pools.length - PALETTE.length} more`, "transparent"]] : [];
@@ -263,7 +301,7 @@
       .concat(more, [["the scheduler", OVERHEAD]]));
     drawn.listen((from, to) => {
       document.getElementById(`timeline-range-${at}`).textContent =
-        `${momentWithin(Math.round(from), to - from)} to ${momentWithin(Math.round(to), to - from)} is shown`;
+        `${moment(from, to - from)} to ${moment(to, to - from)} is shown`;
     });
     const act = { in: () => drawn.zoom(0.25), out: () => drawn.zoom(4), all: drawn.all };
     for (const [action, does] of Object.entries(act)) {
@@ -298,7 +336,8 @@
   // A click on a wake-up shows its window in the timeline, with as much time again before and after it.
   function jumps(timeline) {
     document.querySelectorAll("tr[data-from]").forEach((row) => {
-      const wait = { from: Number(row.dataset.from), to: Number(row.dataset.to), cpu: Number(row.dataset.cpu) };
+      const since = (at) => Number(at) - runs[0].from_ns;
+      const wait = { from: since(row.dataset.from), to: since(row.dataset.to), cpu: Number(row.dataset.cpu) };
       const button = row.querySelector("button");
       if (!timeline || wait.cpu >= runs[0].timeline.cpus) {
         button.hidden = true;
@@ -324,11 +363,13 @@
   function charts() {
     look = theme();
     runs.forEach((run, at) => {
+      course(run, at, longest);
       if (!run.history) return;
       utilization(run, at, longest);
       lanes(run, at, longest);
     });
-    latency();
+    latency("latency", ({ latencies }) => latencies, { many: "wake-ups", name: "wake-up latency" });
+    latency("chain-latency", ({ chains }) => chains, { many: "tokens", name: "latency" });
   }
   charts();
   if (runs.some((run) => run.history)) legend("kinds", KINDS.map(({ name, color }) => [name, color]));

@@ -1,6 +1,6 @@
 //! The document of a page: the run, the figures, the tables, and the places for charts.
 
-use super::data::{drawn_latencies, shown_changes};
+use super::data::{drawn_latencies, drawn_series, shown_changes};
 use super::run::Run;
 use super::table::{ROWS, TAKES_ALL, Table, escaped, section};
 use super::{chains, worst};
@@ -36,6 +36,10 @@ const WAITS_NOTE: &str = "How long tasks were runnable without a CPU, by cause, 
 /// The explanation of the limit table's columns.
 const LIMITS_NOTE: &str = "Who drew the budget of a limited task group, and where it had to wait.";
 
+/// The explanation of latencies over time.
+const COURSE_NOTE: &str = "Of chains from beginning to end; of tasks, and of all tasks in a group, from wake-up to first \
+                           instruction.";
+
 /// The document of one run.
 pub(super) fn one(run: Run) -> String {
     let report = run.report;
@@ -48,6 +52,7 @@ pub(super) fn one(run: Run) -> String {
     );
     body.push_str(&cards(report));
     body.push_str(&utilization(&[run]));
+    body.push_str(&course(&[run]));
     body.push_str(&latencies(&[run]));
     body.push_str(&timelines(&[run]));
     body.push_str(&chains::chains(report));
@@ -164,6 +169,34 @@ pub(super) fn utilization(runs: &[Run]) -> String {
     let content =
         format!("<ul class=legend id=kinds></ul>\n<div class=columns>\n{columns}</div>\n");
     section("CPU utilization over time", "", &content)
+}
+
+/// Latencies over time; empty if no run has them.
+pub(super) fn course(runs: &[Run]) -> String {
+    let mut columns = String::new();
+    for (at, run) in runs.iter().enumerate() {
+        let drawn = drawn_series(run.report);
+        let Some(first) = drawn.first() else { continue };
+        let rest = match run.report.series.len() - drawn.len() {
+            0 => String::new(),
+            rest => format!(" {rest} with fewer latencies are not drawn."),
+        };
+        let step = span(first.step_ns);
+        writeln!(
+            columns,
+            "<div>{}<p class=note>The 99th percentile of the latencies that ended in each step of {step}.{rest}</p>\n\
+             <ul class=legend id=course-legend-{at}></ul>\n<div class=chart id=course-{at}></div></div>",
+            heading(runs, at)
+        )
+        .expect(TAKES_ALL);
+    }
+    match columns.as_str() {
+        "" => String::new(),
+        columns => {
+            let content = format!("<div class=columns>\n{columns}</div>\n");
+            section("Latency over time", COURSE_NOTE, &content)
+        }
+    }
 }
 
 fn heading(runs: &[Run], at: usize) -> &'static str {

@@ -227,6 +227,22 @@ impl Waits {
         }
     }
 
+    /// Begins anew at `now`: what was before does not count. Waits go on.
+    pub(crate) fn count_from(&mut self, now: Time) {
+        for at in 0..self.tasks.len() {
+            if self.tasks[at].waits {
+                self.settle(at, now);
+            }
+        }
+        self.waste.advance(&self.clocks.kinds, now);
+        self.waste.wasted = CauseTimes::NONE;
+        for waiter in &mut self.tasks {
+            (waiter.causes, waiter.before) = (CauseTimes::NONE, None);
+        }
+        self.cpus.fill(CauseTimes::NONE);
+        self.left_groups.fill(CauseTimes::NONE);
+    }
+
     /// Ends all waits.
     pub(crate) fn finish(&mut self, now: Time) {
         for task in (0..self.tasks.len() as u64).map(TaskId) {

@@ -294,6 +294,11 @@ impl Why {
         bad
     }
 
+    /// Forgets the worst wake-ups so far. Waits that have begun go on.
+    pub(crate) fn forget_worst(&mut self) {
+        self.tasks.iter_mut().for_each(|waiter| waiter.worst = Worst::default());
+    }
+
     /// The watched wait.
     pub(crate) fn explanation(&self, names: &dyn Names) -> Option<Explanation> {
         let (bad, pieces) = self.story.as_ref()?;

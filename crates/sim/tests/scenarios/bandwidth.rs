@@ -191,7 +191,7 @@ fn a_task_that_wakes_in_a_throttled_group_finishes_its_call() {
         run.is("whether it has a CPU", comes.iter().any(|&at| within(at)), finishes);
         let executes = run.stretches("naps").iter().any(|it| within(it.from));
         run.holds(!executes, &format!("{kernel}: its program goes on in a throttled group"));
-        let late = run.account("naps").wakeup_latency.quantile(500);
+        let late = run.account("naps").wakeup_latency.quantile(500_000);
         run.holds(late > Some(Nanos(20_000_000)), &format!("{kernel}: p50 {late:?}"));
     }
 }

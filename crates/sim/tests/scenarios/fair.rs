@@ -99,7 +99,7 @@ fn latency(features: &str, policy: &str) -> Nanos {
         "'hog': {{'run': 1000}},
          'a': {{'policy': '{policy}', 'delay': 1000, 'timer_slack': 0, 'run': 50, 'sleep': 10000}}"
     ));
-    run.account("a").wakeup_latency.quantile(500).unwrap()
+    run.account("a").wakeup_latency.quantile(500_000).unwrap()
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_woken_task_preempts_an_idle_group_at_once() {
 fn a_task_of_an_idle_group_preempts_nobody_outside() {
     // A hog with a low weight soon has such a lead over the woken task that virtual times alone would preempt it. The
     // other hog keeps the clock from following it.
-    let latency = |idle: &str, per_mille| {
+    let latency = |idle: &str, millionths| {
         let run = world().millis(10_000).run_text(&format!(
             "{{'machine': {{'cpus': 1, 'tick_hz': 100}},
               'groups': {{'/a': {{'weight': 2}}, '/b': {{'weight': 2}}, '/c': {{{idle}}}}},
@@ -227,10 +227,14 @@ fn a_task_of_an_idle_group_preempts_nobody_outside() {
                            'sleep': {{'uniform': [20000, 60000]}}}},
               }}}}"
         ));
-        run.account("woken").wakeup_latency.quantile(per_mille).unwrap()
+        run.account("woken").wakeup_latency.quantile(millionths).unwrap()
     };
-    assert_eq!(latency("'weight': 3", 200), Nanos::ZERO, "so light a group that is not idle may");
-    assert!(latency("'idle': true", 1) > Nanos::ZERO);
+    assert_eq!(
+        latency("'weight': 3", 200_000),
+        Nanos::ZERO,
+        "so light a group that is not idle may"
+    );
+    assert!(latency("'idle': true", 1_000) > Nanos::ZERO);
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn an_idle_group_is_credited_as_a_sched_idle_task() {
                 'a': {{{how}, 'delay': 10000, 'timer_slack': 0, 'run': 10, 'sleep': 100300}},
             }}}}"
         ));
-        let waits = run.account("a").wakeup_latency.quantile(500).unwrap();
+        let waits = run.account("a").wakeup_latency.quantile(500_000).unwrap();
         run.holds(waits > Nanos::ZERO, "it does not preempt");
         waits
     };

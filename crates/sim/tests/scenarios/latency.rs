@@ -22,7 +22,7 @@ fn wait_at_nice_19(features: &str) -> Nanos {
         "'hog': {'run': 1000},
          'a': {'priority': 19, 'timer_slack': 0, 'run': 50, 'sleep': 20000}",
     );
-    run.account("a").wakeup_latency.quantile(500).unwrap()
+    run.account("a").wakeup_latency.quantile(500_000).unwrap()
 }
 
 #[test]

@@ -11,10 +11,11 @@ mod saved;
 pub use condition::{Condition, Is, Outcome, SEEDS};
 pub use saved::is_report;
 
-use crate::metric::{Metric, Names};
+use crate::metric::{Metric, Names, spans};
 use crate::plan::Text;
+use crate::pool;
 use crate::rows::{Figures, Known};
-use crate::{pool, simulated};
+use crate::simulated::{self, Whole};
 use differences::differences;
 use runyard_outcome::Failure;
 use runyard_report::html::{self, Run};
@@ -262,6 +263,7 @@ pub fn compare(
     mut progress: impl FnMut(usize),
 ) -> Result<Compared, Failure> {
     let metrics = asking.asked(sides)?;
+    let spans = spans(&metrics);
     let runs: Vec<usize> = (0..2 * asking.seeds as usize).collect();
     let mut kept: Vec<Option<Kept>> = vec![None; runs.len()];
     let mut first: [Option<Report>; 2] = [None, None];
@@ -269,8 +271,9 @@ pub fn compare(
     let work = |_: &mut (), run: usize| {
         let side = &sides[run % 2];
         let seed = run as u64 / 2 + 1;
-        let report = simulated::report((&side.name, &side.scenario), seed, stop).transpose()?;
-        Some(report.map(|report| (Kept::of(&report, &metrics), (run < 2).then_some(report))))
+        let scenario = (side.name.as_str(), &side.scenario);
+        let whole = simulated::measured(scenario, (seed, &spans), stop).transpose()?;
+        Some(whole.map(|whole| (Kept::of(&whole, &metrics), (run < 2).then_some(whole.report))))
     };
     pool::each((asking.jobs, &runs), stop, work, |run, result| {
         done += 1;
@@ -306,10 +309,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(report: &Report, metrics: &[Metric]) -> Kept {
-        let figures = Figures::new(report);
-        let metrics = metrics.iter().map(|metric| metric.of(report, &figures)).collect();
-        Kept { sheet: Sheet::new(report), metrics }
+    fn of(run: &Whole, metrics: &[Metric]) -> Kept {
+        let figures = Figures::new(&run.report);
+        let metrics = metrics.iter().map(|metric| metric.of(run, &figures)).collect();
+        Kept { sheet: Sheet::new(&run.report), metrics }
     }
 }
 

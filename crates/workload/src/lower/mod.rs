@@ -36,6 +36,7 @@ mod timeline;
 mod vain_cpus;
 mod values;
 mod warnings;
+mod window;
 
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
@@ -97,7 +98,7 @@ pub(crate) fn scenario(
     let kinds = mutexes::read(sections.mutexes, global.pi_enabled)?;
     let objects = context.names.into_objects(&kinds);
     kinds.warn_of_unknown(&objects, &mut context.warnings);
-    let duration = over.duration.or(global.duration);
+    let (from, duration) = window::read(over.window, over.duration.or(global.duration))?;
     ends::check(&tasks, &objects, &arrivals, duration.is_some())?;
     tick_lock::warn(&tasks, &machine, &mut context.warnings);
     let groups = context.groups.into_all();
@@ -109,6 +110,7 @@ pub(crate) fn scenario(
         chains,
         arrivals: arrivals.into_iter().map(|it| it.spec).collect(),
         timeline,
+        from,
         duration,
         log: global.log,
         machine,
