@@ -1,6 +1,7 @@
 //! The story of one late wake-up, for a person: the events in sentences, and part by part the reason why the task did
 //! not run.
 
+use crate::names::printable;
 use crate::units::span;
 use crate::why::{Cause, CauseTimes, DoingReport, Explanation, PartReport};
 use runyard_engine::time::Time;
@@ -16,6 +17,8 @@ pub enum WokenBy {
     Start,
     /// Its timer expired.
     Timer,
+    /// A request of the arrivals of this name came.
+    Request(String),
     /// The task of this name woke it.
     Task(String),
     /// It was not woken: it was runnable, and lost its CPU.
@@ -32,6 +35,9 @@ pub fn story(task: &str, explanation: &Explanation, by: &WokenBy, woken: Time) -
     let mut text = match by {
         WokenBy::Start => format!("{task} was started at {due}.\n"),
         WokenBy::Timer => format!("{task} was to run at {due}, when its timer expired.\n"),
+        WokenBy::Request(of) => {
+            format!("{task} was to run at {due}, when a request of {} came.\n", printable(of))
+        }
         WokenBy::Task(by) => format!("{task} was to run at {due}, as {by} woke it.\n"),
         WokenBy::Lost => {
             format!("{task} left CPU {} at {due}, and could have gone on.\n", worst.cpu)

@@ -135,9 +135,10 @@ impl Gathered {
             let mean = row.summary.map(|summary| value(summary.mean));
             let interval = row.summary.and_then(|summary| summary.interval);
             let interval = interval.map(|(low, high)| format!("{} to {}", value(low), value(high)));
-            let values = plan.point(row.point).values.iter().map(ToString::to_string).collect();
-            let own = [Some(metric.to_string()), mean, interval];
-            let own = own.map(|it| it.unwrap_or_else(|| "-".to_owned()));
+            let said = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            let set = |cell: &Cell| said(Some(cell.to_string()).filter(|_| *cell != Cell::Null));
+            let values = plan.point(row.point).values.iter().map(set).collect();
+            let own = [Some(metric.to_string()), mean, interval].map(said);
             table.add_row([values, Vec::from(own)].concat());
         }
         let mut text = table.trim_fmt() + "\n";

@@ -245,3 +245,16 @@ fn the_causes_of_all_waits_are_in_the_report() {
     let text = sim(TEN_THREADS, &[]).done();
     assert!(text.contains("\nwaits of ") && text.contains("s: throttled 99."), "{text}");
 }
+
+/// A request that wakes its worker is not a timer.
+#[test]
+fn a_request_is_told_as_what_woke_its_worker() {
+    let pool = r#"{
+        "machine": {"cpus": 1}, "global": {"duration": 1},
+        "arrivals": {"order": {"rate": 100, "sem_post": "work"}},
+        "tasks": {"worker": {"sem_wait": "work", "run": 1000}, "hog": {"run": 1000}},
+    }"#;
+    let text =
+        call_with(&["explain", "-", "--task", "worker", "--at", "0.5s"], pool.as_bytes()).done();
+    assert!(text.contains(", when a request of order came.\n"), "{text}");
+}

@@ -226,7 +226,9 @@ impl Run<'_> {
             _ if begun.lost => WokenBy::Lost,
             Some(by) => WokenBy::Task(by.clone()),
             None if begun.is_start => WokenBy::Start,
-            None => WokenBy::Timer,
+            None => begun.request.map_or(WokenBy::Timer, |nth| {
+                WokenBy::Request(self.scenario.arrivals[nth as usize].name.clone())
+            }),
         };
         let drawing = timeline(&drawn(&events, &explanation), &names);
         let report = Report::new(simulated::info(self.scenario, outcome, None), &totals);

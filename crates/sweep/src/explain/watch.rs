@@ -26,6 +26,8 @@ pub(super) struct Begun {
     pub(super) woken: Time,
     /// The task that woke it.
     pub(super) by: Option<TaskId>,
+    /// The number of the arrivals whose request woke it.
+    pub(super) request: Option<u32>,
     /// Its CPU was taken, or it yielded.
     pub(super) lost: bool,
     /// The wake-up is the first one of the task: its start.
@@ -46,6 +48,8 @@ pub(super) struct Watcher<'a> {
     open: BTreeMap<TaskId, Time>,
     /// The watched tasks that were woken.
     started: BTreeSet<TaskId>,
+    /// The last event was a request of the arrivals with this number.
+    request: Option<u32>,
     /// The wanted wait so far, and how well it suits.
     best: Option<(Suits, TaskId, Time)>,
     watched: Option<(TaskId, Time)>,
@@ -72,6 +76,7 @@ impl<'a> Watcher<'a> {
             at: None,
             open: BTreeMap::new(),
             started: BTreeSet::new(),
+            request: None,
             best: None,
             watched: None,
             begun: None,
@@ -117,16 +122,15 @@ impl<'a> Watcher<'a> {
         match event.what {
             What::Wake { task, since, by } if self.wanted.contains(&task) => {
                 let is_start = self.started.insert(task);
-                self.begin(task, since, Begun { woken: event.at, by, lost: false, is_start });
+                let (woken, request) = (event.at, self.request);
+                self.begin(task, since, Begun { woken, by, request, lost: false, is_start });
             }
             What::Switch { prev: Some((task, left)), next } if self.wanted.contains(&task) => {
                 match left {
                     Left::Preempted | Left::Yielded if next != Some(task) => {
-                        self.begin(
-                            task,
-                            event.at,
-                            Begun { woken: event.at, by: None, lost: true, is_start: false },
-                        );
+                        let (woken, lost, is_start) = (event.at, true, false);
+                        let (by, request) = (None, None);
+                        self.begin(task, woken, Begun { woken, by, request, lost, is_start });
                     }
                     Left::Preempted | Left::Yielded => {}
                     Left::Blocked | Left::Exited => {
@@ -141,6 +145,10 @@ impl<'a> Watcher<'a> {
             }
             _ => {}
         }
+        self.request = match event.what {
+            What::Arrived { arrivals, .. } => Some(arrivals),
+            _ => None,
+        };
     }
 
     fn begin(&mut self, task: TaskId, since: Time, begun: Begun) {
