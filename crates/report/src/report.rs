@@ -134,9 +134,6 @@ pub struct Report {
     pub features: Vec<String>,
     /// The duration of the run on the host's clock, or of the part of it that counts.
     pub duration_ns: u64,
-    /// The beginning of the part of the run that counts, in nanoseconds since the run's start; 0 for the whole run.
-    #[serde(default)]
-    pub from_ns: u64,
     /// The machine as a whole.
     pub machine: MachineReport,
     /// Each CPU, from 0.
@@ -157,6 +154,9 @@ pub struct Report {
     /// The wake-up latencies of the scenario's tasks, all instances of each together.
     #[serde(default)]
     pub latencies: Vec<Distribution>,
+    /// The beginning of the part of the run that counts, in nanoseconds since the run's start; 0 for the whole run.
+    #[serde(default)]
+    pub from_ns: u64,
     /// The latencies over time: of the first 24 tasks of the scenario, task groups and chains, in this order. Those
     /// without a latency are left out; the list is empty if the host does not keep them or was not asked for them.
     #[serde(default)]

@@ -153,7 +153,7 @@ fn the_json_has_a_line_for_each_row() {
     let last = "\n    {\"name\": \"late\", \"tasks\": 1, \"wakeup_latency\": {\"count\": 0, \
                 \"min_ns\": null, \"mean_ns\": null, \"p50_ns\": null, \"p90_ns\": null, \
                 \"p99_ns\": null, \"p999_ns\": null, \"max_ns\": null}, \"points\": []}\n  ],\n  \
-                \"series\": [],\n  \"balance\": [],\n  \"cookies\": [],\n  \"chains\": [],\n  \
+                \"from_ns\": 0,\n  \"series\": [],\n  \"balance\": [],\n  \"cookies\": [],\n  \"chains\": [],\n  \
                 \"blocked_at_end\": []\n}\n";
     assert!(json.ends_with(last), "{json}");
 }

@@ -18,7 +18,7 @@ const RUN: &str = r#"{
     }
 }"#;
 
-pub const REPORT: [&str; 20] = [
+pub const REPORT: [&str; 22] = [
     "schema",
     "host",
     "scenario",
@@ -35,6 +35,8 @@ pub const REPORT: [&str; 20] = [
     "violations",
     "history",
     "latencies",
+    "from_ns",
+    "series",
     "balance",
     "cookies",
     "chains",
