@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", required_unless_present = "chain")]
     task: Option<String>,
     /// Tell the wait nearest to this moment of the run, as 7.16s; otherwise the longest one
-    #[arg(long, value_name = "TIME", value_parser = moment, requires = "task")]
+    #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "chain")]
     at: Option<Nanos>,
     /// The chain, instead of a task: its slowest token from the first task to the last.
     #[arg(long, value_name = "NAME", conflicts_with = "task")]

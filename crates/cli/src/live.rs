@@ -55,7 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     interrupt.tell(over.ended(), &over.left().lines);
     let events = std::mem::take(&mut *lock(&events));
     let chained = events.chained(&over);
-    chained.iter().filter_map(ChainReport::in_vain).for_each(say);
+    let unfinished = chained.iter().filter_map(ChainReport::unfinished);
+    chained.iter().filter_map(ChainReport::in_vain).chain(unfinished).for_each(say);
     let (accounts, kept) = events.finish();
     let (end, totals) = (over.ended(), accounts.finish(over.ended()));
     let info =

@@ -42,13 +42,19 @@ pub fn chains(scenario: &Scenario) -> Option<Chains> {
             steps.any(|step| step == Step::SemWait(semaphore))
         }
     };
+    // The chain of arrivals has their requests only, though workers may take those of others too.
+    let own = |chain: &ChainSpec| scenario.arrivals.iter().position(|it| it.name == chain.name);
+    let is_of = |chain: &ChainSpec, (nth, arrivals): (u32, &ArrivalsSpec)| match own(chain) {
+        Some(own) => nth as usize == own,
+        None => begins(arrivals, &chain.places[0]),
+    };
     let info = |chain: &ChainSpec| ChainInfo {
         name: chain.name.clone(),
         places: chain.places.iter().map(|it| it.iter().map(|id| id.0).collect()).collect(),
         first: chain.join == Join::First,
         arrivals: (0..)
             .zip(&scenario.arrivals)
-            .filter(|(_, arrivals)| begins(arrivals, &chain.places[0]))
+            .filter(|&it| is_of(chain, it))
             .map(|(nth, _)| nth)
             .collect(),
         deadline: chain.deadline,

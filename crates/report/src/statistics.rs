@@ -32,7 +32,8 @@ pub struct Summary {
     pub mean: f64,
     /// The median; of an even number the mean of the two in the middle.
     pub median: f64,
-    /// The interval that contains the true mean with 95 % confidence, by Student's distribution; `None` for one value.
+    /// The interval that contains the true mean with 95 % confidence, by Student's distribution; `None` for one value. If no
+    /// value is below zero, its lower end is not.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -52,7 +53,9 @@ impl Summaries {
             let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
             let error = (squares / (n - 1) as f64).sqrt() / (n as f64).sqrt();
             let quantile = *self.quantiles.entry(n - 1).or_insert_with(|| t_quantile(n - 1));
-            (mean - quantile * error, mean + quantile * error)
+            // What is never below zero has a mean that is not.
+            let least = if values.iter().all(|&it| it >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
+            ((mean - quantile * error).max(least), mean + quantile * error)
         });
         Some(Summary { n, mean, median, interval })
     }
@@ -240,6 +243,13 @@ mod tests {
 
     fn near(one: f64, other: f64) -> bool {
         (one - other).abs() < 1e-4 * other.abs()
+    }
+
+    #[test]
+    fn the_interval_of_what_is_never_negative_is_not() {
+        let interval = |values: &[f64]| Summaries::default().of(values).unwrap().interval.unwrap();
+        assert_eq!(interval(&[0.0, 0.0, 10.0]).0, 0.0);
+        assert!(interval(&[-1.0, 0.0, 10.0]).0 < -10.0);
     }
 
     #[test]

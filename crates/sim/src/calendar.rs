@@ -119,6 +119,12 @@ impl Calendar {
         self.put(entry);
     }
 
+    /// Enters an event that comes before all others of its time. It takes no draw, so the others come in the same order as
+    /// without it.
+    pub(crate) fn enter_first(&mut self, at: Time, due: Due) {
+        self.put(Entry { key: u128::from(at.0) << 64, due });
+    }
+
     /// Returns an event that the caller enters later or never. Its place is drawn now, as with [`Calendar::enter`].
     pub(crate) fn entry(&mut self, at: Time, due: Due) -> Entry {
         let tie = u64::from(self.draws.next_u32()) << 32 | u64::from(self.entered);

@@ -52,7 +52,7 @@ impl Sim<'_> {
     /// Enters the change number `nth` into the calendar, if there is one.
     fn enter_next_change(&mut self, nth: u32) {
         if let Some(timed) = self.scenario.timeline.get(nth as usize) {
-            self.calendar.enter(Time::ZERO + timed.at, Due::Change(nth));
+            self.calendar.enter_first(Time::ZERO + timed.at, Due::Change(nth));
         }
     }
 
@@ -85,6 +85,27 @@ impl Sim<'_> {
             self.machine.offline(self.now, cpu, &mut self.fx);
         }
         self.carry_out();
+        if online {
+            self.bring_back(cpu);
+        }
+    }
+
+    /// Gives tasks their affinity again of which this is the only online CPU: they ran on any.
+    fn bring_back(&mut self, cpu: CpuId) {
+        for task in (0..self.tasks.len() as u64).map(TaskId) {
+            let program = &self.tasks[task.index()];
+            let affinity = &program.attr.affinity;
+            let is_online = |cpu: CpuId| self.machine.cpu(cpu).inspect(|rq| rq.site().is_online());
+            let exists = program.spawned && !program.done;
+            let was_lost = affinity.contains(cpu)
+                && affinity.iter().all(|other| other == cpu || !is_online(other));
+            if exists && was_lost {
+                let change = Change { affinity: Some(affinity.clone()), ..Change::default() };
+                let executes = self.runs_on(task).filter(|&on| self.interrupt_task(on));
+                self.request(task, change);
+                executes.into_iter().for_each(|on| self.go_on(on));
+            }
+        }
     }
 
     fn change_group(&mut self, group: GroupId, GroupChange { weight, limit }: GroupChange) {

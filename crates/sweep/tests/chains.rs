@@ -171,3 +171,40 @@ fn a_request_that_is_made_late_begins_with_its_period() {
     let relative = client("relative");
     assert_eq!(took(&relative), (66, 15_000, 20_000));
 }
+
+/// Two kinds of requests wait for the same workers. Each has a chain of its own.
+#[test]
+fn requests_of_two_kinds_are_told_apart_though_one_semaphore_takes_both() {
+    let chains = chains(
+        r#""arrivals": {
+            "get": {"every": 10000, "sem_post": "work"},
+            "put": {"every": 100000, "sem_post": "work", "bound": 3}
+        },
+        "tasks": {"worker": {"instance": 2, "sem_wait": "work", "run": 1000}},
+        "chains": {"any": ["worker"]}"#,
+    );
+    let counted: Vec<_> =
+        chains.iter().map(|it| (it.name.as_str(), it.began, it.refused)).collect();
+    let [any, get, put] = &counted[..] else { panic!("{counted:?}") };
+    assert_eq!((any.0, get.0, put.0), ("any", "get", "put"));
+    assert!(
+        (99..=100).contains(&get.1.unwrap()) && (9..=10).contains(&put.1.unwrap()),
+        "{counted:?}"
+    );
+    assert_eq!(any.1.unwrap(), get.1.unwrap() + put.1.unwrap());
+}
+
+/// A task that takes all answers at once waits for the last one.
+#[test]
+fn the_way_of_a_request_is_that_of_its_last_part() {
+    let chains = chains(
+        r#""tasks": {
+            "client": {"timer": {"ref": "unique", "period": 20000}, "send": {"ref": "p", "bytes": 2}, "recv": {"ref": "q", "bytes": 2}},
+            "quick": {"recv": {"ref": "p", "bytes": 1}, "run": 1000, "send": {"ref": "q", "bytes": 1}},
+            "slow": {"recv": {"ref": "p", "bytes": 1}, "run": 4000, "send": {"ref": "q", "bytes": 1}}
+        },
+        "chains": {"all": ["client", ["quick", "slow"], "client"]}"#,
+    );
+    let slowest: Vec<_> = chains[0].worst[0].hops.iter().map(|hop| hop.task.as_str()).collect();
+    assert_eq!(slowest, ["client", "slow", "client"]);
+}

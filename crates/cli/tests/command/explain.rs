@@ -258,3 +258,24 @@ fn a_request_is_told_as_what_woke_its_worker() {
         call_with(&["explain", "-", "--task", "worker", "--at", "0.5s"], pool.as_bytes()).done();
     assert!(text.contains(", when a request of order came.\n"), "{text}");
 }
+
+/// A pool that is too slow: the latencies of the requests that it served say little.
+#[test]
+fn tokens_that_are_under_way_at_the_end_are_told() {
+    let pool = |rate: u32| {
+        let text = format!(
+            r#"{{"machine": {{"cpus": 1}}, "global": {{"duration": 1}},
+            "arrivals": {{"order": {{"rate": {rate}, "sem_post": "work"}}}},
+            "tasks": {{"worker": {{"instance": 2, "sem_wait": "work", "run": 2000}}}}}}"#
+        );
+        (call_with(&["sim", "-"], text.as_bytes()), text)
+    };
+    let said = pool(1_000).0.err;
+    assert!(said.contains(" tokens had not reached the end; the latencies lack them"), "{said}");
+    let (said, text) = pool(100);
+    assert!(!said.err.contains("had not reached"), "{}", said.err);
+    let told = call_with(&["explain", "-", "--task", "worker"], text.as_bytes()).done();
+    assert!(told.starts_with("Of the 2 instances of worker, worker-"), "{told}");
+    let chain = ["explain", "-", "--chain", "order", "--at", "0.5s"];
+    assert!(call_with(&chain, text.as_bytes()).misused().contains("cannot be used with"), "{told}");
+}

@@ -95,6 +95,9 @@ columns! {
     }
 }
 
+/// The part of a chain's tokens that may be under way at the end of a run without a word, in per cent.
+const UNDER_WAY: u64 = 2;
+
 impl ChainReport {
     /// The message that no token reached the end, if there was one that could have.
     #[must_use]
@@ -108,6 +111,18 @@ impl ChainReport {
                 self.dropped.unwrap_or(0)
             )),
         }
+    }
+
+    /// The message that many tokens had not reached the end when the run ended, if so: the latencies lack them.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<String> {
+        let (began, count) = (self.began?, self.count.filter(|&count| count > 0)?);
+        let over = count + self.dropped.unwrap_or(0) + self.refused.unwrap_or(0);
+        let under_way = began.saturating_sub(over);
+        (under_way > 10 && 100 * under_way > UNDER_WAY * began).then(|| {
+            let name = &self.name;
+            format!("chain {name}: {under_way} of its {began} tokens had not reached the end; the latencies lack them")
+        })
     }
 }
 

@@ -181,10 +181,13 @@ impl Chain {
         }
         for mut copy in copies {
             copy.way = Some(Arc::new(Hop { task, at, before: copy.way.take() }));
-            if all.iter().any(|held| held.copy.token == copy.token) {
-                self.settle(copy.token);
-            } else {
-                all.push(Held { copy, went_on: false });
+            // Of the copies that come together, the last one was waited for: its way is told.
+            match all.iter_mut().find(|held| held.copy.token == copy.token) {
+                Some(held) => {
+                    self.settle(copy.token);
+                    held.copy = copy;
+                }
+                None => all.push(Held { copy, went_on: false }),
             }
         }
         self.held.insert((place, task), all);

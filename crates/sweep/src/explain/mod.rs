@@ -128,9 +128,24 @@ pub fn explain(
         Question::Task { at: None, .. } => "The longest wait",
         Question::Task { at: Some(_), .. } => "The wait nearest to that moment",
     };
-    match found {
-        Some((wait, slow)) => run.told(wait, (slow, title)),
-        None => Ok(None),
+    let Some((wait, slow)) = found else { return Ok(None) };
+    let mut told = run.told(wait, (slow, title))?;
+    if let (Some(story), Question::Task { name, at }) = (&mut told, question) {
+        story.text.insert_str(0, &chosen(scenario, name, (&story.task, at.is_some())));
+    }
+    Ok(told)
+}
+
+/// Says which of a thread's instances is told, if there are several.
+fn chosen(scenario: &Scenario, name: &str, (told, has_moment): (&str, bool)) -> String {
+    let spec = scenario.tasks.iter().find(|spec| spec.name == name);
+    match spec.filter(|spec| spec.instances > 1) {
+        None => String::new(),
+        Some(spec) => {
+            let what =
+                if has_moment { "the wait nearest to that moment" } else { "the longest wait" };
+            format!("Of the {} instances of {name}, {told} had {what}.\n\n", spec.instances)
+        }
     }
 }
 
