@@ -113,7 +113,7 @@ pub(crate) fn import_recording(
         true => DeadlinePolicy::AsFifo,
         false => DeadlinePolicy::Refused,
     };
-    let wanted = Wanted { model: model(kernel.as_deref())?, deadline };
+    let wanted = Wanted { model: model(kernel.as_deref())?, deadline, ..Wanted::default() };
     // The kernel accepts any bytes as a task's name.
     let imported = py.detach(|| import_for(&file, &String::from_utf8_lossy(&bytes), wanted));
     let source = (file, None);

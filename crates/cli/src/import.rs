@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// The kernel of the replay, in place of the recording's.
     #[arg(long, value_name = "NAME")]
     kernel: Option<Model>,
+    /// The ticks a second of the recorded machine, in place of those that the recording shows.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(24..=100_000))]
+    tick_hz: Option<u32>,
     /// Turn SCHED_DEADLINE tasks into SCHED_FIFO tasks of priority 99, without a budget. Otherwise they are refused.
     #[arg(long)]
     deadline_as_fifo: bool,
@@ -42,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         true => DeadlinePolicy::AsFifo,
         false => DeadlinePolicy::Refused,
     };
-    let wanted = Wanted { model: arguments.kernel, deadline };
+    let wanted = Wanted { model: arguments.kernel, deadline, tick_hz: arguments.tick_hz };
     let shown = progress::of("reading the recording");
     let imported =
         import_for(file, &String::from_utf8_lossy(&bytes), wanted).map_err(Failure::input)?;
@@ -65,7 +68,8 @@ fn tell(imported: &Imported) {
     for warning in &imported.warnings {
         say(format_args!("skipped: {warning}"));
     }
-    let Statistics { events, skipped, lost, missed, cpus, span, model, .. } = imported.statistics;
+    let Statistics { events, skipped, lost, missed, cpus, span, model, tick_hz, .. } =
+        imported.statistics;
     let warn = |number: u64, what: &str| {
         if number > 0 {
             say(format_args!("warning: {number} {what}"));
@@ -78,6 +82,10 @@ fn tell(imported: &Imported) {
     warn(deadline.into(), "tasks of the deadline policy became SCHED_FIFO of priority 99");
     if let Some(model) = model {
         say(format_args!("the replay goes by kernel {model}"));
+    }
+    match tick_hz {
+        Some(hz) => say(format_args!("the tick comes {hz} times a second")),
+        None => say("warning: the rate of the tick is unknown; --tick-hz sets it"),
     }
     let (tasks, millis) = (imported.tasks.len(), span.0 / 1_000_000);
     say(format_args!("{events} events in {millis} ms; tasks: {tasks}; CPUs: {cpus}"));
@@ -92,6 +100,8 @@ fn figures(imported: &Imported) -> Value {
             "wait_ns": task.wait.0,
             "sleep_ns": task.sleep.0,
             "wakeups": task.wakeups,
+            "switches": task.switches,
+            "migrations": task.migrations,
             "wakeup_latency": latency(&task.delays),
             "charged_ns": task.charged.map(|charged| charged.0),
         })
@@ -101,6 +111,7 @@ fn figures(imported: &Imported) -> Value {
         "schema": "runyard.import/1",
         "duration_ns": statistics.span.0,
         "cpus": statistics.cpus,
+        "tick_hz": statistics.tick_hz,
         "events": statistics.events,
         "skipped": statistics.skipped,
         "lost": statistics.lost,

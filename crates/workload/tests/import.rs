@@ -88,11 +88,64 @@ fn a_task_that_another_wakes_waits_for_it() {
     let (imported, scenario) = imported(&text);
     assert_eq!(events(&scenario, "a-11"), "run 100, wait a-11, run 20");
     assert_eq!(events(&scenario, "b-12"), "run 50, post a-11, run 90");
-    assert_eq!((delay(&scenario, "a-11"), delay(&scenario, "b-12")), (Nanos(0), Nanos(100_000)));
+    assert_eq!((delay(&scenario, "a-11"), delay(&scenario, "b-12")), (Nanos(0), Nanos(0)));
     let a = &imported.tasks[0];
     let micros = [a.runtime, a.wait, a.sleep].map(|span| span.0 / 1_000);
-    assert_eq!((a.name.as_str(), micros, a.wakeups), ("a-11", [120, 30, 50], 1));
+    assert_eq!((a.name.as_str(), micros, a.wakeups), ("a-11", [120, 30, 50], 2));
     assert_eq!((imported.statistics.cpus, imported.statistics.missed), (1, 0));
+}
+
+/// `b` gets its CPU without a wake-up, so it was runnable from the begin. `c` may have slept, if no wake-up is recorded,
+/// or if some records are lost.
+#[test]
+fn who_needs_no_wake_up_was_runnable_from_the_begin() {
+    let text = switch(0, 0, IDLE0, "R", A) + &switch(0, 100, A, "S", B);
+    let waits = |text: String| {
+        let (imported, scenario) = imported(&text);
+        (imported.tasks[1].wait, delay(&scenario, "b-12"))
+    };
+    let woken = waking(B, 0, 150, A) + &switch(0, 180, B, "S", A);
+    assert_eq!(waits(text.clone() + &woken), (Nanos::from_micros(100), Nanos(0)));
+    let slept = (Nanos(0), Nanos::from_micros(100));
+    assert_eq!(waits(text.clone() + &switch(0, 180, B, "S", A)), slept);
+    assert_eq!(waits(text + &woken + "CPU:0 [LOST 12 EVENTS]\n"), slept);
+}
+
+/// `a` is runnable at the end and `b` runs there, so they go on. `c` sleeps, so it ends.
+#[test]
+fn who_is_runnable_at_the_end_wanted_more() {
+    let c = ("c", 13);
+    let text = switch(0, 0, IDLE0, "R", c)
+        + &switch(0, 100, c, "S", A)
+        + &switch(0, 250, A, "R", B)
+        + &waking(B, 0, 300, ("d", 14));
+    let (imported, scenario) = imported(&text);
+    assert_eq!(events(&scenario, "a-11"), "run 150, run 300");
+    assert_eq!(events(&scenario, "b-12"), "run 50, run 300");
+    assert_eq!(events(&scenario, "c-13"), "run 100");
+    let wants: Vec<_> = imported.tasks.iter().map(|task| task.wants_more).collect();
+    assert_eq!(wants, [false, true, true]);
+    assert_eq!(scenario.duration, Some(Nanos::from_micros(300)));
+}
+
+/// A hog and another take turns at each tick, between wake-ups at any time. The caller may know it better.
+#[test]
+fn the_tick_is_read_from_the_ends_of_turns() {
+    let mut text = String::new();
+    for turn in 0..24 {
+        let (from, to) = if turn % 2 == 0 { (A, B) } else { (B, A) };
+        text += &waking(from, 0, turn * 4_000 + 137 * turn, ("c", 13));
+        text += &switch(0, turn * 4_000 + 3_990, from, "R", to);
+    }
+    let rate = |tick_hz| {
+        let (imported, scenario) = imported_as(&text, Wanted { tick_hz, ..Wanted::default() });
+        (imported.statistics.tick_hz, scenario.machine.tick_hz)
+    };
+    assert_eq!(rate(None), (Some(250), 250));
+    assert_eq!(rate(Some(300)), (Some(300), 300));
+    let (few, scenario) = imported(&(switch(0, 0, A, "R", B) + &switch(0, 5, B, "S", A)));
+    assert_eq!((few.statistics.tick_hz, scenario.machine.tick_hz), (None, 1_000));
+    assert!(few.scenario.contains("tick is unknown"));
 }
 
 #[test]
@@ -129,7 +182,7 @@ fn an_interrupt_is_no_waker() {
          prev_state=S ==> next_comm=a next_pid=11 next_prio=120\n"
     );
     let (_, scenario) = imported(&text);
-    assert_eq!(events(&scenario, "a-11"), "run 300, timer 400");
+    assert_eq!(events(&scenario, "a-11"), "run 300, timer 400, run 400");
     assert_eq!(events(&scenario, "b-12"), "timer 200, run 100");
 }
 
@@ -144,6 +197,27 @@ fn a_periodic_task_is_woken_by_its_timer_whomever_that_interrupts() {
     let (_, scenario) = imported(&text);
     assert!(events(&scenario, "a-11").starts_with("run 100, timer 1000, run 100, timer 1000"));
     assert!(!events(&scenario, "b-12").contains("post"));
+}
+
+/// A client asks its server each time that its own timer wakes it, on a CPU that a hog has otherwise.
+#[test]
+fn who_serves_a_periodic_task_is_woken_by_it() {
+    let hog = ("hog", 13);
+    let mut text =
+        switch(0, 0, hog, "R", B) + &switch(0, 5, B, "S", A) + &switch(0, 10, A, "S", hog);
+    for nth in 1..=20 {
+        let at = nth * 1_000;
+        text += &waking(hog, 0, at, A);
+        text += &switch(0, at, hog, "R", A);
+        text += &waking(A, 0, at + 10, B);
+        text += &switch(0, at + 20, A, "S", B);
+        text += &switch(0, at + 50, B, "S", hog);
+    }
+    let (_, scenario) = imported(&text);
+    let ends = |name, end| assert!(events(&scenario, name).ends_with(end), "{name}");
+    ends("a-11", "timer 1000, run 10, post b-12, run 10");
+    ends("b-12", "wait b-12, run 30");
+    assert!(!events(&scenario, "hog-13").contains("post"));
 }
 
 #[test]
@@ -161,10 +235,10 @@ fn a_task_that_is_woken_on_its_way_to_sleep_sleeps_no_time() {
         + &switch(0, 140, A, "R", IDLE0)
         + &switch(1, 150, B, "S", IDLE1);
     let (imported, scenario) = imported(&text);
-    assert_eq!(events(&scenario, "a-11"), "run 60, wait a-11, run 35, wait a-11, run 20");
+    assert_eq!(events(&scenario, "a-11"), "run 60, wait a-11, run 35, wait a-11, run 20, run 150");
     assert_eq!(events(&scenario, "b-12"), "run 50, post a-11, run 60, post a-11, run 40");
     let a = &imported.tasks[0];
-    assert_eq!((a.wakeups, a.sleep.0, a.wait.0), (2, 10_000, 25_000));
+    assert_eq!((a.wakeups, a.sleep.0, a.wait.0), (3, 10_000, 25_000));
 }
 
 #[test]
@@ -187,7 +261,7 @@ fn a_task_whose_leaving_was_not_recorded_slept_if_it_is_woken_next() {
     let replaced = begin + &switch(0, 300, A, "S", IDLE0);
     let (imported, _) = imported(&(replaced.clone() + &waking(A, 1, 350, B)));
     let b = imported.tasks.iter().find(|task| task.name == "b-12").unwrap();
-    assert_eq!((b.sleep.0, b.wakeups), (150_000, 1));
+    assert_eq!((b.sleep.0, b.wakeups), (150_000, 2));
     let (imported, _) = self::imported(&(replaced + &switch(0, 350, IDLE0, "R", B)));
     let b = imported.tasks.iter().find(|task| task.name == "b-12").unwrap();
     assert_eq!((b.sleep.0, b.wait.0), (0, 250_000));

@@ -4,7 +4,7 @@
 //! the same tasks at the same points of its own work. The decisions of the recorded scheduler are left out: the replay
 //! decides which task runs where and which one waits. So one factor can be changed and everything else kept.
 //!
-//! `parse` reads lines, `lives` follows tasks through them, `program` turns each life into a list of events, and
+//! `parse` reads lines, `lives` follows tasks through them, `tick` finds the rate of their tick, `program` turns each life into a list of events, and
 //! `write` prints those. `tally` only counts. No code here reads a file. The reasons of this design are in `docs/design/import.md`.
 
 mod figures;
@@ -12,6 +12,7 @@ mod lives;
 mod parse;
 mod program;
 mod tally;
+mod tick;
 mod write;
 
 pub use figures::{Recorded, Statistics};
@@ -56,6 +57,8 @@ pub struct Wanted {
     pub model: Option<Model>,
     /// The treatment of SCHED_DEADLINE tasks. A scenario made from a recording has no budgets for them on any host.
     pub deadline: DeadlinePolicy,
+    /// The rate of the tick, in hertz. `None` reads it from the recording.
+    pub tick_hz: Option<u32>,
 }
 
 /// Does the same as [`import`] with options.
@@ -63,7 +66,7 @@ pub struct Wanted {
 /// # Errors
 /// As [`import`].
 pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Diagnostic> {
-    let Wanted { model, deadline } = wanted;
+    let Wanted { model, deadline, tick_hz } = wanted;
     let failed = |fault| Err(locate(file, text, vec![fault]).remove(0));
     let recording = parse::recording(text);
     let parse::Recording { records, skipped, mut faults, lost, release, first_deadline } =
@@ -72,7 +75,7 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
         let nothing = || Fault::new(Fault::NOWHERE, "there is no event in it");
         return failed(if faults.is_empty() { nothing() } else { faults.swap_remove(0) });
     }
-    let lives = lives::follow(&records);
+    let lives = lives::follow(&records, lost == 0);
     let programs = program::programs(&lives);
     if programs.is_empty() {
         return failed(Fault::new(Fault::NOWHERE, "no task runs in it"));
@@ -92,6 +95,7 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
         span: Nanos(lives.end - lives.begin),
         latency: Nanos(lives.latency().min(MAX_LATENCY)),
         model: model.or(release.and_then(Kernel::nearest).map(Model::named)),
+        tick_hz: tick_hz.or_else(|| lives.beats.rate()),
         deadline_tasks,
     };
     let recorded = |program: &program::Program| {
@@ -102,7 +106,10 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
             wait: Nanos(life.waited),
             sleep: Nanos(life.slept),
             wakeups: life.wakeups,
+            switches: life.switches,
+            migrations: life.migrations,
             delays: life.delays.iter().map(|&delay| Nanos(delay)).collect(),
+            wants_more: life.wants_more,
             charged: (life.charged > 0).then_some(Nanos(life.charged)),
         }
     };

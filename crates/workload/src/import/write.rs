@@ -12,8 +12,9 @@ const ABOUT: &str = "\
 // task and the switches to it, so these cost nothing here. Interrupts are late by the time that the
 // recorded machine took to run a woken task on an idle CPU. `sem_wait` is a sleep that another task
 // ended by its `sem_post`. `timer` is a sleep that a clock, the network or an unknown waker ended at
-// the recorded time. `sleep` is a wait for a device, which takes the recorded time. A task ends with
-// the recording.
+// the recorded time. `sleep` is a wait for a device, which takes the recorded time. A task that was
+// runnable when the recording ended wanted more CPU time than it got: its last `run` goes on until
+// the replay ends, which takes as long as the recording.
 ";
 
 /// Returns the scenario of these programs. `tasks` has their recorded figures.
@@ -52,12 +53,20 @@ impl Writer<'_> {
     }
 
     fn machine(&mut self, statistics: &Statistics) {
-        let Statistics { cpus, latency, model, .. } = statistics;
+        let Statistics { cpus, latency, model, tick_hz, span, .. } = statistics;
+        let micros = span.0.div_ceil(1_000).max(1);
+        self.line(1, &format!("\"global\": {{\"duration\": \"{micros}us\"}},"));
         self.line(1, "\"machine\": {");
         if let Some(model) = model {
             self.line(2, &format!("\"kernel\": \"{model}\","));
         }
         self.line(2, &format!("\"cpus\": {cpus},"));
+        match tick_hz {
+            Some(hz) => self.line(2, &format!("\"tick_hz\": {hz},")),
+            None => {
+                self.line(2, "// The rate of the recorded machine's tick is unknown: `tick_hz`.")
+            }
+        }
         self.line(2, "\"costs\": {");
         for cost in ["context_switch", "migration", "wakeup", "timer_interrupt"] {
             self.line(3, &format!("\"{cost}_ns\": 0,"));
@@ -107,6 +116,7 @@ impl Writer<'_> {
         for event in &stretch.events {
             let line = match event {
                 Event::Run(span) => format!("\"run\": {span},"),
+                Event::RunOn(span) => format!("\"run\": {span}, // It wanted more."),
                 Event::Sleep(span) => format!("\"sleep\": {span},"),
                 Event::Timer(span) => format!(
                     "\"timer\": {{\"ref\": \"unique\", \"period\": {span}, \"mode\": \"absolute\"}},"
