@@ -15,42 +15,74 @@ use runyard_workload::import::{Imported, Statistics, Wanted, import_for};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// The arguments of `runyard import`.
+/// A recording, and what the command line says about the recorded machine.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct Source {
     /// The text of `perf sched script` or of ftrace; `-` for standard input.
-    file: String,
-    /// Write the scenario to this file instead of standard output.
-    #[arg(long, value_name = "FILE")]
-    out: Option<OutFile>,
-    /// The kernel of the replay, in place of the recording's.
-    #[arg(long, value_name = "NAME")]
-    kernel: Option<Model>,
+    #[arg(value_name = "RECORDING")]
+    pub(crate) file: String,
     /// The ticks a second of the recorded machine, in place of those that the recording shows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(24..=100_000))]
     tick_hz: Option<u32>,
     /// Turn SCHED_DEADLINE tasks into SCHED_FIFO tasks of priority 99, without a budget. Otherwise they are refused.
     #[arg(long)]
     deadline_as_fifo: bool,
+}
+
+impl Source {
+    /// The treatment of SCHED_DEADLINE.
+    pub(crate) fn deadline(&self) -> DeadlinePolicy {
+        match self.deadline_as_fifo {
+            true => DeadlinePolicy::AsFifo,
+            false => DeadlinePolicy::Refused,
+        }
+    }
+
+    /// Reads the text of the recording. The kernel takes any bytes as a task's name.
+    pub(crate) fn text(&self) -> Result<String, Failure> {
+        let bytes = options::bytes(&self.file)?;
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+
+    /// Imports the text for a machine with this kernel and this number of CPUs, if they are not the recorded ones.
+    /// Oddities of the recording go to standard error.
+    pub(crate) fn import(
+        &self,
+        text: &str,
+        model: Option<Model>,
+        cpus: Option<u32>,
+    ) -> Result<Imported, Failure> {
+        let wanted = Wanted { model, deadline: self.deadline(), cpus, tick_hz: self.tick_hz };
+        let shown = progress::of("reading the recording");
+        let imported = import_for(&self.file, text, wanted).map_err(Failure::input)?;
+        drop(shown);
+        if cpus.is_none() {
+            tell(&imported);
+        }
+        Ok(imported)
+    }
+}
+
+/// The arguments of `runyard import`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Write the scenario to this file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<OutFile>,
+    /// The kernel of the replay, in place of the recording's.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<Model>,
     /// Print only the figures of each recorded task, as JSON on standard output.
     #[arg(long, requires = "out")]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
-    let file = &arguments.file;
-    // The kernel takes any bytes as a task's name.
-    let bytes = options::bytes(file)?;
-    let deadline = match arguments.deadline_as_fifo {
-        true => DeadlinePolicy::AsFifo,
-        false => DeadlinePolicy::Refused,
-    };
-    let wanted = Wanted { model: arguments.kernel, deadline, tick_hz: arguments.tick_hz };
-    let shown = progress::of("reading the recording");
-    let imported =
-        import_for(file, &String::from_utf8_lossy(&bytes), wanted).map_err(Failure::input)?;
-    drop(shown);
-    tell(&imported);
+    let text = arguments.source.text()?;
+    let imported = arguments.source.import(&text, arguments.kernel, None)?;
     match &arguments.out {
         None => output::report(|out| out.write_all(imported.scenario.as_bytes()))?,
         Some(file) => {

@@ -24,7 +24,9 @@ fn a_recording_becomes_a_scenario_that_sim_runs() {
         (task["name"].as_str().unwrap().to_owned(), task["runtime_ns"].as_u64().unwrap())
     };
     assert_eq!(task(0), ("a-11".to_owned(), 120_000));
-    assert_eq!(task(1), ("b c-12".to_owned(), 120_000));
+    // The second task began a cost later, and the replay ends with the recording.
+    let (name, ran) = task(1);
+    assert!(name == "b c-12" && (119_000..=120_000).contains(&ran), "{name}: {ran}");
 }
 
 /// The replay uses the newest kernel model that is not newer than the recorded kernel. The command line overrides it.

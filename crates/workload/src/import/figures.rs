@@ -33,6 +33,8 @@ pub struct Statistics {
 pub struct Recorded {
     /// The task's name in the scenario.
     pub name: String,
+    /// The name of the thread in the recording, which several tasks may have.
+    pub comm: String,
     /// The time with a CPU.
     pub runtime: Nanos,
     /// The time in which it was runnable without a CPU.

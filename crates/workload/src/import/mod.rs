@@ -57,6 +57,8 @@ pub struct Wanted {
     pub model: Option<Model>,
     /// The treatment of SCHED_DEADLINE tasks. A scenario made from a recording has no budgets for them on any host.
     pub deadline: DeadlinePolicy,
+    /// The number of CPUs of the replay's machine. `None` takes the recorded number.
+    pub cpus: Option<u32>,
     /// The rate of the tick, in hertz. `None` reads it from the recording.
     pub tick_hz: Option<u32>,
 }
@@ -66,7 +68,7 @@ pub struct Wanted {
 /// # Errors
 /// As [`import`].
 pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Diagnostic> {
-    let Wanted { model, deadline, tick_hz } = wanted;
+    let Wanted { model, deadline, cpus, tick_hz } = wanted;
     let failed = |fault| Err(locate(file, text, vec![fault]).remove(0));
     let recording = parse::recording(text);
     let parse::Recording { records, skipped, mut faults, lost, release, first_deadline } =
@@ -75,7 +77,8 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
         let nothing = || Fault::new(Fault::NOWHERE, "there is no event in it");
         return failed(if faults.is_empty() { nothing() } else { faults.swap_remove(0) });
     }
-    let lives = lives::follow(&records, lost == 0);
+    let mut lives = lives::follow(&records, lost == 0);
+    lives.cpus = cpus.unwrap_or(lives.cpus);
     let programs = program::programs(&lives);
     if programs.is_empty() {
         return failed(Fault::new(Fault::NOWHERE, "no task runs in it"));
@@ -102,6 +105,7 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
         let life = &lives.all[program.life];
         Recorded {
             name: program.name.clone(),
+            comm: life.comm.clone(),
             runtime: Nanos(life.ran),
             wait: Nanos(life.waited),
             sleep: Nanos(life.slept),

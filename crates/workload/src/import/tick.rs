@@ -87,7 +87,7 @@ mod tests {
         let period = 1_000_000_000 / u64::from(rate);
         let beat = |nth: u64| {
             let cpu = (nth % 2) as u32;
-            let off = if nth % 5 == 0 { nth * 777_777 } else { u64::from(cpu) * 333_000 };
+            let off = if nth.is_multiple_of(5) { nth * 777_777 } else { u64::from(cpu) * 333_000 };
             (cpu, 5_000_000_000 + (nth * 3 + nth * nth % 7) * period + off)
         };
         Beats { all: (0..40).map(beat).collect(), ..Beats::default() }

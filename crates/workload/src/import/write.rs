@@ -64,7 +64,7 @@ impl Writer<'_> {
         match tick_hz {
             Some(hz) => self.line(2, &format!("\"tick_hz\": {hz},")),
             None => {
-                self.line(2, "// The rate of the recorded machine's tick is unknown: `tick_hz`.")
+                self.line(2, "// The rate of the recorded machine's tick is unknown: `tick_hz`.");
             }
         }
         self.line(2, "\"costs\": {");
