@@ -8,7 +8,7 @@ use pyo3::types::PyAny;
 use runyard_engine::features::Switched;
 use runyard_engine::kernel::Model;
 use runyard_workload::document::Value;
-use runyard_workload::import::{Wanted, import_for};
+use runyard_workload::import::{Wanted, import_for, text as text_of};
 use runyard_workload::setting::Setting;
 use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed};
 use std::ffi::CString;
@@ -114,12 +114,17 @@ pub(crate) fn import_recording(
         false => DeadlinePolicy::Refused,
     };
     let wanted = Wanted { model: model(kernel.as_deref())?, deadline, ..Wanted::default() };
-    // The kernel accepts any bytes as a task's name.
-    let imported = py.detach(|| import_for(&file, &String::from_utf8_lossy(&bytes), wanted));
+    let imported = py.detach(|| {
+        let text = text_of(&file, bytes)?;
+        import_for(&file, &text, wanted)
+    });
     let source = (file, None);
     let imported = imported.map_err(|error| scenario_error(py, &source, &error))?;
     for warning in &imported.warnings {
         warn(py, &format!("skipped: {warning}"))?;
+    }
+    for note in &imported.notes {
+        warn(py, &shown(&source, note))?;
     }
     let value = Value::read(&source.0, &imported.scenario).map_err(bad_value)?;
     json::document(py, value)

@@ -11,14 +11,14 @@ use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
 use runyard_report::{Histogram, LatencyReport};
 use runyard_workload::DeadlinePolicy;
-use runyard_workload::import::{Imported, Statistics, Wanted, import_for};
+use runyard_workload::import::{Imported, Statistics, Wanted, import_for, text};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// A recording, and what the command line says about the recorded machine.
 #[derive(Debug, Args)]
 pub(crate) struct Source {
-    /// The text of `perf sched script` or of ftrace; `-` for standard input.
+    /// The text of `perf script`, `trace-cmd report` or ftrace, perhaps compressed by gzip or zstd; `-` for standard input.
     #[arg(value_name = "RECORDING")]
     pub(crate) file: String,
     /// The ticks a second of the recorded machine, in place of those that the recording shows.
@@ -27,6 +27,9 @@ pub(crate) struct Source {
     /// Turn SCHED_DEADLINE tasks into SCHED_FIFO tasks of priority 99, without a budget. Otherwise they are refused.
     #[arg(long)]
     deadline_as_fifo: bool,
+    /// Take a recording of which less than half of the scheduler's lines make sense.
+    #[arg(long)]
+    partly: bool,
 }
 
 impl Source {
@@ -38,11 +41,10 @@ impl Source {
         }
     }
 
-    /// Reads the text of the recording. The kernel takes any bytes as a task's name.
+    /// Reads the text of the recording.
     pub(crate) fn text(&self) -> Result<String, Failure> {
         let bytes = options::bytes(&self.file)?;
-        Ok(String::from_utf8(bytes)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+        text(&self.file, bytes).map_err(Failure::input)
     }
 
     /// Imports the text for a machine with this kernel and this number of CPUs, if they are not the recorded ones.
@@ -53,7 +55,13 @@ impl Source {
         model: Option<Model>,
         cpus: Option<u32>,
     ) -> Result<Imported, Failure> {
-        let wanted = Wanted { model, deadline: self.deadline(), cpus, tick_hz: self.tick_hz };
+        let wanted = Wanted {
+            model,
+            deadline: self.deadline(),
+            partly: self.partly,
+            cpus,
+            tick_hz: self.tick_hz,
+        };
         let shown = progress::of("reading the recording");
         let imported = import_for(&self.file, text, wanted).map_err(Failure::input)?;
         drop(shown);
@@ -100,8 +108,10 @@ fn tell(imported: &Imported) {
     for warning in &imported.warnings {
         say(format_args!("skipped: {warning}"));
     }
-    let Statistics { events, skipped, lost, missed, cpus, span, model, tick_hz, .. } =
-        imported.statistics;
+    for note in &imported.notes {
+        say(format_args!("warning: {note}"));
+    }
+    let Statistics { events, skipped, lost, cpus, span, model, tick_hz, .. } = imported.statistics;
     let warn = |number: u64, what: &str| {
         if number > 0 {
             say(format_args!("warning: {number} {what}"));
@@ -109,7 +119,6 @@ fn tell(imported: &Imported) {
     };
     warn(skipped, "lines make no sense and were skipped");
     warn(lost, "events were lost by the recorder");
-    warn(missed, "switches were not recorded, and put where they must have been");
     let deadline = imported.statistics.deadline_tasks;
     warn(deadline.into(), "tasks of the deadline policy became SCHED_FIFO of priority 99");
     if let Some(model) = model {

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use runyard_engine::attr::Policy;
 use runyard_engine::time::Nanos;
-use runyard_workload::import::{Imported, Wanted, import, import_for};
+use runyard_workload::import::{Imported, Wanted, import, import_for, text};
 use runyard_workload::scenario::{Scenario, Step, TaskSpec};
 use runyard_workload::{DeadlinePolicy, Overrides, parse};
 use std::fmt::Write;
@@ -369,7 +369,97 @@ fn a_text_without_sense_or_without_tasks_is_refused() {
     let refused = |text: &str| import("r", text).unwrap_err().to_string();
     assert!(refused("\n  hello\n").starts_with("r:2:3: no event"));
     assert_eq!(refused("# nothing\n"), "r:1:1: there is no event in it");
-    assert_eq!(refused(&waking(IDLE0, 0, 5, A)), "r:1:1: no task runs in it");
+    assert_eq!(refused(&switch(0, 5, A, "R", B)), "r:1:1: no task runs in it");
+    let silent = refused(&waking(IDLE0, 0, 5, A));
+    assert!(silent.starts_with("r:1:1: no `sched_switch` is in it"), "{silent}");
+    assert!(silent.contains("`perf sched record` records it"), "{silent}");
+}
+
+#[test]
+fn a_compressed_recording_is_unpacked_and_a_binary_one_refused() {
+    let plain = switch(0, 0, IDLE0, "R", A);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, plain.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    assert_eq!(text("r.gz", packed.clone()).unwrap(), plain);
+    // `zstd` wrote it.
+    let zstd = b"\x28\xb5\x2f\xfd\x00\x58\x19\x00\x00a\n\n";
+    assert_eq!(text("r.zst", zstd.to_vec()).unwrap(), "a\n\n");
+    let refused = |bytes: &[u8]| text("r", bytes.to_vec()).unwrap_err().to_string();
+    assert!(refused(&packed[..20]).starts_with("r:1:1: it cannot be decompressed: "));
+    assert!(refused(&zstd[..9]).starts_with("r:1:1: it cannot be decompressed: "));
+    let trace_cmd = "r:1:1: this is trace-cmd's data, not text; `trace-cmd report -t -i r > recorded.txt` converts it";
+    assert_eq!(refused(b"\x17\x08Dtracing6\0"), trace_cmd);
+    let perfetto = "r:1:1: this is a trace of Perfetto, not text; `traceconv systrace r recorded.txt` converts it";
+    assert_eq!(refused(b"\x0a\x50\x08\x00"), perfetto);
+    assert_eq!(text("r", b"\n# tracer".to_vec()).unwrap(), "\n# tracer");
+}
+
+/// The notes of a recording, without its name.
+fn notes(text: &str) -> Vec<String> {
+    imported(text).0.notes.iter().map(|note| note.to_string().replace("recording:", "")).collect()
+}
+
+#[test]
+fn what_a_recording_lacks_is_told_with_its_place() {
+    let whole = switch(0, 0, IDLE0, "R", A) + &waking(A, 0, 5, B) + &switch(0, 9, A, "R", B);
+    assert_eq!(notes(&whole), [""; 0]);
+    let asleep = switch(0, 0, IDLE0, "R", A) + &switch(0, 9, A, "S", B);
+    assert!(notes(&asleep)[0].starts_with("1:1: no wake-up is in it (`sched_waking`): "));
+    let lost = whole.clone() + "CPU:1 [LOST 12 EVENTS]\n";
+    assert_eq!(notes(&lost), ["4:1: 12 events were lost here"]);
+    let other = switch(0, 20, A, "S", IDLE0) + &switch(1, 20, IDLE1, "R", A);
+    let both = whole.clone() + &other + &switch(0, 30, IDLE0, "R", A) + &switch(0, 35, A, "S", B);
+    let missed =
+        "4:1: 1 switches were not recorded, and put where they must have been; here the first";
+    let twice = "6:1: 1 times a task had two CPUs at once; here the first";
+    assert_eq!(notes(&both), [missed, twice]);
+    let jump = "  x-9  [000]  0.000000: sync: x\n".to_owned() + &whole;
+    assert_eq!(
+        notes(&jump),
+        ["1:1: the clock jumps: 1 events, 100 s from the others, are left out"]
+    );
+}
+
+/// Other lines than the scheduler's do not count.
+#[test]
+fn a_recording_that_is_hardly_understood_is_refused_unless_asked_for() {
+    let whole = switch(0, 0, IDLE0, "R", A) + &waking(A, 0, 5, B) + &switch(0, 9, A, "R", B);
+    let broken = "a 1 [000] 1.0: sched:sched_switch: prev_comm=a\n";
+    let text = |times| whole.clone() + "what?\n" + &broken.repeat(times);
+    let few = notes(&(whole.repeat(9) + &broken.repeat(3)));
+    assert!(!few.iter().any(|note| note.contains("no sense")), "{few:?}");
+    assert_eq!(notes(&text(1)), ["4:1: 1 of 4 lines of the scheduler make no sense"]);
+    assert_eq!(notes(&text(3)).len(), 1);
+    let refused = import("r", &text(4)).unwrap_err().to_string();
+    let expected =
+        "r:4:1: 4 of 7 lines of the scheduler make no sense; --partly imports the others";
+    assert_eq!(refused, expected);
+    assert!(import_for("r", &text(4), Wanted { partly: true, ..Wanted::default() }).is_ok());
+}
+
+/// Parts of what the recorders wrote on a machine with two CPUs and Linux 6.18: perf 6.1, trace-cmd 3.1 with several
+/// options, and ftrace's own files.
+#[test]
+fn what_recorders_write_is_read_to_the_last_line() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let mut files = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.display();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let imported = import("recording", &text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(imported.warnings, [], "{name}");
+        let statistics = imported.statistics;
+        assert_eq!((statistics.skipped, statistics.lost), (0, 0), "{name}");
+        assert!(statistics.cpus == 2 || name.to_string().ends_with("chains.txt"), "{name}");
+        assert!(imported.tasks.iter().map(|task| task.wakeups).sum::<u64>() > 3, "{name}");
+        for task in &imported.tasks {
+            assert!(!task.comm.starts_with(' ') && !task.comm.is_empty(), "{name}: {task:?}");
+        }
+        files += 1;
+    }
+    assert_eq!(files, 12);
 }
 
 /// Returns lines of which some are valid and others nearly valid.

@@ -20,7 +20,7 @@
 //! Invariants: a task runs on one CPU and a CPU runs one task; the states of a life cover it without gaps; a
 //! [`Step::Post`] precedes the end of the sleep that it ends, in time and in the waker's life.
 
-use super::parse::{IDLE, Left, Named, Record, What};
+use super::record::{IDLE, Left, Named, Record, What};
 use super::tick::Beats;
 use std::collections::BTreeMap;
 
@@ -129,7 +129,22 @@ pub(super) struct Life {
     ran_since: Option<u64>,
 }
 
-/// All lives, and the number of missing records.
+/// Gaps of one kind in a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gaps {
+    pub(super) number: u64,
+    /// The place of the record that tells the first one.
+    pub(super) first: Option<usize>,
+}
+
+impl Gaps {
+    fn note(&mut self, place: usize) {
+        self.number += 1;
+        self.first.get_or_insert(place);
+    }
+}
+
+/// All lives, and the gaps of the recording.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     /// The lives, in the order in which the tasks were first seen.
@@ -139,14 +154,18 @@ pub(super) struct Lives {
     pub(super) end: u64,
     /// The smallest number of CPUs that the machine can have.
     pub(super) cpus: u32,
-    /// The number of switches that were not recorded.
-    pub(super) missed: u64,
+    /// The switches that were not recorded, as later records tell.
+    pub(super) missed: Gaps,
+    /// The records that give a task a CPU while it has another one.
+    pub(super) twice: Gaps,
     pub(super) beats: Beats,
     /// Whether a task that gets a CPU without a wake-up was runnable from the begin.
     queued_at_begin: bool,
     /// The delays of woken tasks in cases in which no other task had to leave or could stay.
     latencies: Vec<u64>,
     by_tid: BTreeMap<u32, LifeId>,
+    /// The place of the present record.
+    place: usize,
     /// For each CPU, the task that runs there and the time of its last record.
     on: Vec<(Option<u32>, u64)>,
 }
@@ -163,6 +182,7 @@ pub(super) fn follow(records: &[Record<'_>], is_whole: bool) -> Lives {
     let has_wakeups = records.iter().any(|record| matches!(record.what, What::Wakeup(_)));
     lives.queued_at_begin = is_whole && (wakers_tell || has_wakeups);
     for (nth, record) in records.iter().enumerate() {
+        lives.place = record.place;
         lives.observe(record, &records[nth..]);
         lives.happen(record, wakers_tell);
         lives.beats.see(record);
@@ -194,9 +214,11 @@ impl Lives {
         if before == Some(tid) {
             return;
         }
+        if before.is_some() {
+            self.missed.note(record.place);
+        }
         if tid == IDLE {
             // The last kernel action before a task sleeps is to charge it.
-            self.missed += u64::from(before.is_some());
             self.leave(record.cpu, Some(Left::Asleep), last);
             self.on[record.cpu as usize].0 = Some(IDLE);
             return;
@@ -205,7 +227,6 @@ impl Lives {
             Some(_) => self.account(tid, ahead).unwrap_or(last).clamp(last, record.at),
             None => last,
         };
-        self.missed += u64::from(before.is_some());
         let life = self.life(tid, comm, since);
         // The task was elsewhere until then.
         let since = since.max(self.all[life].state.since());
@@ -377,7 +398,8 @@ impl Lives {
     /// Gives a task a CPU.
     fn enter(&mut self, cpu: u32, life: LifeId, at: u64) {
         if let State::Running { cpu: other, .. } = self.all[life].state {
-            // It is not recorded how the other task left.
+            // It is not recorded how the task left the other CPU.
+            self.twice.note(self.place);
             self.leave(other, None, at);
             self.on[other as usize].0 = None;
         }

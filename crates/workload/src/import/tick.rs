@@ -7,7 +7,7 @@
 //! In the recordings of `docs/design/import.md` at least 87 in 100 of the times lie within a twentieth of a millisecond of
 //! their grid, and at most 44 of any other.
 
-use super::parse::{Record, What};
+use super::record::{Record, What};
 use std::collections::BTreeMap;
 
 /// The rates that kernels are built with, in hertz.
