@@ -27,6 +27,9 @@ pub(crate) struct Source {
     /// Turn SCHED_DEADLINE tasks into SCHED_FIFO tasks of priority 99, without a budget. Otherwise they are refused.
     #[arg(long)]
     deadline_as_fifo: bool,
+    /// Snapshots of the recorded machine, which docs/guides/snapshot.sh makes: task groups, policies, CPUs of tasks.
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<String>,
     /// Take a recording of which less than half of the scheduler's lines make sense.
     #[arg(long)]
     partly: bool,
@@ -55,7 +58,10 @@ impl Source {
         model: Option<Model>,
         cpus: Option<u32>,
     ) -> Result<Imported, Failure> {
+        let snapshot = self.snapshot.as_ref().map(|file| Ok((file.as_str(), options::text(file)?)));
+        let snapshot = snapshot.transpose()?;
         let wanted = Wanted {
+            snapshot: snapshot.as_ref().map(|(file, text)| (*file, text.as_str())),
             model,
             deadline: self.deadline(),
             partly: self.partly,

@@ -438,6 +438,46 @@ fn a_recording_that_is_hardly_understood_is_refused_unless_asked_for() {
     assert!(import_for("r", &text(4), Wanted { partly: true, ..Wanted::default() }).is_ok());
 }
 
+/// `a` forks `b`, which has its seat; `b` has ended before the second snapshot. `c` begins in the recording and is known
+/// to the second one. The number of `d` was another task's before.
+#[test]
+fn a_snapshot_tells_groups_policies_and_cpus() {
+    let (c, d) = (("c", 13), ("d", 14));
+    let new = |tid| format!("sched_wakeup_new: comm=x pid={tid} prio=120 target_cpu=000");
+    let text = switch(0, 0, IDLE0, "R", A)
+        + &line(A, 0, 10, &new(12))
+        + &line(A, 0, 20, &new(13))
+        + &line(A, 0, 20, &new(14))
+        + &switch(0, 50, A, "S", B)
+        + &switch(0, 90, B, "X", c)
+        + &switch(0, 100, c, "S", d)
+        + &switch(0, 150, d, "X", IDLE0)
+        + &switch(1, 150, IDLE1, "R", IDLE1);
+    let snapshot = "runyard-snapshot 1\n\
+        group\t/web\tcpu.max=max 100000\tcpu.weight=200\n\
+        task\t11\t3\t1\t/web/api\n\
+        task\t14\t5\t0\t/other\n\
+        runyard-snapshot 1\n\
+        task\t11\t3\t1\t/web/api\n\
+        task\t13\t5\t0-1\t/\n";
+    let snapshot = Some(("snapshot.txt", snapshot));
+    let (_, scenario) = imported_as(&text, Wanted { snapshot, ..Wanted::default() });
+    let seat = |name| {
+        let properties = &task(&scenario, name).properties;
+        let group = properties.group.map(|id| scenario.groups[id.index()].path.as_str());
+        let cpus = properties.cpus.as_ref().map(|cpus| cpus.iter().count());
+        (properties.policy.unwrap().to_string(), group, cpus)
+    };
+    let web = ("SCHED_BATCH".to_owned(), Some("/web/api"), Some(1));
+    assert_eq!(seat("a-11"), web);
+    assert_eq!(seat("b-12"), web);
+    assert_eq!(seat("d-14"), web);
+    assert_eq!(seat("c-13"), ("SCHED_IDLE".to_owned(), None, None));
+    let bad = Wanted { snapshot: Some(("s", "task\t1\n")), ..Wanted::default() };
+    let refused = import_for("recording", &text, bad).unwrap_err().to_string();
+    assert!(refused.starts_with("s:1:1: no snapshot"), "{refused}");
+}
+
 /// Parts of what the recorders wrote on a machine with two CPUs and Linux 6.18: perf 6.1, trace-cmd 3.1 with several
 /// options, and ftrace's own files.
 #[test]

@@ -99,6 +99,10 @@ impl State {
 pub(super) struct Life {
     pub(super) tid: u32,
     pub(super) comm: String,
+    /// The life of the task that forked it, if that is recorded.
+    pub(super) parent: Option<LifeId>,
+    /// Whether it began in the recording.
+    pub(super) is_born: bool,
     /// The priority at the beginning.
     pub(super) prio: i32,
     /// The time at which it was first runnable.
@@ -127,6 +131,13 @@ pub(super) struct Life {
     early: Option<By>,
     /// The time at which it began to run by the kernel's accounts, on a CPU that has no record of it yet.
     ran_since: Option<u64>,
+}
+
+impl Life {
+    /// Returns whether its end is recorded.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state == State::Exited
+    }
 }
 
 /// Gaps of one kind in a recording.
@@ -255,7 +266,9 @@ impl Lives {
             What::Wakeup(task) if !wakers_tell => self.wake(record, task),
             What::New(task) if task.tid != IDLE => {
                 self.forget(task.tid, at);
+                let parent = record.who.and_then(|(tid, _)| self.by_tid.get(&tid).copied());
                 let life = self.life(task.tid, task.comm, at);
+                (self.all[life].parent, self.all[life].is_born) = (parent, true);
                 self.name(life, task);
                 self.ready(life, at, By::Nobody);
             }
@@ -310,6 +323,8 @@ impl Lives {
             self.all.push(Life {
                 tid,
                 comm: comm.to_owned(),
+                parent: None,
+                is_born: false,
                 prio: NICE_0,
                 begin: at,
                 steps: Vec::new(),

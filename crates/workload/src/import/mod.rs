@@ -14,6 +14,7 @@ mod packed;
 mod parse;
 mod program;
 mod record;
+mod snapshot;
 mod tally;
 mod tick;
 mod write;
@@ -24,6 +25,7 @@ pub use parse::records;
 pub use record::{BEGINS, IDLE, Left, Named, Record, What};
 pub use tally::{Ran, Tally, tally};
 
+use self::snapshot::Snapshots;
 use crate::diagnostic::{Diagnostic, Fault, locate};
 use crate::overrides::DeadlinePolicy;
 use runyard_engine::cpu::MAX_CPUS;
@@ -60,12 +62,14 @@ pub fn import(file: &str, text: &str) -> Result<Imported, Diagnostic> {
 
 /// The options of an import.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct Wanted<'s> {
     /// The model of the replay's machine. `None` selects the kernel nearest to the one that the recording names, if it
     /// names one.
     pub model: Option<Model>,
     /// The treatment of SCHED_DEADLINE tasks. A scenario made from a recording has no budgets for them on any host.
     pub deadline: DeadlinePolicy,
+    /// The name and the text of a file of snapshots, which `docs/guides/snapshot.sh` makes beside the recorder.
+    pub snapshot: Option<(&'s str, &'s str)>,
     /// Whether a recording is taken of which less than half of the scheduler's lines are valid.
     pub partly: bool,
     /// The number of CPUs of the replay's machine. `None` takes the recorded number.
@@ -78,8 +82,8 @@ pub struct Wanted {
 ///
 /// # Errors
 /// As [`import`].
-pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Diagnostic> {
-    let Wanted { model, deadline, partly, cpus, tick_hz } = wanted;
+pub fn import_for(file: &str, text: &str, wanted: Wanted<'_>) -> Result<Imported, Diagnostic> {
+    let Wanted { model, deadline, snapshot, partly, cpus, tick_hz } = wanted;
     let failed = |fault| Err(locate(file, text, vec![fault]).remove(0));
     let mut recording = parse::recording(text);
     if let Some(fault) = refused(&mut recording, partly) {
@@ -91,7 +95,10 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
     let (mut notes, release, faults) = (recording.notes, recording.release, recording.faults);
     let mut lives = lives::follow(&records, lost == 0);
     lives.cpus = cpus.unwrap_or(lives.cpus.max(recording.cpus.min(MAX_CPUS as u32)));
-    let programs = program::programs(&lives);
+    let snapshots = snapshot.map(|(file, text)| Snapshots::read(file, text)).transpose()?;
+    let snapshots = snapshots.unwrap_or_default();
+    let seats = snapshots.seats(&lives);
+    let programs = program::programs(&lives, &seats);
     if programs.is_empty() {
         return failed(Fault::new(Fault::NOWHERE, "no task runs in it"));
     }
@@ -135,7 +142,8 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
         }
     };
     let tasks: Vec<_> = programs.iter().map(recorded).collect();
-    let scenario = write::scenario(file, &statistics, &programs, &tasks);
+    let groups = snapshots.groups(programs.iter().map(|program| &program.seat));
+    let scenario = write::scenario(file, &statistics, &groups, (&programs, &tasks));
     let [warnings, notes] = [faults, notes].map(|faults| locate(file, text, faults));
     Ok(Imported { scenario, warnings, notes, statistics, tasks })
 }

@@ -19,6 +19,7 @@
 //! well.
 
 use super::lives::{By, Life, LifeId, Lives, Step};
+use super::snapshot::Seat;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest span of an event of the language, in microseconds.
@@ -62,8 +63,9 @@ pub(super) struct Program {
     pub(super) life: LifeId,
     /// The name, which is unique.
     pub(super) name: String,
-    /// The only CPU that it may run on.
-    pub(super) cpu: Option<u32>,
+    /// The CPUs that it may run on; empty for all.
+    pub(super) cpus: BTreeSet<u32>,
+    pub(super) seat: Seat,
     pub(super) delay: u64,
     /// The stretches: at least one, each with at least one event.
     pub(super) stretches: Vec<Stretch>,
@@ -76,8 +78,8 @@ impl Program {
     }
 }
 
-/// Returns the programs of all tasks that ran.
-pub(super) fn programs(lives: &Lives) -> Vec<Program> {
+/// Returns the programs of all tasks that ran. `seats` has one for each life.
+pub(super) fn programs(lives: &Lives, seats: &[Seat]) -> Vec<Program> {
     let posts = posts(lives);
     let mut names = BTreeSet::new();
     let ran = lives.all.iter().enumerate().filter(|(_, life)| life.ran > 0);
@@ -88,7 +90,8 @@ pub(super) fn programs(lives: &Lives) -> Vec<Program> {
         Program {
             life: id,
             name: unique(life, &mut names),
-            cpu: bound(&life.comm).filter(|&cpu| cpu < lives.cpus),
+            cpus: cpus(life, &seats[id], lives.cpus),
+            seat: seats[id].clone(),
             delay,
             stretches: maker.make(life),
         }
@@ -106,6 +109,17 @@ fn unique(life: &Life, names: &mut BTreeSet<String>) -> String {
         free = format!("{name}-{nth}");
     }
     free
+}
+
+/// Returns the CPUs of this many that a task may run on; none stands for all.
+fn cpus(life: &Life, seat: &Seat, number: u32) -> BTreeSet<u32> {
+    let exist = |cpus: BTreeSet<u32>| cpus.into_iter().filter(|&cpu| cpu < number).collect();
+    let allowed: BTreeSet<u32> = exist(seat.cpus.clone());
+    match bound(&life.comm) {
+        Some(cpu) if seat.cpus.is_empty() => exist(BTreeSet::from([cpu])),
+        _ if allowed.len() < number as usize => allowed,
+        _ => BTreeSet::new(),
+    }
 }
 
 /// Returns the CPU that a kernel thread is bound to by its name: `migration/3`, `kworker/3:1H-kblockd`. A recording
