@@ -106,6 +106,7 @@ pub(crate) fn import_recording(
     py: Python<'_>,
     file: String,
     kernel: Option<String>,
+    snapshot: Option<String>,
     deadline_as_fifo: bool,
 ) -> PyResult<Bound<'_, PyAny>> {
     let bytes = bytes(&file, u64::MAX)?;
@@ -113,7 +114,12 @@ pub(crate) fn import_recording(
         true => DeadlinePolicy::AsFifo,
         false => DeadlinePolicy::Refused,
     };
-    let wanted = Wanted { model: model(kernel.as_deref())?, deadline, ..Wanted::default() };
+    let known =
+        snapshot.map(|snapshot| Ok::<_, PyErr>((text(&(snapshot.clone(), None))?, snapshot)));
+    let known = known.transpose()?;
+    let snapshot = known.as_ref().map(|(text, file)| (file.as_str(), text.as_str()));
+    let model = model(kernel.as_deref())?;
+    let wanted = Wanted { model, deadline, snapshot, ..Wanted::default() };
     let imported = py.detach(|| {
         let text = text_of(&file, bytes)?;
         import_for(&file, &text, wanted)

@@ -114,7 +114,7 @@ fn tell(imported: &Imported) {
     for warning in &imported.warnings {
         say(format_args!("skipped: {warning}"));
     }
-    for note in &imported.notes {
+    for note in imported.notes.iter().chain(&imported.missed) {
         say(format_args!("warning: {note}"));
     }
     let Statistics { events, skipped, lost, cpus, span, model, tick_hz, .. } = imported.statistics;

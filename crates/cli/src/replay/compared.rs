@@ -222,3 +222,13 @@ impl<'i> Compared<'i> {
         names
     }
 }
+
+/// The part that `of` is of `whole`, in per cent; 100 of nothing.
+pub(super) fn percent(of: usize, whole: usize) -> usize {
+    (of * 100 + whole / 2).checked_div(whole).unwrap_or(100)
+}
+
+/// The quotient of two spans, if there is one.
+pub(super) fn ratio(span: Nanos, by: Nanos) -> Option<f64> {
+    (by > Nanos::ZERO).then(|| span.0 as f64 / by.0 as f64)
+}

@@ -17,7 +17,6 @@ use clap::Args;
 use compared::{Compared, Figures};
 use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
-use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
 use runyard_report::Collector;
@@ -160,14 +159,4 @@ fn figures(
         }
     }
     Ok(figures)
-}
-
-/// The part that `of` is of `whole`, in per cent; 100 of nothing.
-fn percent(of: usize, whole: usize) -> usize {
-    (of * 100 + whole / 2).checked_div(whole).unwrap_or(100)
-}
-
-/// The quotient of two spans, if there is one.
-fn ratio(span: Nanos, by: Nanos) -> Option<f64> {
-    (by > Nanos::ZERO).then(|| span.0 as f64 / by.0 as f64)
 }

@@ -1,7 +1,8 @@
 //! A comparison as text and as JSON.
 
-use super::compared::{Compared, FACTOR_TENTHS, Figures, LEAST, Sides, Task, Verdict};
-use super::{percent, ratio};
+use super::compared::{
+    Compared, FACTOR_TENTHS, Figures, LEAST, Sides, Task, Verdict, percent, ratio,
+};
 use runyard_report::{LatencyReport, span, table};
 use runyard_workload::import::Statistics;
 use serde_json::{Value, json};

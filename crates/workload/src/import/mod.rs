@@ -45,6 +45,8 @@ pub struct Imported {
     pub warnings: Vec<Diagnostic>,
     /// What else is odd about the recording, with the places where it shows first.
     pub notes: Vec<Diagnostic>,
+    /// The switches that are missing, if any are, with the place of the first record that tells it. A few are usual.
+    pub missed: Option<Diagnostic>,
     /// The statistics of the recording.
     pub statistics: Statistics,
     /// The recorded figures of each task of the scenario, in its order.
@@ -144,8 +146,11 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted<'_>) -> Result<Imported
     let tasks: Vec<_> = programs.iter().map(recorded).collect();
     let groups = snapshots.groups(programs.iter().map(|program| &program.seat));
     let scenario = write::scenario(file, &statistics, &groups, (&programs, &tasks));
-    let [warnings, notes] = [faults, notes].map(|faults| locate(file, text, faults));
-    Ok(Imported { scenario, warnings, notes, statistics, tasks })
+    let missed = "switches were not recorded, and put where they must have been";
+    let missed = first_of(lives.missed, missed).into_iter().collect();
+    let [warnings, notes, mut missed] =
+        [faults, notes, missed].map(|faults| locate(file, text, faults));
+    Ok(Imported { scenario, warnings, notes, missed: missed.pop(), statistics, tasks })
 }
 
 /// Returns why a recording is refused.
@@ -181,12 +186,12 @@ fn gaps(lives: &lives::Lives, has_wakeups: bool) -> Vec<Fault> {
                     so each sleep ends at its recorded time";
         gaps.push(Fault::new(Fault::NOWHERE, what));
     }
-    let missed = "switches were not recorded, and put where they must have been";
-    let twice = "times a task had two CPUs at once";
-    for (gap, what) in [(lives.missed, missed), (lives.twice, twice)] {
-        if let Some(first) = gap.first {
-            gaps.push(Fault::new(first, format!("{} {what}; here the first", gap.number)));
-        }
-    }
+    gaps.extend(first_of(lives.twice, "times a task had two CPUs at once"));
     gaps
+}
+
+/// Returns the number of gaps of one kind, with the place of the first.
+fn first_of(gaps: lives::Gaps, what: &str) -> Option<Fault> {
+    let first = gaps.first?;
+    Some(Fault::new(first, format!("{} {what}; here the first", gaps.number)))
 }
