@@ -116,15 +116,18 @@ def import_recording(
     file: str | os.PathLike[str],
     *,
     kernel: str | None = None,
+    snapshot: str | os.PathLike[str] | None = None,
     deadline_as_fifo: bool = False,
 ) -> dict[str, Any]:
-    """Converts a recording of a real machine, from ``perf sched script`` or ftrace, into a scenario.
+    """Converts a recording of a real machine, from ``perf script``, ``trace-cmd report`` or ftrace, into a scenario.
 
     :param kernel: the kernel whose rules the replay follows, instead of the recorded one.
+    :param snapshot: a file with the task groups, policies and CPUs of the recorded tasks, which ``snapshot.sh`` makes.
     :param deadline_as_fifo: replace SCHED_DEADLINE by SCHED_FIFO with priority 99; otherwise such tasks are refused.
     :raises ScenarioError: if the file is not such a recording.
     """
-    return _runyard.import_recording(os.fspath(file), kernel, deadline_as_fifo)
+    known = None if snapshot is None else os.fspath(snapshot)
+    return _runyard.import_recording(os.fspath(file), kernel, known, deadline_as_fifo)
 
 
 def explain(

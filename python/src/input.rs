@@ -8,7 +8,7 @@ use pyo3::types::PyAny;
 use runyard_engine::features::Switched;
 use runyard_engine::kernel::Model;
 use runyard_workload::document::Value;
-use runyard_workload::import::{Wanted, import_for};
+use runyard_workload::import::{Wanted, import_for, text as text_of};
 use runyard_workload::setting::Setting;
 use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, Window};
 use std::ffi::CString;
@@ -115,6 +115,7 @@ pub(crate) fn import_recording(
     py: Python<'_>,
     file: String,
     kernel: Option<String>,
+    snapshot: Option<String>,
     deadline_as_fifo: bool,
 ) -> PyResult<Bound<'_, PyAny>> {
     let bytes = bytes(&file, u64::MAX)?;
@@ -122,13 +123,23 @@ pub(crate) fn import_recording(
         true => DeadlinePolicy::AsFifo,
         false => DeadlinePolicy::Refused,
     };
-    let wanted = Wanted { model: model(kernel.as_deref())?, deadline };
-    // The kernel accepts any bytes as a task's name.
-    let imported = py.detach(|| import_for(&file, &String::from_utf8_lossy(&bytes), wanted));
+    let known =
+        snapshot.map(|snapshot| Ok::<_, PyErr>((text(&(snapshot.clone(), None))?, snapshot)));
+    let known = known.transpose()?;
+    let snapshot = known.as_ref().map(|(text, file)| (file.as_str(), text.as_str()));
+    let model = model(kernel.as_deref())?;
+    let wanted = Wanted { model, deadline, snapshot, ..Wanted::default() };
+    let imported = py.detach(|| {
+        let text = text_of(&file, bytes)?;
+        import_for(&file, &text, wanted)
+    });
     let source = (file, None);
     let imported = imported.map_err(|error| scenario_error(py, &source, &error))?;
     for warning in &imported.warnings {
         warn(py, &format!("skipped: {warning}"))?;
+    }
+    for note in &imported.notes {
+        warn(py, &shown(&source, note))?;
     }
     let value = Value::read(&source.0, &imported.scenario).map_err(bad_value)?;
     json::document(py, value)

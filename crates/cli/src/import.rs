@@ -11,43 +11,92 @@ use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
 use runyard_report::{Histogram, LatencyReport};
 use runyard_workload::DeadlinePolicy;
-use runyard_workload::import::{Imported, Statistics, Wanted, import_for};
+use runyard_workload::import::{Imported, Statistics, Wanted, import_for, text};
 use serde_json::{Value, json};
 use std::io::Write;
+
+/// A recording, and what the command line says about the recorded machine.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// The text of `perf script`, `trace-cmd report` or ftrace, perhaps compressed by gzip or zstd; `-` for standard input.
+    #[arg(value_name = "RECORDING")]
+    pub(crate) file: String,
+    /// The ticks a second of the recorded machine, in place of those that the recording shows.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(24..=100_000))]
+    tick_hz: Option<u32>,
+    /// Turn SCHED_DEADLINE tasks into SCHED_FIFO tasks of priority 99, without a budget. Otherwise they are refused.
+    #[arg(long)]
+    deadline_as_fifo: bool,
+    /// Snapshots of the recorded machine, which docs/guides/snapshot.sh makes: task groups, policies, CPUs of tasks.
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<String>,
+    /// Take a recording of which less than half of the scheduler's lines make sense.
+    #[arg(long)]
+    partly: bool,
+}
+
+impl Source {
+    /// The treatment of SCHED_DEADLINE.
+    pub(crate) fn deadline(&self) -> DeadlinePolicy {
+        match self.deadline_as_fifo {
+            true => DeadlinePolicy::AsFifo,
+            false => DeadlinePolicy::Refused,
+        }
+    }
+
+    /// Reads the text of the recording.
+    pub(crate) fn text(&self) -> Result<String, Failure> {
+        let bytes = options::bytes(&self.file)?;
+        text(&self.file, bytes).map_err(Failure::input)
+    }
+
+    /// Imports the text for a machine with this kernel and this number of CPUs, if they are not the recorded ones.
+    /// Oddities of the recording go to standard error.
+    pub(crate) fn import(
+        &self,
+        text: &str,
+        model: Option<Model>,
+        cpus: Option<u32>,
+    ) -> Result<Imported, Failure> {
+        let snapshot = self.snapshot.as_ref().map(|file| Ok((file.as_str(), options::text(file)?)));
+        let snapshot = snapshot.transpose()?;
+        let wanted = Wanted {
+            snapshot: snapshot.as_ref().map(|(file, text)| (*file, text.as_str())),
+            model,
+            deadline: self.deadline(),
+            partly: self.partly,
+            cpus,
+            tick_hz: self.tick_hz,
+        };
+        let shown = progress::of("reading the recording");
+        let imported = import_for(&self.file, text, wanted).map_err(Failure::input)?;
+        drop(shown);
+        if cpus.is_none() {
+            tell(&imported);
+        }
+        Ok(imported)
+    }
+}
 
 /// The arguments of `runyard import`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The text of `perf sched script` or of ftrace; `-` for standard input.
-    file: String,
+    #[command(flatten)]
+    source: Source,
     /// Write the scenario to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<OutFile>,
     /// The kernel of the replay, in place of the recording's.
     #[arg(long, value_name = "NAME")]
     kernel: Option<Model>,
-    /// Turn SCHED_DEADLINE tasks into SCHED_FIFO tasks of priority 99, without a budget. Otherwise they are refused.
-    #[arg(long)]
-    deadline_as_fifo: bool,
     /// Print only the figures of each recorded task, as JSON on standard output.
     #[arg(long, requires = "out")]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
-    let file = &arguments.file;
-    // The kernel takes any bytes as a task's name.
-    let bytes = options::bytes(file)?;
-    let deadline = match arguments.deadline_as_fifo {
-        true => DeadlinePolicy::AsFifo,
-        false => DeadlinePolicy::Refused,
-    };
-    let wanted = Wanted { model: arguments.kernel, deadline };
-    let shown = progress::of("reading the recording");
-    let imported =
-        import_for(file, &String::from_utf8_lossy(&bytes), wanted).map_err(Failure::input)?;
-    drop(shown);
-    tell(&imported);
+    let text = arguments.source.text()?;
+    let imported = arguments.source.import(&text, arguments.kernel, None)?;
     match &arguments.out {
         None => output::report(|out| out.write_all(imported.scenario.as_bytes()))?,
         Some(file) => {
@@ -65,7 +114,10 @@ fn tell(imported: &Imported) {
     for warning in &imported.warnings {
         say(format_args!("skipped: {warning}"));
     }
-    let Statistics { events, skipped, lost, missed, cpus, span, model, .. } = imported.statistics;
+    for note in imported.notes.iter().chain(&imported.missed) {
+        say(format_args!("warning: {note}"));
+    }
+    let Statistics { events, skipped, lost, cpus, span, model, tick_hz, .. } = imported.statistics;
     let warn = |number: u64, what: &str| {
         if number > 0 {
             say(format_args!("warning: {number} {what}"));
@@ -73,11 +125,14 @@ fn tell(imported: &Imported) {
     };
     warn(skipped, "lines make no sense and were skipped");
     warn(lost, "events were lost by the recorder");
-    warn(missed, "switches were not recorded, and put where they must have been");
     let deadline = imported.statistics.deadline_tasks;
     warn(deadline.into(), "tasks of the deadline policy became SCHED_FIFO of priority 99");
     if let Some(model) = model {
         say(format_args!("the replay goes by kernel {model}"));
+    }
+    match tick_hz {
+        Some(hz) => say(format_args!("the tick comes {hz} times a second")),
+        None => say("warning: the rate of the tick is unknown; --tick-hz sets it"),
     }
     let (tasks, millis) = (imported.tasks.len(), span.0 / 1_000_000);
     say(format_args!("{events} events in {millis} ms; tasks: {tasks}; CPUs: {cpus}"));
@@ -92,6 +147,8 @@ fn figures(imported: &Imported) -> Value {
             "wait_ns": task.wait.0,
             "sleep_ns": task.sleep.0,
             "wakeups": task.wakeups,
+            "switches": task.switches,
+            "migrations": task.migrations,
             "wakeup_latency": latency(&task.delays),
             "charged_ns": task.charged.map(|charged| charged.0),
         })
@@ -101,6 +158,7 @@ fn figures(imported: &Imported) -> Value {
         "schema": "runyard.import/1",
         "duration_ns": statistics.span.0,
         "cpus": statistics.cpus,
+        "tick_hz": statistics.tick_hz,
         "events": statistics.events,
         "skipped": statistics.skipped,
         "lost": statistics.lost,

@@ -25,6 +25,7 @@ mod page;
 mod progress;
 mod ray;
 mod record;
+mod replay;
 mod reproduce;
 mod sim;
 mod sweep;
@@ -72,6 +73,8 @@ enum Command {
     Kernels(kernels::Arguments),
     /// Makes a scenario of a real machine's recording: `perf sched script` or ftrace text.
     Import(import::Arguments),
+    /// Simulates a recording, and compares the replay with it; perhaps also a what-if.
+    Replay(replay::Arguments),
     /// Prints the script by which a shell completes the command's arguments.
     Completions(completions::Arguments),
     /// Prints the manual page, or writes all of them.
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::Features(arguments) => lists::features(&arguments),
         Command::Kernels(arguments) => kernels::kernels(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, command()),
         Command::Man(arguments) => man::run(&arguments, command()),
     })

@@ -95,3 +95,10 @@ fn forks_for_ever_need_time_and_a_duration() {
         accept(&text, &Overrides::default());
     }
 }
+
+#[test]
+fn a_duration_may_be_a_text_with_a_unit() {
+    let text = "{'global': {'duration': '250us'}, 'tasks': {'a': {'run': 1}}}";
+    let parsed = parse("-", text, &Overrides::default()).unwrap();
+    assert_eq!(parsed.scenario.duration, Some(Nanos::from_micros(250)));
+}

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use runyard_engine::attr::Policy;
 use runyard_engine::time::Nanos;
-use runyard_workload::import::{Imported, Wanted, import, import_for};
+use runyard_workload::import::{Imported, Wanted, import, import_for, text};
 use runyard_workload::scenario::{Scenario, Step, TaskSpec};
 use runyard_workload::{DeadlinePolicy, Overrides, parse};
 use std::fmt::Write;
@@ -88,11 +88,64 @@ fn a_task_that_another_wakes_waits_for_it() {
     let (imported, scenario) = imported(&text);
     assert_eq!(events(&scenario, "a-11"), "run 100, wait a-11, run 20");
     assert_eq!(events(&scenario, "b-12"), "run 50, post a-11, run 90");
-    assert_eq!((delay(&scenario, "a-11"), delay(&scenario, "b-12")), (Nanos(0), Nanos(100_000)));
+    assert_eq!((delay(&scenario, "a-11"), delay(&scenario, "b-12")), (Nanos(0), Nanos(0)));
     let a = &imported.tasks[0];
     let micros = [a.runtime, a.wait, a.sleep].map(|span| span.0 / 1_000);
-    assert_eq!((a.name.as_str(), micros, a.wakeups), ("a-11", [120, 30, 50], 1));
+    assert_eq!((a.name.as_str(), micros, a.wakeups), ("a-11", [120, 30, 50], 2));
     assert_eq!((imported.statistics.cpus, imported.statistics.missed), (1, 0));
+}
+
+/// `b` gets its CPU without a wake-up, so it was runnable from the begin. `c` may have slept, if no wake-up is recorded,
+/// or if some records are lost.
+#[test]
+fn who_needs_no_wake_up_was_runnable_from_the_begin() {
+    let text = switch(0, 0, IDLE0, "R", A) + &switch(0, 100, A, "S", B);
+    let waits = |text: String| {
+        let (imported, scenario) = imported(&text);
+        (imported.tasks[1].wait, delay(&scenario, "b-12"))
+    };
+    let woken = waking(B, 0, 150, A) + &switch(0, 180, B, "S", A);
+    assert_eq!(waits(text.clone() + &woken), (Nanos::from_micros(100), Nanos(0)));
+    let slept = (Nanos(0), Nanos::from_micros(100));
+    assert_eq!(waits(text.clone() + &switch(0, 180, B, "S", A)), slept);
+    assert_eq!(waits(text + &woken + "CPU:0 [LOST 12 EVENTS]\n"), slept);
+}
+
+/// `a` is runnable at the end and `b` runs there, so they go on. `c` sleeps, so it ends.
+#[test]
+fn who_is_runnable_at_the_end_wanted_more() {
+    let c = ("c", 13);
+    let text = switch(0, 0, IDLE0, "R", c)
+        + &switch(0, 100, c, "S", A)
+        + &switch(0, 250, A, "R", B)
+        + &waking(B, 0, 300, ("d", 14));
+    let (imported, scenario) = imported(&text);
+    assert_eq!(events(&scenario, "a-11"), "run 150, run 300");
+    assert_eq!(events(&scenario, "b-12"), "run 50, run 300");
+    assert_eq!(events(&scenario, "c-13"), "run 100");
+    let wants: Vec<_> = imported.tasks.iter().map(|task| task.wants_more).collect();
+    assert_eq!(wants, [false, true, true]);
+    assert_eq!(scenario.duration, Some(Nanos::from_micros(300)));
+}
+
+/// A hog and another take turns at each tick, between wake-ups at any time. The caller may know it better.
+#[test]
+fn the_tick_is_read_from_the_ends_of_turns() {
+    let mut text = String::new();
+    for turn in 0..24 {
+        let (from, to) = if turn % 2 == 0 { (A, B) } else { (B, A) };
+        text += &waking(from, 0, turn * 4_000 + 137 * turn, ("c", 13));
+        text += &switch(0, turn * 4_000 + 3_990, from, "R", to);
+    }
+    let rate = |tick_hz| {
+        let (imported, scenario) = imported_as(&text, Wanted { tick_hz, ..Wanted::default() });
+        (imported.statistics.tick_hz, scenario.machine.tick_hz)
+    };
+    assert_eq!(rate(None), (Some(250), 250));
+    assert_eq!(rate(Some(300)), (Some(300), 300));
+    let (few, scenario) = imported(&(switch(0, 0, A, "R", B) + &switch(0, 5, B, "S", A)));
+    assert_eq!((few.statistics.tick_hz, scenario.machine.tick_hz), (None, 1_000));
+    assert!(few.scenario.contains("tick is unknown"));
 }
 
 #[test]
@@ -129,7 +182,7 @@ fn an_interrupt_is_no_waker() {
          prev_state=S ==> next_comm=a next_pid=11 next_prio=120\n"
     );
     let (_, scenario) = imported(&text);
-    assert_eq!(events(&scenario, "a-11"), "run 300, timer 400");
+    assert_eq!(events(&scenario, "a-11"), "run 300, timer 400, run 400");
     assert_eq!(events(&scenario, "b-12"), "timer 200, run 100");
 }
 
@@ -144,6 +197,27 @@ fn a_periodic_task_is_woken_by_its_timer_whomever_that_interrupts() {
     let (_, scenario) = imported(&text);
     assert!(events(&scenario, "a-11").starts_with("run 100, timer 1000, run 100, timer 1000"));
     assert!(!events(&scenario, "b-12").contains("post"));
+}
+
+/// A client asks its server each time that its own timer wakes it, on a CPU that a hog has otherwise.
+#[test]
+fn who_serves_a_periodic_task_is_woken_by_it() {
+    let hog = ("hog", 13);
+    let mut text =
+        switch(0, 0, hog, "R", B) + &switch(0, 5, B, "S", A) + &switch(0, 10, A, "S", hog);
+    for nth in 1..=20 {
+        let at = nth * 1_000;
+        text += &waking(hog, 0, at, A);
+        text += &switch(0, at, hog, "R", A);
+        text += &waking(A, 0, at + 10, B);
+        text += &switch(0, at + 20, A, "S", B);
+        text += &switch(0, at + 50, B, "S", hog);
+    }
+    let (_, scenario) = imported(&text);
+    let ends = |name, end| assert!(events(&scenario, name).ends_with(end), "{name}");
+    ends("a-11", "timer 1000, run 10, post b-12, run 10");
+    ends("b-12", "wait b-12, run 30");
+    assert!(!events(&scenario, "hog-13").contains("post"));
 }
 
 #[test]
@@ -161,10 +235,10 @@ fn a_task_that_is_woken_on_its_way_to_sleep_sleeps_no_time() {
         + &switch(0, 140, A, "R", IDLE0)
         + &switch(1, 150, B, "S", IDLE1);
     let (imported, scenario) = imported(&text);
-    assert_eq!(events(&scenario, "a-11"), "run 60, wait a-11, run 35, wait a-11, run 20");
+    assert_eq!(events(&scenario, "a-11"), "run 60, wait a-11, run 35, wait a-11, run 20, run 150");
     assert_eq!(events(&scenario, "b-12"), "run 50, post a-11, run 60, post a-11, run 40");
     let a = &imported.tasks[0];
-    assert_eq!((a.wakeups, a.sleep.0, a.wait.0), (2, 10_000, 25_000));
+    assert_eq!((a.wakeups, a.sleep.0, a.wait.0), (3, 10_000, 25_000));
 }
 
 #[test]
@@ -187,7 +261,7 @@ fn a_task_whose_leaving_was_not_recorded_slept_if_it_is_woken_next() {
     let replaced = begin + &switch(0, 300, A, "S", IDLE0);
     let (imported, _) = imported(&(replaced.clone() + &waking(A, 1, 350, B)));
     let b = imported.tasks.iter().find(|task| task.name == "b-12").unwrap();
-    assert_eq!((b.sleep.0, b.wakeups), (150_000, 1));
+    assert_eq!((b.sleep.0, b.wakeups), (150_000, 2));
     let (imported, _) = self::imported(&(replaced + &switch(0, 350, IDLE0, "R", B)));
     let b = imported.tasks.iter().find(|task| task.name == "b-12").unwrap();
     assert_eq!((b.sleep.0, b.wait.0), (0, 250_000));
@@ -295,7 +369,137 @@ fn a_text_without_sense_or_without_tasks_is_refused() {
     let refused = |text: &str| import("r", text).unwrap_err().to_string();
     assert!(refused("\n  hello\n").starts_with("r:2:3: no event"));
     assert_eq!(refused("# nothing\n"), "r:1:1: there is no event in it");
-    assert_eq!(refused(&waking(IDLE0, 0, 5, A)), "r:1:1: no task runs in it");
+    assert_eq!(refused(&switch(0, 5, A, "R", B)), "r:1:1: no task runs in it");
+    let silent = refused(&waking(IDLE0, 0, 5, A));
+    assert!(silent.starts_with("r:1:1: no `sched_switch` is in it"), "{silent}");
+    assert!(silent.contains("`perf sched record` records it"), "{silent}");
+}
+
+#[test]
+fn a_compressed_recording_is_unpacked_and_a_binary_one_refused() {
+    let plain = switch(0, 0, IDLE0, "R", A);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, plain.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    assert_eq!(text("r.gz", packed.clone()).unwrap(), plain);
+    // `zstd` wrote it.
+    let zstd = b"\x28\xb5\x2f\xfd\x00\x58\x19\x00\x00a\n\n";
+    assert_eq!(text("r.zst", zstd.to_vec()).unwrap(), "a\n\n");
+    let refused = |bytes: &[u8]| text("r", bytes.to_vec()).unwrap_err().to_string();
+    assert!(refused(&packed[..20]).starts_with("r:1:1: it cannot be decompressed: "));
+    assert!(refused(&zstd[..9]).starts_with("r:1:1: it cannot be decompressed: "));
+    let trace_cmd = "r:1:1: this is trace-cmd's data, not text; `trace-cmd report -t -i r > recorded.txt` converts it";
+    assert_eq!(refused(b"\x17\x08Dtracing6\0"), trace_cmd);
+    let perfetto = "r:1:1: this is a trace of Perfetto, not text; `traceconv systrace r recorded.txt` converts it";
+    assert_eq!(refused(b"\x0a\x50\x08\x00"), perfetto);
+    assert_eq!(text("r", b"\n# tracer".to_vec()).unwrap(), "\n# tracer");
+}
+
+/// The notes of a recording, without its name.
+fn notes(text: &str) -> Vec<String> {
+    imported(text).0.notes.iter().map(|note| note.to_string().replace("recording:", "")).collect()
+}
+
+#[test]
+fn what_a_recording_lacks_is_told_with_its_place() {
+    let whole = switch(0, 0, IDLE0, "R", A) + &waking(A, 0, 5, B) + &switch(0, 9, A, "R", B);
+    assert_eq!(notes(&whole), [""; 0]);
+    let asleep = switch(0, 0, IDLE0, "R", A) + &switch(0, 9, A, "S", B);
+    assert!(notes(&asleep)[0].starts_with("1:1: no wake-up is in it (`sched_waking`): "));
+    let lost = whole.clone() + "CPU:1 [LOST 12 EVENTS]\n";
+    assert_eq!(notes(&lost), ["4:1: 12 events were lost here"]);
+    let other = switch(0, 20, A, "S", IDLE0) + &switch(1, 20, IDLE1, "R", A);
+    let both = whole.clone() + &other + &switch(0, 30, IDLE0, "R", A) + &switch(0, 35, A, "S", B);
+    assert_eq!(notes(&both), ["6:1: 1 times a task had two CPUs at once; here the first"]);
+    let missed = imported(&both).0.missed.map(|missed| missed.to_string());
+    let expected = "recording:4:1: 1 switches were not recorded, and put where they must have been; here the first";
+    assert_eq!(missed.as_deref(), Some(expected));
+    let jump = "  x-9  [000]  0.000000: sync: x\n".to_owned() + &whole;
+    assert_eq!(
+        notes(&jump),
+        ["1:1: the clock jumps: 1 events, 100 s from the others, are left out"]
+    );
+}
+
+/// Other lines than the scheduler's do not count.
+#[test]
+fn a_recording_that_is_hardly_understood_is_refused_unless_asked_for() {
+    let whole = switch(0, 0, IDLE0, "R", A) + &waking(A, 0, 5, B) + &switch(0, 9, A, "R", B);
+    let broken = "a 1 [000] 1.0: sched:sched_switch: prev_comm=a\n";
+    let text = |times| whole.clone() + "what?\n" + &broken.repeat(times);
+    let few = notes(&(whole.repeat(9) + &broken.repeat(3)));
+    assert!(!few.iter().any(|note| note.contains("no sense")), "{few:?}");
+    assert_eq!(notes(&text(1)), ["4:1: 1 of 4 lines of the scheduler make no sense"]);
+    assert_eq!(notes(&text(3)).len(), 1);
+    let refused = import("r", &text(4)).unwrap_err().to_string();
+    let expected =
+        "r:4:1: 4 of 7 lines of the scheduler make no sense; --partly imports the others";
+    assert_eq!(refused, expected);
+    assert!(import_for("r", &text(4), Wanted { partly: true, ..Wanted::default() }).is_ok());
+}
+
+/// `a` forks `b`, which has its seat; `b` has ended before the second snapshot. `c` begins in the recording and is known
+/// to the second one. The number of `d` was another task's before.
+#[test]
+fn a_snapshot_tells_groups_policies_and_cpus() {
+    let (c, d) = (("c", 13), ("d", 14));
+    let new = |tid| format!("sched_wakeup_new: comm=x pid={tid} prio=120 target_cpu=000");
+    let text = switch(0, 0, IDLE0, "R", A)
+        + &line(A, 0, 10, &new(12))
+        + &line(A, 0, 20, &new(13))
+        + &line(A, 0, 20, &new(14))
+        + &switch(0, 50, A, "S", B)
+        + &switch(0, 90, B, "X", c)
+        + &switch(0, 100, c, "S", d)
+        + &switch(0, 150, d, "X", IDLE0)
+        + &switch(1, 150, IDLE1, "R", IDLE1);
+    let snapshot = "runyard-snapshot 1\n\
+        group\t/web\tcpu.max=max 100000\tcpu.weight=200\n\
+        task\t11\t3\t1\t/web/api\n\
+        task\t14\t5\t0\t/other\n\
+        runyard-snapshot 1\n\
+        task\t11\t3\t1\t/web/api\n\
+        task\t13\t5\t0-1\t/\n";
+    let snapshot = Some(("snapshot.txt", snapshot));
+    let (_, scenario) = imported_as(&text, Wanted { snapshot, ..Wanted::default() });
+    let seat = |name| {
+        let properties = &task(&scenario, name).properties;
+        let group = properties.group.map(|id| scenario.groups[id.index()].path.as_str());
+        let cpus = properties.cpus.as_ref().map(|cpus| cpus.iter().count());
+        (properties.policy.unwrap().to_string(), group, cpus)
+    };
+    let web = ("SCHED_BATCH".to_owned(), Some("/web/api"), Some(1));
+    assert_eq!(seat("a-11"), web);
+    assert_eq!(seat("b-12"), web);
+    assert_eq!(seat("d-14"), web);
+    assert_eq!(seat("c-13"), ("SCHED_IDLE".to_owned(), None, None));
+    let bad = Wanted { snapshot: Some(("s", "task\t1\n")), ..Wanted::default() };
+    let refused = import_for("recording", &text, bad).unwrap_err().to_string();
+    assert!(refused.starts_with("s:1:1: no snapshot"), "{refused}");
+}
+
+/// Parts of what the recorders wrote on a machine with two CPUs and Linux 6.18: perf 6.1, trace-cmd 3.1 with several
+/// options, and ftrace's own files.
+#[test]
+fn what_recorders_write_is_read_to_the_last_line() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let mut files = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.display();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let imported = import("recording", &text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(imported.warnings, [], "{name}");
+        let statistics = imported.statistics;
+        assert_eq!((statistics.skipped, statistics.lost), (0, 0), "{name}");
+        assert!(statistics.cpus == 2 || name.to_string().ends_with("chains.txt"), "{name}");
+        assert!(imported.tasks.iter().map(|task| task.wakeups).sum::<u64>() > 3, "{name}");
+        for task in &imported.tasks {
+            assert!(!task.comm.starts_with(' ') && !task.comm.is_empty(), "{name}: {task:?}");
+        }
+        files += 1;
+    }
+    assert_eq!(files, 12);
 }
 
 /// Returns lines of which some are valid and others nearly valid.

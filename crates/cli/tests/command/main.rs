@@ -9,6 +9,7 @@ mod interrupt;
 mod json;
 mod log;
 mod options;
+mod replay;
 mod report;
 mod reproduce;
 mod rig;

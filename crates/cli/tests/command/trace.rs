@@ -97,7 +97,8 @@ fn a_trace_that_is_imported_replays_what_each_task_ran() {
     let replayed =
         runtimes(&call(&["sim", &file("trace-replayed.json", imported.out), "--json"]).done());
     assert_eq!(replayed.len(), recorded.len());
-    for (name, ran) in replayed {
+    // What a hog gets is what the others leave it.
+    for (name, ran) in replayed.into_iter().filter(|(name, _)| !name.starts_with("hog")) {
         let task = name.rsplit_once('-').unwrap().0;
         let (_, recorded) = recorded.iter().find(|(name, _)| name == task).unwrap();
         // A replay counts context switches as run time of the tasks. That costs a probe 1.5 us of 100 us.

@@ -28,6 +28,27 @@ fn replayed(imported: &Imported) -> Run {
     world().costs_of_the_text().run_text(&imported.scenario)
 }
 
+/// Returns the scenario without its end, so that each task comes to the end of its program.
+fn without_an_end(imported: &Imported) -> String {
+    let lines = imported.scenario.lines().filter(|line| !line.contains("\"duration\":"));
+    lines.fold(String::new(), |text, line| text + line + "\n")
+}
+
+/// The recording of the guide: half a second of two CPUs that always have more than one task.
+const RECORDED: &str = include_str!("../../../../python/notebooks/recorded.txt");
+
+/// The waits are decisions of the scheduler, and nothing of the recorded ones is in the scenario.
+#[test]
+fn a_replay_waits_as_the_recording_did() {
+    let imported = import("recorded.txt", RECORDED).unwrap();
+    assert_eq!(imported.statistics.tick_hz, Some(250));
+    let run = replayed(&imported);
+    let recorded: u64 = imported.tasks.iter().map(|task| task.wait.0).sum();
+    let replayed: u64 = imported.tasks.iter().map(|task| run.account(&task.name).wait.0).sum();
+    let apart = recorded.abs_diff(replayed) * 100 / recorded;
+    assert!(apart <= 15, "recorded {recorded} ns, replayed {replayed} ns");
+}
+
 #[test]
 fn a_recording_replays_as_it_was() {
     let imported = import("token", TOKEN).unwrap();
@@ -43,7 +64,7 @@ fn a_recording_replays_as_it_was() {
 #[test]
 fn one_thing_changed_leaves_what_tasks_do() {
     let imported = import("token", TOKEN).unwrap();
-    let text = imported.scenario.replace("\"cpus\": 2", "\"cpus\": 1");
+    let text = without_an_end(&imported).replace("\"cpus\": 2", "\"cpus\": 1");
     let run = world().costs_of_the_text().run_text(&text);
     for task in &imported.tasks {
         run.is(&task.name, run.account(&task.name).runtime, task.runtime);
@@ -84,10 +105,12 @@ proptest! {
         let text = recording(&lines);
         let Ok(imported) = import("random", &text) else { return Ok(()) };
         let machine = format!("\"cpus\": {},", imported.statistics.cpus);
-        let scenario = imported.scenario.replace(&machine, &format!("\"cpus\": {cpus},"));
+        let scenario = without_an_end(&imported).replace(&machine, &format!("\"cpus\": {cpus},"));
         let run = world().costs_of_the_text().seed(seed).run_text(&scenario);
         for task in &imported.tasks {
             let whole = Nanos::from_micros((task.runtime.0 + 500) / 1_000);
+            let more = if task.wants_more { imported.statistics.span } else { Nanos::ZERO };
+            let whole = whole + more;
             run.is(&task.name, run.account(&task.name).runtime, whole);
         }
     }

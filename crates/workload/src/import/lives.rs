@@ -14,10 +14,14 @@
 //! the task began to run, else as early as possible. The state of the other task stays open until its next record. If
 //! that is a wake-up, it slept; if that is a switch to it, it was preempted.
 //!
+//! A recording has no run queues of its begin. But a task that gets a CPU without a wake-up was runnable before. So it
+//! was runnable from the begin, if the recording has wake-ups and the recorder lost no events.
+//!
 //! Invariants: a task runs on one CPU and a CPU runs one task; the states of a life cover it without gaps; a
 //! [`Step::Post`] precedes the end of the sleep that it ends, in time and in the waker's life.
 
-use super::parse::{IDLE, Left, Named, Record, What};
+use super::record::{IDLE, Left, Named, Record, What};
+use super::tick::Beats;
 use std::collections::BTreeMap;
 
 /// The number of records that are searched for an account of the time at which a task began to run.
@@ -28,6 +32,10 @@ const FAIR: i32 = 100;
 
 /// The priority of a task without a known one: nice 0.
 const NICE_0: i32 = 120;
+
+/// A task that gets its CPU this soon after a wake-up may have preempted the other task at any time, in nanoseconds. A
+/// task that waited longer followed at a tick.
+const WAITED_NS: u64 = 100_000;
 
 /// The place of a life in [`Lives::all`].
 pub(super) type LifeId = usize;
@@ -91,6 +99,10 @@ impl State {
 pub(super) struct Life {
     pub(super) tid: u32,
     pub(super) comm: String,
+    /// The life of the task that forked it, if that is recorded.
+    pub(super) parent: Option<LifeId>,
+    /// Whether it began in the recording.
+    pub(super) is_born: bool,
     /// The priority at the beginning.
     pub(super) prio: i32,
     /// The time at which it was first runnable.
@@ -101,12 +113,18 @@ pub(super) struct Life {
     pub(super) slept: u64,
     /// The CPU time that the kernel charged; 0 if it is not recorded.
     pub(super) charged: u64,
-    /// The number of wake-ups from a sleep.
+    /// The number of wake-ups. The begin counts.
     pub(super) wakeups: u64,
+    /// The number of times that it got a CPU, and of those on another CPU than the last time.
+    pub(super) switches: u64,
+    pub(super) migrations: u64,
     /// The delay from each wake-up to a CPU.
     pub(super) delays: Vec<u64>,
+    /// Whether it was runnable when the recording ended. It wanted more CPU time than it got.
+    pub(super) wants_more: bool,
     state: State,
     last_prio: Option<i32>,
+    last_cpu: Option<u32>,
     /// Whether it has been runnable.
     begun: bool,
     /// The waker that tried to wake it while it was still running, on its way to sleep.
@@ -115,7 +133,29 @@ pub(super) struct Life {
     ran_since: Option<u64>,
 }
 
-/// All lives, and the number of missing records.
+impl Life {
+    /// Returns whether its end is recorded.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state == State::Exited
+    }
+}
+
+/// Gaps of one kind in a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gaps {
+    pub(super) number: u64,
+    /// The place of the record that tells the first one.
+    pub(super) first: Option<usize>,
+}
+
+impl Gaps {
+    fn note(&mut self, place: usize) {
+        self.number += 1;
+        self.first.get_or_insert(place);
+    }
+}
+
+/// All lives, and the gaps of the recording.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     /// The lives, in the order in which the tasks were first seen.
@@ -125,17 +165,24 @@ pub(super) struct Lives {
     pub(super) end: u64,
     /// The smallest number of CPUs that the machine can have.
     pub(super) cpus: u32,
-    /// The number of switches that were not recorded.
-    pub(super) missed: u64,
+    /// The switches that were not recorded, as later records tell.
+    pub(super) missed: Gaps,
+    /// The records that give a task a CPU while it has another one.
+    pub(super) twice: Gaps,
+    pub(super) beats: Beats,
+    /// Whether a task that gets a CPU without a wake-up was runnable from the begin.
+    queued_at_begin: bool,
     /// The delays of woken tasks in cases in which no other task had to leave or could stay.
     latencies: Vec<u64>,
     by_tid: BTreeMap<u32, LifeId>,
+    /// The place of the present record.
+    place: usize,
     /// For each CPU, the task that runs there and the time of its last record.
     on: Vec<(Option<u32>, u64)>,
 }
 
-/// Follows the records, which are in the order of time.
-pub(super) fn follow(records: &[Record<'_>]) -> Lives {
+/// Follows the records, which are in the order of time. `is_whole` says that the recorder lost none.
+pub(super) fn follow(records: &[Record<'_>], is_whole: bool) -> Lives {
     let mut lives = Lives::default();
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return lives };
     (lives.begin, lives.end) = (first.at, last.at);
@@ -143,9 +190,13 @@ pub(super) fn follow(records: &[Record<'_>]) -> Lives {
     lives.on = vec![(None, first.at); lives.cpus as usize];
     // If wakers record their wake-ups, the later record of the woken task's CPU has no new information.
     let wakers_tell = records.iter().any(|record| matches!(record.what, What::Waking(_)));
+    let has_wakeups = records.iter().any(|record| matches!(record.what, What::Wakeup(_)));
+    lives.queued_at_begin = is_whole && (wakers_tell || has_wakeups);
     for (nth, record) in records.iter().enumerate() {
+        lives.place = record.place;
         lives.observe(record, &records[nth..]);
         lives.happen(record, wakers_tell);
+        lives.beats.see(record);
         lives.on[record.cpu as usize].1 = record.at;
     }
     lives.finish();
@@ -174,9 +225,11 @@ impl Lives {
         if before == Some(tid) {
             return;
         }
+        if before.is_some() {
+            self.missed.note(record.place);
+        }
         if tid == IDLE {
             // The last kernel action before a task sleeps is to charge it.
-            self.missed += u64::from(before.is_some());
             self.leave(record.cpu, Some(Left::Asleep), last);
             self.on[record.cpu as usize].0 = Some(IDLE);
             return;
@@ -185,7 +238,6 @@ impl Lives {
             Some(_) => self.account(tid, ahead).unwrap_or(last).clamp(last, record.at),
             None => last,
         };
-        self.missed += u64::from(before.is_some());
         let life = self.life(tid, comm, since);
         // The task was elsewhere until then.
         let since = since.max(self.all[life].state.since());
@@ -214,7 +266,9 @@ impl Lives {
             What::Wakeup(task) if !wakers_tell => self.wake(record, task),
             What::New(task) if task.tid != IDLE => {
                 self.forget(task.tid, at);
+                let parent = record.who.and_then(|(tid, _)| self.by_tid.get(&tid).copied());
                 let life = self.life(task.tid, task.comm, at);
+                (self.all[life].parent, self.all[life].is_born) = (parent, true);
                 self.name(life, task);
                 self.ready(life, at, By::Nobody);
             }
@@ -251,6 +305,13 @@ impl Lives {
         {
             self.latencies.push(record.at - since);
         }
+        if let State::Ready { since, woken } = self.all[life].state
+            && left == Left::Ready
+            && prev.tid != IDLE
+            && (!woken || record.at - since > WAITED_NS)
+        {
+            self.beats.turn_ends(record);
+        }
         self.enter(record.cpu, life, record.at);
     }
 
@@ -262,6 +323,8 @@ impl Lives {
             self.all.push(Life {
                 tid,
                 comm: comm.to_owned(),
+                parent: None,
+                is_born: false,
                 prio: NICE_0,
                 begin: at,
                 steps: Vec::new(),
@@ -270,9 +333,13 @@ impl Lives {
                 slept: 0,
                 charged: 0,
                 wakeups: 0,
+                switches: 0,
+                migrations: 0,
                 delays: Vec::new(),
+                wants_more: false,
                 state: State::Asleep { since: self.begin, blocked: false },
                 last_prio: None,
+                last_cpu: None,
                 begun: false,
                 early: None,
                 ran_since: None,
@@ -333,9 +400,9 @@ impl Lives {
         life.early = None;
         life.ran_since = None;
         life.state = State::Ready { since: at, woken: true };
+        life.wakeups += 1;
         if life.begun {
             life.slept += at - since;
-            life.wakeups += 1;
             life.steps.push(Step::Sleep { from: since, to: at, by, blocked });
         } else {
             life.begun = true;
@@ -346,9 +413,13 @@ impl Lives {
     /// Gives a task a CPU.
     fn enter(&mut self, cpu: u32, life: LifeId, at: u64) {
         if let State::Running { cpu: other, .. } = self.all[life].state {
-            // It is not recorded how the other task left.
+            // It is not recorded how the task left the other CPU.
+            self.twice.note(self.place);
             self.leave(other, None, at);
             self.on[other as usize].0 = None;
+        }
+        if !self.all[life].begun && self.queued_at_begin {
+            self.ready(life, self.begin, By::Nobody);
         }
         if let State::Asleep { since, .. } = self.all[life].state {
             let early = self.all[life].early.take();
@@ -365,6 +436,8 @@ impl Lives {
         life.early = None;
         life.ran_since = None;
         life.state = State::Running { since: at, cpu };
+        life.switches += 1;
+        life.migrations += u64::from(life.last_cpu.replace(cpu).is_some_and(|last| last != cpu));
         self.on[cpu as usize].0 = Some(life.tid);
     }
 
@@ -417,6 +490,7 @@ impl Lives {
         for life in 0..self.all.len() {
             self.flush(life, self.end);
             let life = &mut self.all[life];
+            life.wants_more = matches!(life.state, State::Ready { .. } | State::Running { .. });
             match life.state {
                 State::Ready { since, .. } => life.waited += self.end - since,
                 State::Asleep { since, .. } | State::Away { since } if life.begun => {

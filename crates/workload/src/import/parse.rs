@@ -1,121 +1,35 @@
-//! From the lines of a recording to records.
+//! From the text of a recording to records in the order of time, and to what is odd about the text.
 //!
-//! Three formats are read line by line, and may be mixed. They are `perf sched script` (and `perf script`) in the
-//! kernel's format, the same in the format of libtraceevent's plug-in (`prev:1 [120] S ==> next:2 [120]`), and ftrace's
-//! text, with or without flags and thread group. A line begins with the running task, the CPU and the time; the event
-//! follows.
+//! Each line is read alone ([`line`](super::line)). An invalid line is skipped and counted, and the first few are
+//! reported with their places. Events that the import does not use are valid lines. So are notes of the recorders, and
+//! the call chains of events.
 //!
-//! A task's name may contain any character, also spaces and `-`, `:`, `=`. So a field after a name is searched from the
-//! right, where only numbers follow it. The fields before the CPU are searched in the same way.
-//!
-//! An invalid line is skipped and counted, and the first few are reported with their places. Events that the import
-//! does not use are valid lines.
+//! The clock of a recorder may jump, and tools put lines with a time of 0 before the others. A machine without any event
+//! for [`LONGEST_GAP_NS`] does not exist, so the text is cut there, and the part with the most events is kept.
 
+use super::line::{self, Nonsense};
+use super::record::{Record, What};
 use crate::diagnostic::Fault;
-use runyard_engine::cpu::MAX_CPUS;
 
-/// The number of invalid lines that are reported.
+/// The number of oddities of one kind that are reported.
 const TOLD: usize = 10;
 
-/// The longest recording. An event further from the first one has a broken time.
-const LONGEST_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
+/// The longest time without an event, in nanoseconds: a minute.
+const LONGEST_GAP_NS: u64 = 60 * 1_000_000_000;
 
-/// The number of brackets that are tried for the CPU of a line. The kernel's names have 15 bytes, each of which may be
-/// a bracket.
-const BRACKETS: usize = 16;
+/// The events that a line must be if it contains these words.
+const SCHEDULER: [&str; 2] = ["sched_switch", "sched_wak"];
 
-/// The number of `==>` that are tried for the one between the tasks of a switch. A name has room for three.
-const ARROWS: usize = 4;
-
-/// The number of the idle task, on every CPU.
-pub const IDLE: u32 = 0;
-
-/// The note in a trace that says when the run of a scenario begins, before the number of nanoseconds of
-/// CLOCK_MONOTONIC. `runyard linux` writes it.
-pub const BEGINS: &str = "runyard: the run begins at ";
-
-/// A task as an event names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named<'t> {
-    /// The name of the thread.
-    pub comm: &'t str,
-    /// Its number.
-    pub tid: u32,
-    /// The kernel's priority: 0 to 99 real-time, where a lower number precedes; 100 to 139 fair; below 0 deadline.
-    pub prio: i32,
-}
-
-/// The state of a task that leaves its CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// The task is runnable.
-    Ready,
-    /// The task sleeps.
-    Asleep,
-    /// The task sleeps without reacting to signals, mostly for a device.
-    Blocked,
-    /// The task has ended.
-    Exited,
-}
-
-/// A kind of event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What<'t> {
-    /// A CPU goes from one task to another.
-    Switch {
-        /// The task that had the CPU.
-        prev: Named<'t>,
-        /// The state in which it left.
-        left: Left,
-        /// The task that has it now.
-        next: Named<'t>,
-    },
-    /// A wake-up, as the waker records it.
-    Waking(Named<'t>),
-    /// A woken task becomes runnable, as the CPU of its queue records it.
-    Wakeup(Named<'t>),
-    /// A task is runnable for the first time.
-    New(Named<'t>),
-    /// The kernel charged a task for so many nanoseconds up to now.
-    Charged {
-        /// The number of the thread.
-        tid: u32,
-        /// The CPU time, in nanoseconds.
-        nanos: u64,
-    },
-    /// A note of [`runyard linux`](BEGINS): its run begins at this time, by CLOCK_MONOTONIC.
-    Begins(u64),
-    /// Any other event that names the running task.
-    Other,
-}
-
-/// One line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'t> {
-    /// The time, in nanoseconds of the recorder's clock.
-    pub at: u64,
-    /// The number of the CPU.
-    pub cpu: u32,
-    /// The running task and its name. Both are unknown if perf recorded a task that has ended.
-    pub who: Option<(u32, &'t str)>,
-    /// Whether this happened in an interrupt, as far as the line says.
-    pub interrupt: bool,
-    /// Whether the kernel is asked to reschedule this CPU at this moment, as far as the line says.
-    pub resched: bool,
-    /// What happened.
-    pub what: What<'t>,
-}
-
-impl Record<'_> {
-    fn names_deadline(&self) -> bool {
-        let is_deadline = |task: &Named<'_>| task.prio < 0;
-        match &self.what {
-            What::Switch { prev, next, .. } => is_deadline(prev) || is_deadline(next),
-            What::Waking(task) | What::Wakeup(task) | What::New(task) => is_deadline(task),
-            What::Charged { .. } | What::Begins(_) | What::Other => false,
-        }
-    }
-}
+/// The functions of the kernel in whose call chains a wake-up comes from an interrupt, by the begin of their names.
+const INTERRUPTS: [&str; 7] = [
+    "asm_sysvec_",
+    "asm_common_interrupt",
+    "__irq_exit_rcu",
+    "handle_softirqs",
+    "__do_softirq",
+    "el1h_64_irq",
+    "el0t_64_irq",
+];
 
 /// The content of a text.
 #[derive(Debug, Default)]
@@ -125,12 +39,17 @@ pub(super) struct Recording<'t> {
     /// The number of invalid lines, and the first of them.
     pub(super) skipped: usize,
     pub(super) faults: Vec<Fault>,
+    /// The number of lines with an event of the scheduler, and of the invalid ones among them.
+    pub(super) scheduler: usize,
+    pub(super) unread: usize,
     /// The number of events that the recorder reports as lost.
     pub(super) lost: u64,
+    /// The first oddities of the text that are no invalid lines, with their places.
+    pub(super) notes: Vec<Fault>,
+    /// The number of CPUs that the recorder names.
+    pub(super) cpus: u32,
     /// The recorded kernel, as `uname -r` prints it (`perf script --header`).
     pub(super) release: Option<&'t str>,
-    /// The begin of the first line that names a task of the deadline policy.
-    pub(super) first_deadline: Option<usize>,
 }
 
 /// Returns the events of a recording in the order of time. Invalid lines are skipped.
@@ -151,52 +70,134 @@ pub fn records(text: &str) -> Vec<Record<'_>> {
 /// Reads a recording. The lines need not be in order.
 pub(super) fn recording(text: &str) -> Recording<'_> {
     let mut recording = Recording::default();
-    let mut at = 0;
+    let (mut place, mut follows_event) = (0, false);
     for line in text.split_inclusive('\n') {
-        if let Err((column, what)) = recording.take(line.trim_end()) {
-            recording.skipped += 1;
-            if recording.faults.len() < TOLD {
-                recording.faults.push(Fault::new(at + column, what));
+        let trimmed = line.trim_end();
+        let taken = match follows_event && is_chain(trimmed) {
+            true => {
+                recording.chain(trimmed);
+                Ok(true)
             }
+            false => recording.take(place, trimmed),
+        };
+        match taken {
+            Ok(is_event) => follows_event = is_event,
+            Err((column, what)) => recording.skip(place + column, what),
         }
-        let read = recording.records.last().filter(|_| recording.first_deadline.is_none());
-        if read.is_some_and(Record::names_deadline) {
-            recording.first_deadline = Some(at);
-        }
-        at += line.len();
+        place += line.len();
     }
     // Lines of several CPUs may be merged out of order. Lines with equal times keep their order.
     recording.records.sort_by_key(|record| record.at);
+    recording.keep_longest();
     recording
 }
 
-type Nonsense = (usize, &'static str);
-
 impl<'t> Recording<'t> {
-    fn take(&mut self, line: &'t str) -> Result<(), Nonsense> {
-        if let Some(said) = line.strip_prefix('#') {
+    /// Takes a line. Returns whether it is an event, whose call chain may follow.
+    fn take(&mut self, place: usize, line: &'t str) -> Result<bool, Nonsense> {
+        if line.trim_start().is_empty() || self.is_note(place, line) {
+            return Ok(false);
+        }
+        let is_scheduler = SCHEDULER.iter().any(|event| line.contains(event));
+        self.scheduler += usize::from(is_scheduler);
+        let read = line::record(line);
+        self.unread += usize::from(is_scheduler && read.is_err());
+        self.records.push(Record { place, ..read? });
+        Ok(true)
+    }
+
+    fn skip(&mut self, place: usize, what: &str) {
+        self.skipped += 1;
+        if self.faults.len() < TOLD {
+            self.faults.push(Fault::new(place, what));
+        }
+    }
+
+    fn note(&mut self, place: usize, what: impl Into<String>) {
+        if self.notes.len() < TOLD {
+            self.notes.push(Fault::new(place, what));
+        }
+    }
+
+    /// Takes a line that a recorder writes beside the events: its head, losses, statistics.
+    fn is_note(&mut self, place: usize, line: &'t str) -> bool {
+        let text = line.trim_start();
+        if let Some(said) = text.strip_prefix('#') {
             self.release = self.release.or(release(said));
-            return Ok(());
+            self.cpus = self.cpus.max(cpus(said).unwrap_or(0));
+            return true;
         }
-        if line.trim_start().is_empty() {
-            return Ok(());
-        }
-        if let Some(events) = lost(line) {
+        if let Some(events) = lost(text) {
             self.lost = self.lost.saturating_add(events);
-            return Ok(());
+            self.note(place, format!("{events} events were lost here"));
+            return true;
         }
-        let record = record(line)?;
-        let first = self.records.first().unwrap_or(&record);
-        if record.at.abs_diff(first.at) > LONGEST_NS {
-            return Err((indent(line), "more than a day from the first event"));
+        if let Some(cpus) = text.strip_prefix("cpus=").and_then(|cpus| cpus.parse().ok()) {
+            self.cpus = self.cpus.max(cpus);
+            return true;
         }
-        self.records.push(record);
-        Ok(())
+        let is_empty = text.starts_with("CPU ") && text.ends_with(" is empty");
+        let is_latency = text.ends_with(" usecs") || text.contains(" Latency: ");
+        let is_latency = is_latency
+            && ["Average ", "Maximum ", "Minimum "].iter().any(|it| text.starts_with(it));
+        is_empty || is_latency || text.starts_with("version = ")
+    }
+
+    /// Takes a line of the last event's call chain.
+    fn chain(&mut self, line: &str) {
+        let symbol =
+            line.split_whitespace().find(|word| !word.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let is_interrupt = |symbol: &str| INTERRUPTS.iter().any(|it| symbol.starts_with(it));
+        if symbol.is_some_and(is_interrupt)
+            && let Some(record) = self.records.last_mut()
+        {
+            record.interrupt = true;
+        }
+    }
+
+    /// Keeps the longest part of the records that no long gap divides.
+    fn keep_longest(&mut self) {
+        let parts = self.records.chunk_by(|one, next| next.at - one.at <= LONGEST_GAP_NS);
+        let mut begin = 0;
+        let parts: Vec<_> = parts
+            .map(|part| {
+                begin += part.len();
+                begin - part.len()..begin
+            })
+            .collect();
+        let Some(longest) = parts.iter().rev().max_by_key(|part| part.len()).cloned() else {
+            return;
+        };
+        for part in parts.into_iter().filter(|part| *part != longest) {
+            let (number, first) = (part.len(), &self.records[part.start]);
+            let near = if part.start < longest.start { longest.start } else { longest.end - 1 };
+            let seconds = first.at.abs_diff(self.records[near].at) / 1_000_000_000;
+            let what = format!(
+                "the clock jumps: {number} events, {seconds} s from the others, are left out"
+            );
+            self.note(first.place, what);
+        }
+        self.records.truncate(longest.end);
+        self.records.drain(..longest.start);
+    }
+
+    /// Returns the place of the first record of a SCHED_DEADLINE task.
+    pub(super) fn first_deadline(&self) -> Option<usize> {
+        let first = self.records.iter().filter(|record| record.names_deadline());
+        first.map(|record| record.place).min()
+    }
+
+    /// Returns whether a record is a switch, and whether one is a wake-up.
+    pub(super) fn has(&self) -> (bool, bool) {
+        let has = |is: fn(&What<'_>) -> bool| self.records.iter().any(|record| is(&record.what));
+        let is_wakeup = |what: &What<'_>| matches!(what, What::Waking(_) | What::Wakeup(_));
+        (has(|what| matches!(what, What::Switch { .. })), has(is_wakeup))
     }
 }
 
-fn indent(line: &str) -> usize {
-    line.len() - line.trim_start().len()
+/// Returns whether a line is of a call chain: perf's has an address behind a tab, ftrace's an arrow.
+fn is_chain(line: &str) -> bool {
+    line.starts_with('\t') || line.starts_with(" => ")
 }
 
 /// Reads ` os release : 6.18.44`.
@@ -205,172 +206,30 @@ fn release(said: &str) -> Option<&str> {
     (key.trim() == "os release").then(|| value.trim())
 }
 
-/// Returns the number of lost events in `CPU:1 [LOST 12 EVENTS]` or `CPU:1 [12 EVENTS DROPPED]`.
+/// Reads ` nrcpus online : 4` of perf, and ` entries-in-buffer/entries-written: 44/44   #P:4` of ftrace.
+fn cpus(said: &str) -> Option<u32> {
+    let number = match said.rsplit_once("#P:") {
+        Some((_, number)) => number,
+        None => said.trim().strip_prefix("nrcpus online :")?,
+    };
+    number.trim().parse().ok()
+}
+
+/// Returns the number of lost events in `CPU:1 [LOST 12 EVENTS]` or `CPU:1 [12 EVENTS DROPPED]`, or of perf's
+/// `PERF_RECORD_LOST lost 12`.
 fn lost(line: &str) -> Option<u64> {
+    if let Some((_, events)) = line.split_once(": PERF_RECORD_LOST lost ") {
+        return events.split_whitespace().next()?.parse().ok();
+    }
     let note = line.strip_prefix("CPU:")?.split_once('[')?.1.strip_suffix(']')?;
     let events = note.strip_prefix("LOST ").map_or_else(|| note.strip_suffix(" DROPPED"), Some)?;
     events.strip_suffix(" EVENTS")?.parse().ok()
 }
 
-/// Returns the record of a line, or the place at which the line becomes invalid.
-fn record(line: &str) -> Result<Record<'_>, Nonsense> {
-    let mut heads = line.match_indices('[').take(BRACKETS).filter_map(|(at, _)| head(line, at));
-    let Some((mut record, name, fields)) = heads.next() else {
-        return Err((indent(line), "no event: a line has `COMM-PID [CPU] SECONDS: EVENT: FIELDS`"));
-    };
-    let what = match name {
-        "sched_switch" => switch(fields).ok_or("no sched_switch: tasks, state or `==>` missing"),
-        "sched_waking" => woken(fields, What::Waking),
-        "sched_wakeup" => woken(fields, What::Wakeup),
-        "sched_wakeup_new" => woken(fields, What::New),
-        "sched_stat_runtime" => charged(fields).ok_or("no sched_stat_runtime: no pid or runtime"),
-        "tracing_mark_write" => Ok(begins(fields).map_or(What::Other, What::Begins)),
-        _ => Ok(What::Other),
-    };
-    let fields_at = line.len() - fields.len();
-    record.what = what.map_err(|what| (fields_at, what))?;
-    Ok(record)
-}
-
-/// Returns the part of a line before its fields, if its CPU is in the bracket at `at`, with the event's name and the
-/// fields.
-fn head(line: &str, at: usize) -> Option<(Record<'_>, &str, &str)> {
-    let rest = &line[at + 1..];
-    let (cpu, rest) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
-    let rest = rest.strip_prefix(']')?;
-    let cpu = number(cpu).filter(|&cpu| (cpu as usize) < MAX_CPUS)?;
-    let who = running(&line[..at])?;
-    let (token, rest) = word(rest);
-    let (flags, (time, rest)) = match time(token) {
-        Some(_) => ("", (token, rest)),
-        None => (token, word(rest)),
-    };
-    // The third flag is h or H in a hardware interrupt, s in a soft one, z or Z in an NMI.
-    let interrupt = flags.chars().nth(2).is_some_and(|flag| "hHsSzZ".contains(flag));
-    // The second flag names the waiting requests: N or n at once, L or l lazy, B or b both. A p is none of them.
-    let resched = flags.chars().nth(1).is_some_and(|flag| "NnLlBb".contains(flag));
-    let (event, fields) = word(rest);
-    // Only one space is removed, because a name may begin with another.
-    let fields = fields.strip_prefix(' ').unwrap_or(fields);
-    let name = event.strip_suffix(':').unwrap_or(event);
-    let name = name.rsplit(':').next().unwrap_or(name);
-    let record = Record { at: self::time(time)?, cpu, who, interrupt, resched, what: What::Other };
-    (!name.is_empty()).then_some((record, name, fields))
-}
-
-/// Reads `comm pid`, `comm pid/tid`, `comm-tid` or `comm-tid (tgid)`. A negative number means that the task is unknown.
-fn running(text: &str) -> Option<Option<(u32, &str)>> {
-    let text = text.trim();
-    let text = match text.strip_suffix(')') {
-        Some(open) => open.rsplit_once('(')?.0.trim_end(),
-        None => text,
-    };
-    let (comm, last) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
-    if let Some(tid) = number(last.rsplit('/').next()?).filter(|_| !comm.is_empty()) {
-        return Some(Some((tid, comm.trim_end())));
-    }
-    if last.rsplit('/').next() == Some("-1") {
-        return Some(None);
-    }
-    let (comm, tid) = text.rsplit_once('-')?;
-    Some(Some((number(tid)?, comm)))
-}
-
-/// Reads `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120`, or `a:1 [120] S
-/// ==> b:2 [120]`.
-fn switch(fields: &str) -> Option<What<'_>> {
-    let at = |arrow: &str| {
-        let mut arrows = fields.rmatch_indices(arrow).take(ARROWS);
-        arrows.find_map(|(at, _)| switched(&fields[..at], &fields[at + " ==> ".len()..]))
-    };
-    at(" ==> next_comm=").or_else(|| at(" ==> "))
-}
-
-fn switched<'t>(prev: &'t str, next: &'t str) -> Option<What<'t>> {
-    let (prev, state) = match prev.rsplit_once(" prev_state=") {
-        Some(keyed) => keyed,
-        None => prev.rsplit_once(' ')?,
-    };
-    let prev = named(prev, ["prev_comm=", " prev_pid=", " prev_prio="])?;
-    let next = named(next, ["next_comm=", " next_pid=", " next_prio="])?;
-    Some(What::Switch { prev, left: left(state)?, next })
-}
-
-/// Reads `S`, `D|K`, `R` or `R+`. A task that was preempted, `+`, is runnable in any state.
-fn left(state: &str) -> Option<Left> {
-    match state {
-        "" => None,
-        _ if state.ends_with('+') || state.starts_with('R') => Some(Left::Ready),
-        _ if state.contains(['X', 'Z', 'x']) => Some(Left::Exited),
-        _ if state.starts_with('D') => Some(Left::Blocked),
-        _ => Some(Left::Asleep),
-    }
-}
-
-/// Reads `comm=a pid=1 prio=120 target_cpu=003`, or `a:1 [120] CPU:003`, each perhaps with `success=1`.
-fn woken<'t>(
-    fields: &'t str,
-    what: impl Fn(Named<'t>) -> What<'t>,
-) -> Result<What<'t>, &'static str> {
-    let cpu = fields.rsplit_once(" target_cpu=").or_else(|| fields.rsplit_once(" CPU:"));
-    let rest = cpu.map_or(fields, |(rest, _)| rest);
-    let (task, success) = rest.rsplit_once(" success=").unwrap_or((rest, "1"));
-    match named(task, ["comm=", " pid=", " prio="]) {
-        Some(_) if success == "0" => Ok(What::Other),
-        Some(task) => Ok(what(task)),
-        None => Err("no wake-up: name, pid or prio missing"),
-    }
-}
-
-/// Reads `comm=a pid=1 runtime=1000 [ns]`, perhaps with a vruntime.
-fn charged(fields: &str) -> Option<What<'_>> {
-    let (task, nanos) = fields.rsplit_once(" runtime=")?;
-    let tid = number(task.rsplit_once(" pid=")?.1)?;
-    Some(What::Charged { tid, nanos: word(nanos).0.parse().ok()? })
-}
-
-/// Reads the time of a [note](BEGINS).
-fn begins(fields: &str) -> Option<u64> {
-    fields.strip_prefix(BEGINS)?.trim_end().parse().ok()
-}
-
-/// Reads a task with these keys, or as `comm:pid [prio]`.
-fn named<'t>(text: &'t str, [comm, pid, prio]: [&str; 3]) -> Option<Named<'t>> {
-    if let Some((rest, value)) = text.rsplit_once(prio) {
-        let prio = word(value).0.parse().ok()?;
-        let (rest, tid) = rest.rsplit_once(pid)?;
-        return Some(Named { comm: rest.strip_prefix(comm)?, tid: number(tid)?, prio });
-    }
-    let (rest, prio) = text.trim_end().strip_suffix(']')?.rsplit_once(" [")?;
-    let (comm, tid) = rest.rsplit_once(':')?;
-    Some(Named { comm, tid: number(tid)?, prio: prio.parse().ok()? })
-}
-
-/// Reads `2149.125485:` in nanoseconds, with up to nine decimals.
-fn time(token: &str) -> Option<u64> {
-    let (seconds, fraction) = token.strip_suffix(':')?.split_once(['.', ','])?;
-    if fraction.len() > 9 {
-        return None;
-    }
-    let scale = 10_u64.pow(9 - fraction.len() as u32);
-    let nanos = u64::from(number(fraction)?) * scale;
-    u64::from(number(seconds)?).checked_mul(1_000_000_000)?.checked_add(nanos)
-}
-
-/// Reads a number of digits without a sign.
-fn number(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
-}
-
-/// Returns the first word of a text, and the rest.
-fn word(text: &str) -> (&str, &str) {
-    let text = text.trim_start();
-    text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::record::{IDLE, Left, Named};
 
     fn only(line: &str) -> Record<'_> {
         let recording = recording(line);
@@ -395,6 +254,7 @@ mod tests {
             let line = format!("{head}{fields}");
             let who = Some((0, "swapper"));
             let record = Record {
+                place: 0,
                 at: 2_149_125_567_000,
                 cpu: 1,
                 who,
@@ -482,7 +342,12 @@ mod tests {
             ("Z", Left::Exited),
             ("X", Left::Exited),
         ] {
-            assert_eq!(left(state), Some(expected), "{state}");
+            let line =
+                format!("a 1 [000] 1.0: sched:sched_switch: a:1 [120] {state} ==> b:2 [120]");
+            assert!(
+                matches!(only(&line).what, What::Switch { left, .. } if left == expected),
+                "{state}"
+            );
         }
     }
 
@@ -526,10 +391,95 @@ mod tests {
 
     #[test]
     fn lines_are_put_in_the_order_of_time() {
-        let text = "a 1 [000] 2.0: e: x\na 1 [000] 1.0: f: x\nb 2 [000] 90000.0: g: x\n";
-        let recording = recording(text);
-        let times: Vec<_> = recording.records.iter().map(|record| record.at).collect();
+        let text = "a 1 [000] 2.0: e: x\na 1 [000] 1.0: f: x\n";
+        let times: Vec<_> = records(text).iter().map(|record| record.at).collect();
         assert_eq!(times, [1_000_000_000, 2_000_000_000]);
-        assert_eq!(recording.faults[0].what, "more than a day from the first event");
+    }
+
+    /// A line that synchronises clocks has a time of 0.
+    #[test]
+    fn the_longest_part_without_a_jump_of_the_clock_is_kept() {
+        let text = "a 1 [000] 0.0: sync: x\na 1 [000] 500.0: e: x\na 1 [000] 501.0: f: x\nb 2 [000] 9000.0: g: x\n";
+        let recording = recording(text);
+        assert_eq!(recording.records.len(), 2);
+        let notes: Vec<_> = recording.notes.iter().map(|note| note.what.as_str()).collect();
+        let [before, after] = notes[..] else { panic!("{notes:?}") };
+        assert_eq!(before, "the clock jumps: 1 events, 500 s from the others, are left out");
+        assert_eq!(after, "the clock jumps: 1 events, 8499 s from the others, are left out");
+    }
+
+    #[test]
+    fn trace_cmds_columns_head_and_options_are_read() {
+        let text = "cpus=4\nversion = 6\nCPU 3 is empty\n    CPU:0 [229 EVENTS DROPPED]\n\
+            ry:         <idle>-0     [001]  1.000001: sched_waking:         comm=b pid=2 prio=120 target_cpu=001\n\
+            ry:              a-1     [001]  1.000002: sched_wakeup_new:     b:2 [120] CPU:001\n\
+            ry:              a-1     [001]  1.000003: sched_switch:         a:1 [120] X ==> b:2 [120] Latency: 4.769 usecs\n\
+            \n\
+            Average wakeup latency: 197.820 usecs\n\
+            Maximum Latency: 1049.219 usecs at timestamp: 56415.235725\n";
+        let recording = recording(text);
+        assert_eq!((recording.faults, recording.lost, recording.cpus), (vec![], 229, 4));
+        let (a, b) = (named("a", 1, 120), named("b", 2, 120));
+        let whats: Vec<_> = recording.records.iter().map(|record| record.what).collect();
+        let switch = What::Switch { prev: a, left: Left::Exited, next: b };
+        assert_eq!(whats, [What::Waking(b), What::New(b), switch]);
+        assert_eq!(recording.records[2].who, Some((1, "a")));
+    }
+
+    #[test]
+    fn trace_cmds_raw_format_has_no_arrow() {
+        for (state, left) in [
+            (0, Left::Ready),
+            (1, Left::Asleep),
+            (2, Left::Blocked),
+            (32, Left::Exited),
+            (256, Left::Ready),
+        ] {
+            let line = format!(
+                "  a-1 [001] 1.0: sched_switch:          prev_comm=a prev_pid=1 prev_prio=120 prev_state={state} \
+                 next_comm=b next_pid=2 next_prio=120"
+            );
+            let (prev, next) = (named("a", 1, 120), named("b", 2, 120));
+            assert_eq!(only(&line).what, What::Switch { prev, left, next }, "{line}");
+        }
+    }
+
+    #[test]
+    fn trace_cmds_latency_format_has_no_bracket() {
+        let line = "   a b-12   3dNh5. 17.250000: sched_waking:         comm=d pid=2 prio=120 target_cpu=000";
+        let record = only(line);
+        assert_eq!((record.at, record.cpu, record.who), (17_250_000_000, 3, Some((12, "a b"))));
+        assert!(record.interrupt && record.resched);
+    }
+
+    #[test]
+    fn perf_may_leave_out_the_name_or_the_number() {
+        let tail = "[003] 17.5:     75258 sched:sched_waking: comm=d pid=2 prio=120 target_cpu=000";
+        for (head, who) in [
+            ("12 ", Some((12, ""))),
+            ("a 12 ", Some((12, "a"))),
+            ("a 7/12 ", Some((12, "a"))),
+            ("  a ", None),
+            ("", None),
+        ] {
+            let line = format!("{head}{tail}");
+            let record = only(&line);
+            assert_eq!((record.who, record.cpu), (who, 3), "{line}");
+            assert_eq!(record.what, What::Waking(named("d", 2, 120)), "{line}");
+        }
+    }
+
+    /// The chain also tells whether a wake-up comes from an interrupt.
+    #[test]
+    fn call_chains_are_no_nonsense() {
+        let woken = "a 1 [000] 1.0: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000\n\
+            \tffffffff813a89c4 try_to_wake_up+0x3a4 ([kernel.kallsyms])\n";
+        let interrupt =
+            "\tffffffff813a89c4 asm_sysvec_apic_timer_interrupt+0x1a ([kernel.kallsyms])\n";
+        let text = format!("{woken}\n{woken}{interrupt}\n");
+        let recording = recording(&text);
+        assert_eq!((recording.faults, recording.records.len()), (vec![], 2));
+        let interrupts: Vec<_> = recording.records.iter().map(|record| record.interrupt).collect();
+        assert_eq!(interrupts, [false, true]);
     }
 }

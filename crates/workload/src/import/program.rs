@@ -10,6 +10,8 @@
 //! * If the task was blocked (state `D`), a device ended the sleep. The device takes the recorded time from any begin,
 //!   so this is a `sleep`.
 //! * The time before a task was first runnable is its `delay`, for any waker.
+//! * A task that was runnable when the recording ended wanted more than it got. It goes on to `run` until the replay
+//!   ends. Otherwise it would leave its CPU to others, who would wait less than they did.
 //!
 //! Invariant: no task waits for ever in a replay, under any schedule. One task waits for each semaphore, in the order
 //! of its program. Each wait has a post in a program, recorded before that wait ended. So in the recorded order all
@@ -17,6 +19,7 @@
 //! well.
 
 use super::lives::{By, Life, LifeId, Lives, Step};
+use super::snapshot::Seat;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest span of an event of the language, in microseconds.
@@ -37,6 +40,8 @@ const TOLERANCE: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Run(u64),
+    /// Run on, since the task was runnable when the recording ended.
+    RunOn(u64),
     Sleep(u64),
     /// Sleep until so long after the task's last timer was due.
     Timer(u64),
@@ -58,8 +63,9 @@ pub(super) struct Program {
     pub(super) life: LifeId,
     /// The name, which is unique.
     pub(super) name: String,
-    /// The only CPU that it may run on.
-    pub(super) cpu: Option<u32>,
+    /// The CPUs that it may run on; empty for all.
+    pub(super) cpus: BTreeSet<u32>,
+    pub(super) seat: Seat,
     pub(super) delay: u64,
     /// The stretches: at least one, each with at least one event.
     pub(super) stretches: Vec<Stretch>,
@@ -72,10 +78,9 @@ impl Program {
     }
 }
 
-/// Returns the programs of all tasks that ran.
-pub(super) fn programs(lives: &Lives) -> Vec<Program> {
-    let periods: Vec<_> = lives.all.iter().map(period).collect();
-    let posts = posts(lives, &periods);
+/// Returns the programs of all tasks that ran. `seats` has one for each life.
+pub(super) fn programs(lives: &Lives, seats: &[Seat]) -> Vec<Program> {
+    let posts = posts(lives);
     let mut names = BTreeSet::new();
     let ran = lives.all.iter().enumerate().filter(|(_, life)| life.ran > 0);
     let program = |(id, life): (LifeId, &Life)| {
@@ -85,7 +90,8 @@ pub(super) fn programs(lives: &Lives) -> Vec<Program> {
         Program {
             life: id,
             name: unique(life, &mut names),
-            cpu: bound(&life.comm).filter(|&cpu| cpu < lives.cpus),
+            cpus: cpus(life, &seats[id], lives.cpus),
+            seat: seats[id].clone(),
             delay,
             stretches: maker.make(life),
         }
@@ -105,6 +111,17 @@ fn unique(life: &Life, names: &mut BTreeSet<String>) -> String {
     free
 }
 
+/// Returns the CPUs of this many that a task may run on; none stands for all.
+fn cpus(life: &Life, seat: &Seat, number: u32) -> BTreeSet<u32> {
+    let exist = |cpus: BTreeSet<u32>| cpus.into_iter().filter(|&cpu| cpu < number).collect();
+    let allowed: BTreeSet<u32> = exist(seat.cpus.clone());
+    match bound(&life.comm) {
+        Some(cpu) if seat.cpus.is_empty() => exist(BTreeSet::from([cpu])),
+        _ if allowed.len() < number as usize => allowed,
+        _ => BTreeSet::new(),
+    }
+}
+
 /// Returns the CPU that a kernel thread is bound to by its name: `migration/3`, `kworker/3:1H-kblockd`. A recording
 /// does not contain the affinity of other tasks.
 fn bound(comm: &str) -> Option<u32> {
@@ -113,8 +130,8 @@ fn bound(comm: &str) -> Option<u32> {
     cpu.bytes().all(|byte| byte.is_ascii_digit()).then(|| cpu.parse().ok()).flatten()
 }
 
-/// Returns the span between the wake-ups of a task that wakes periodically.
-fn period(life: &Life) -> Option<u64> {
+/// Returns whether a task wakes periodically.
+fn is_periodic(life: &Life) -> bool {
     let wakeups = life.steps.iter().filter_map(|step| match step {
         Step::Sleep { to, .. } => Some(*to),
         _ => None,
@@ -122,40 +139,51 @@ fn period(life: &Life) -> Option<u64> {
     let wakeups: Vec<_> = std::iter::once(life.begin).chain(wakeups).collect();
     let mut gaps: Vec<_> = wakeups.windows(2).map(|pair| pair[1] - pair[0]).collect();
     if gaps.len() < PERIODS {
-        return None;
+        return false;
     }
     gaps.sort_unstable();
     let median = gaps[gaps.len() / 2];
-    let regular = gaps.iter().filter(|&&gap| near(gap, median)).count();
-    (regular * REGULAR.1 >= gaps.len() * REGULAR.0).then_some(median)
+    let regular = gaps.iter().filter(|gap| gap.abs_diff(median) <= median / TOLERANCE).count();
+    regular * REGULAR.1 >= gaps.len() * REGULAR.0
 }
 
-fn near(gap: u64, period: u64) -> bool {
-    gap.abs_diff(period) <= period / TOLERANCE
+/// Returns whether interrupts wake this kernel thread, whatever task they interrupt.
+fn serves_interrupts(comm: &str) -> bool {
+    comm.starts_with("ksoftirqd/") || comm.starts_with("rcu_")
 }
 
 /// The task that each post, a step of a life, wakes.
 type Posts = BTreeMap<(LifeId, usize), LifeId>;
 
-/// Returns the posts that a task waits for. A timer's interrupt may hit any task, which is not the waker. So a periodic
-/// task that is woken at the end of its period counts as woken by its timer.
-fn posts(lives: &Lives, periods: &[Option<u64>]) -> Posts {
+/// Returns the posts that a task waits for. A timer's interrupt may hit any task, which is not the waker.
+///
+/// So a periodic task counts as woken by its timer if the other task has not slept since it last woke it. A task that
+/// serves a periodic one is periodic too, but its waker sleeps in between.
+fn posts(lives: &Lives) -> Posts {
     let mut posts = Posts::new();
-    for (id, life) in lives.all.iter().enumerate().filter(|(_, life)| life.ran > 0) {
-        let mut last = life.begin;
+    let ran = |&(_, life): &(LifeId, &Life)| life.ran > 0 && !serves_interrupts(&life.comm);
+    for (id, life) in lives.all.iter().enumerate().filter(ran) {
+        let is_periodic = is_periodic(life);
         for step in &life.steps {
-            let Step::Sleep { to, by, .. } = *step else { continue };
-            let timed = periods[id].is_some_and(|period| near(to - last, period));
-            last = to;
-            if let By::Task(waker, post) = by
-                && !timed
+            if let Step::Sleep { by: By::Task(waker, post), .. } = *step
                 && lives.all[waker].ran > 0
+                && (!is_periodic || slept_since(&lives.all[waker].steps[..post], id))
             {
                 posts.insert((waker, post), id);
             }
         }
     }
     posts
+}
+
+/// Returns whether a task with these steps has slept since it last woke `woken`.
+fn slept_since(steps: &[Step], woken: LifeId) -> bool {
+    let last = steps.iter().rev().find_map(|step| match step {
+        Step::Sleep { .. } => Some(true),
+        Step::Post(to) if *to == woken => Some(false),
+        _ => None,
+    });
+    last.unwrap_or(false)
 }
 
 /// The state while one program is made.
@@ -195,6 +223,10 @@ impl Maker<'_> {
         self.spans(Event::Sleep, late);
         for (nth, step) in life.steps.iter().enumerate() {
             self.step(nth, *step);
+        }
+        if life.wants_more {
+            let rest = (self.lives.end - self.lives.begin).div_ceil(1_000);
+            self.spans(Event::RunOn, rest);
         }
         self.stretches.retain(|stretch| !stretch.events.is_empty());
         if self.stretches.is_empty() {

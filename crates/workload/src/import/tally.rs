@@ -1,6 +1,7 @@
 //! Figures of a recording that leave out what is not the workload's own.
 
-use super::parse::{self, IDLE, Left, Named, What};
+use super::parse;
+use super::record::{IDLE, Left, Named, What};
 use runyard_engine::time::Nanos;
 use std::collections::BTreeMap;
 

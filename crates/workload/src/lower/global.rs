@@ -9,6 +9,7 @@ use crate::json::Node;
 use crate::overrides::DeadlinePolicy;
 use crate::scenario::LogSpec;
 use crate::shape;
+use crate::span::span;
 use runyard_engine::time::Nanos;
 
 /// The values of the section.
@@ -49,8 +50,11 @@ pub(super) fn read(
     Ok(global)
 }
 
-/// Reads seconds. As in rt-app, 0 means the same as -1: "until all have ended".
+/// Reads seconds, or a text as `"490ms"`. As in rt-app, 0 means the same as -1: "until all have ended".
 fn duration(value: Node<'_>) -> Result<Option<Nanos>, Fault> {
+    if value.is_text() {
+        return span(&value.text()?).map(Some).map_err(|what| Fault::new(value.at(), what));
+    }
     let seconds = value.integer("seconds, or -1 for no end", -1..=MAX_INT.into())?;
     Ok(u64::try_from(seconds).ok().filter(|&seconds| seconds > 0).map(Nanos::from_secs))
 }
