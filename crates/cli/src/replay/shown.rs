@@ -120,8 +120,8 @@ fn named(sides: &Sides) -> impl Iterator<Item = (&'static str, &Figures)> {
 }
 
 fn cells(figures: &Figures) -> [String; 7] {
-    let quantile = |permille| {
-        figures.latencies.quantile(permille).map_or("-".to_owned(), |latency| span(latency.0))
+    let quantile = |millionths| {
+        figures.latencies.quantile(millionths).map_or("-".to_owned(), |latency| span(latency.0))
     };
     [
         span(figures.runtime.0),
@@ -129,8 +129,8 @@ fn cells(figures: &Figures) -> [String; 7] {
         figures.wakeups.to_string(),
         figures.switches.to_string(),
         figures.migrations.to_string(),
-        quantile(500),
-        quantile(990),
+        quantile(500_000),
+        quantile(990_000),
     ]
 }
 
