@@ -259,19 +259,6 @@ impl Chains {
         self.chains.iter_mut().for_each(|chain| chain.count_from(at));
     }
 
-    /// Whether an event matters to chains.
-    #[must_use]
-    pub fn heeds(event: &Event) -> bool {
-        match event.what {
-            What::Wake { .. } | What::Step { .. } | What::Acts { .. } => true,
-            What::Arrived { .. } | What::Late { .. } => true,
-            What::Switch { prev, .. } => {
-                matches!(prev, Some((_, Left::Blocked | Left::Exited)))
-            }
-            _ => false,
-        }
-    }
-
     /// Takes the next event.
     pub fn event(&mut self, event: &Event) {
         match event.what {
