@@ -12,7 +12,8 @@ use runyard_hosts::ignored;
 use runyard_hosts::linux::{self, Ground, Schedstat};
 use runyard_hosts::play::Plan;
 use runyard_outcome::Failure;
-use runyard_report::{Checks, EngineReport};
+use runyard_outcome::stderr::say;
+use runyard_report::{ChainReport, Checks, EngineReport};
 use std::io::Write;
 use std::time::Instant;
 
@@ -57,6 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let mut report = over.report();
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
+    report.chains.iter().filter_map(ChainReport::shortfall).for_each(say);
     let log = Log::new(over.scenario(), over.take_rows());
     outputs.show(&report, None, Checks::NotDone, log)?;
     if let Some((file, text)) = counted.transpose()? {

@@ -13,14 +13,12 @@ use clap::Args;
 use runyard_engine::event::Event;
 use runyard_engine::time::Nanos;
 use runyard_hosts::ignored;
-use runyard_hosts::live::{self, EventSink, LiveRun};
+use runyard_hosts::live::{self, EventSink};
 use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
-use runyard_outcome::scenario::chains;
 use runyard_outcome::stderr::say;
-use runyard_report::{ChainReport, Chains, Checks, Collector, RunInfo};
-use std::collections::BTreeMap;
+use runyard_report::{ChainReport, Checks, Collector, RunInfo};
 use std::time::Instant;
 
 /// The arguments of `runyard live`.
@@ -41,8 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         true => accounts.with_worst(parsed.scenario.instances().count()),
         false => accounts,
     };
-    let chained = chains(&parsed.scenario).map(|_| Vec::new());
-    let events = Events { accounts, kept: outputs.kept(), chained };
+    let events = Events { accounts, kept: outputs.kept() };
     let events = Arc::new(Mutex::new(events));
     let started = Instant::now();
     let log = host.log.is_some();
@@ -53,14 +50,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     drop(bar);
     let wall = Nanos::from(started.elapsed());
     interrupt.tell(over.ended(), &over.left().lines);
-    let events = std::mem::take(&mut *lock(&events));
-    let chained = events.chained(&over);
-    let unfinished = chained.iter().filter_map(ChainReport::unfinished);
-    chained.iter().filter_map(ChainReport::in_vain).chain(unfinished).for_each(say);
-    let (accounts, kept) = events.finish();
+    let (accounts, kept) = std::mem::take(&mut *lock(&events)).finish();
     let (end, totals) = (over.ended(), accounts.finish(over.ended()));
-    let info =
-        RunInfo { scenario: host.name(), seed: host.seed, wall, chains: chained, ..over.info() };
+    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..over.info() };
+    info.chains.iter().filter_map(ChainReport::shortfall).for_each(say);
     let kernel = over.scenario().model.kernel;
     let ended = Ended { info, totals, end, kernel, kept };
     let log = Log::new(over.scenario(), over.take_rows());
@@ -74,18 +67,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
 struct Events {
     accounts: Collector,
     kept: Option<Kept>,
-    /// The events that matter to chains, if the scenario has chains. Which tasks belong to a chain is known only at the
-    /// end.
-    chained: Option<Vec<Event>>,
 }
 
 impl EventSink for Events {
     fn event(&mut self, event: &Event) {
-        if let Some(chained) = &mut self.chained
-            && Chains::heeds(event)
-        {
-            chained.push(*event);
-        }
         match &mut self.kept {
             None => self.accounts.event(event),
             Some(kept) => kept.push(event),
@@ -94,24 +79,6 @@ impl EventSink for Events {
 }
 
 impl Events {
-    /// The reports on the chains of a run that is over.
-    fn chained(&self, over: &LiveRun) -> Vec<ChainReport> {
-        let (Some(mut chains), Some(mut events)) = (chains(over.scenario()), self.chained.clone())
-        else {
-            return Vec::new();
-        };
-        let threads = over.scenario().tasks.iter().map(|task| task.name.as_str()).zip(0..);
-        let threads: BTreeMap<_, _> = threads.collect();
-        let tasks = over.info().tasks;
-        for task in &tasks {
-            chains.runs(task.id, threads[task.thread.as_str()]);
-        }
-        events.sort_by_key(|event| event.at);
-        events.iter().for_each(|event| chains.event(event));
-        let names: BTreeMap<_, _> = tasks.iter().map(|task| (task.id, &task.name)).collect();
-        chains.reports(|task| names[&task].clone())
-    }
-
     /// The accounts, and the kept events in order of time.
     fn finish(mut self) -> (Collector, Option<Kept>) {
         let kept = self.kept.map(Kept::in_order);

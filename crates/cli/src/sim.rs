@@ -102,8 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let mut info = info(scenario, outcome, chains.as_ref());
     info.violations.extend(broken_waits);
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info };
-    let unfinished = info.chains.iter().filter_map(ChainReport::unfinished);
-    info.chains.iter().filter_map(ChainReport::in_vain).chain(unfinished).for_each(say);
+    info.chains.iter().filter_map(ChainReport::shortfall).for_each(say);
     let checks = if is_checked { Checks::Done } else { Checks::NotDone };
     let ended = Ended { info, totals, end, kernel: scenario.model.kernel, kept };
     let shown = outputs.finish(ended, checks, Log::new(scenario, rows));

@@ -133,6 +133,7 @@ impl LiveRun {
             tasks: tasks.collect(),
             cookies: world.scenario.cookies.clone(),
             groups: scenario::groups(&world.scenario, |group| usage.get(group.index()).cloned()),
+            chains: world.chains(),
             blocked_at_end: scenario::blocked(self.left()),
             ..RunInfo::default()
         }

@@ -2,9 +2,10 @@
 //!
 //! Each scenario runs on `linux` and on `sim`. The simulator gets the output of `runyard calibrate` about this machine,
 //! and nothing else. Without options the scenarios are those of `scenarios/fidelity` (`table`); with `--random` they
-//! are drawn (`random`). The command prints the tables of `docs/figures/fidelity.md`.
+//! are drawn (`random`). With `--chains` they have chains (`chains`). The command prints the tables of `docs/figures/fidelity.md`.
 
 mod bootstrap;
+mod chains;
 mod draw;
 mod judge;
 pub mod lab;
@@ -26,6 +27,9 @@ pub struct Options {
     /// The number of runs of each scenario on the kernel; the median counts
     #[arg(long, default_value_t = 3, value_name = "N", conflicts_with = "random")]
     pub repeat: usize,
+    /// Compare the latencies of the chains in `scenarios/fidelity/chains`
+    #[arg(long, conflicts_with_all = ["random", "repeat", "only"])]
+    pub chains: bool,
     /// Only these scenarios, by the names of their files
     #[arg(value_name = "SCENARIO", conflicts_with = "random")]
     pub only: Vec<String>,
@@ -68,6 +72,7 @@ pub fn run(options: &Options) -> Outcome {
     workspace::run(cargo().args(["build", "--release", "--quiet", "--package", "runyard-cli"]))?;
     match options.random.scenarios {
         Some(scenarios) => random::run(options, scenarios),
+        None if options.chains => chains::run(options),
         None => table::run(options),
     }
 }

@@ -14,11 +14,8 @@ use super::draw::{self, Drawn};
 use super::judge::{Measure, Of, Runs, Sample, Seen};
 use super::rig::Rig;
 use super::verdict::{self, Tally, fields};
-use super::{Options, bootstrap, quiet};
+use super::{Options, bootstrap};
 use crate::workspace::Outcome;
-
-/// The number of tries of a run before its scenario is dropped.
-const TRIES: usize = 5;
 
 /// The time for which a calibration is valid: the costs of a virtual machine change with its host within minutes.
 const CALIBRATION: Duration = Duration::from_secs(10 * 60);
@@ -138,9 +135,9 @@ impl Session {
     fn runs(&self, (name, seed): (&str, &str), drawn: &Drawn) -> Outcome<Option<Runs>> {
         let file = self.folder.join(format!("{name}.json"));
         std::fs::write(&file, &drawn.text)?;
-        let Some(a) = self.quietly(&file, seed)? else { return Ok(None) };
+        let Some(a) = self.rig.run_quietly(&file, &[seed])? else { return Ok(None) };
         let simulated = self.rig.simulate(&drawn.text, &self.machine, &[seed])?;
-        let Some(b) = self.quietly(&file, seed)? else { return Ok(None) };
+        let Some(b) = self.rig.run_quietly(&file, &[seed])? else { return Ok(None) };
         for (report, run) in [(&a, "a"), (&simulated, "sim"), (&b, "b")] {
             std::fs::write(self.folder.join(format!("{name}.{run}.json")), report.to_string())?;
         }
@@ -150,20 +147,6 @@ impl Session {
                 .with_run_delays(&serde_json::from_str(&self.machine)?),
             b: Seen::read(&b)?,
         }))
-    }
-
-    /// The kernel's report of an undisturbed run.
-    fn quietly(&self, scenario: &Path, seed: &str) -> Outcome<Option<Value>> {
-        for _ in 0..TRIES {
-            let (report, company) = quiet::watched(|| self.rig.run("linux", scenario, &[seed]));
-            let report = report?;
-            if company.is_quiet() {
-                return Ok(Some(report));
-            }
-            let quiet::Company { others, stolen } = company;
-            eprintln!("disturbed: others had {others:.1} % of the CPUs, the host {stolen:.1} %");
-        }
-        Ok(None)
     }
 }
 

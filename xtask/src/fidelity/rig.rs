@@ -5,7 +5,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::quiet::{self, Company};
 use crate::workspace::{self, Outcome, program};
+
+/// The number of tries of a run before its scenario is dropped.
+const TRIES: usize = 5;
 
 /// The release build, which must exist, and a folder for its input.
 pub(super) struct Rig {
@@ -37,6 +41,20 @@ impl Rig {
     /// Runs a scenario on `host` with these options, and returns the report.
     pub(super) fn run(&self, host: &str, scenario: &Path, options: &[&str]) -> Outcome<Value> {
         json(program(&self.runyard).args([host, "--json"]).args(options).arg(scenario))
+    }
+
+    /// The kernel's report of an undisturbed run; `None` if the machine was never quiet.
+    pub(super) fn run_quietly(&self, scenario: &Path, options: &[&str]) -> Outcome<Option<Value>> {
+        for _ in 0..TRIES {
+            let (report, company) = quiet::watched(|| self.run("linux", scenario, options));
+            let report = report?;
+            if company.is_quiet() {
+                return Ok(Some(report));
+            }
+            let Company { others, stolen } = company;
+            eprintln!("disturbed: others had {others:.1} % of the CPUs, the host {stolen:.1} %");
+        }
+        Ok(None)
     }
 
     /// Simulates a scenario on this `machine`, and returns the report.

@@ -50,6 +50,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     println!("|---|---|---|---|---|---|---|---|");
     let mut scenarios: Vec<_> =
         std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
+    scenarios.retain(|scenario| scenario.is_file());
     scenarios.sort();
     let (mut selftests, mut limited) = (Vec::new(), Vec::new());
     for scenario in &scenarios {

@@ -566,3 +566,51 @@ fn a_missing_permission_is_exit_code_3() {
     assert!(said.err.starts_with("linux: a: the kernel refuses SCHED_FIFO 10: "), "{}", said.err);
     assert_eq!(said.err.lines().count(), 1);
 }
+
+/// Chains over a pipe beside a mutex that all want, over semaphores to two shards and back, and over forks.
+const CHAINS: &str = r#"{
+    "machine": {"cpus": 2},
+    "tasks": {
+        "maker": {"instance": 4, "loop": 50, "sleep": 100, "lock": "m", "run": 10, "unlock": "m",
+                  "send": {"ref": "p", "bytes": 1, "capacity": 1000}},
+        "user": {"instance": 2, "loop": 100, "recv": {"ref": "p", "bytes": 1}, "lock": "m", "run": 20, "unlock": "m"},
+        "client": {"loop": 20, "sleep": 1000, "sem_post": "a", "sem_post2": "b", "sem_wait": "told", "sem_wait2": "told"},
+        "one": {"loop": 20, "sem_wait": "a", "run": 100, "sem_post": "told"},
+        "two": {"loop": 20, "sem_wait": "b", "run": 300, "sem_post": "told"},
+        "parent": {"loop": 5, "sleep": 500, "run": 50, "fork": "child"},
+        "child": {"instance": 0, "loop": 1, "run": 200},
+    },
+    "chains": {
+        "piped": ["maker", "user"], "asked": ["client", ["one", "two"], "client"], "forked": ["parent", "child"],
+        "made": {"tasks": ["maker"], "deadline_us": 1},
+    },
+}"#;
+
+/// Each token is followed from the task that leaves a message to the task that takes it, whichever comes first and whoever waits for
+/// the mutex. The wake-up with which a task begins is a token of which nothing comes.
+#[test]
+fn chains_are_those_of_a_simulation() {
+    for host in ["sim", "live", "linux"] {
+        let report = report(host, CHAINS, &[]);
+        let number = |path: &str| match report.at(path) {
+            Json::Number(number) => *number as u64,
+            other => panic!("{host} {path}: {other:?}"),
+        };
+        let cases =
+            [(200, 204, 4, 30_000), (20, 21, 1, 300_000), (5, 6, 1, 250_000), (204, 204, 0, 0)];
+        for (nth, (count, began, dropped, least)) in cases.into_iter().enumerate() {
+            let of = |field: &str| number(&format!("chains.{nth}.{field}"));
+            assert_eq!(
+                [of("count"), of("began"), of("dropped")],
+                [count, began, dropped],
+                "{host} {nth}"
+            );
+            let latency = of("latency.min_ns");
+            assert!(latency >= least, "{host} {nth}: {latency} ns is less than the work");
+        }
+        assert_eq!(report.at("chains.0.missed"), &Json::Null);
+        assert!(number("chains.3.missed") >= 200, "{host}: each runs for 10 us");
+        let hop = |nth| report.at(&format!("chains.1.worst.0.hops.{nth}.task")).clone();
+        assert_eq!([hop(0), hop(2)], ["client"; 2].map(|name| Json::Text(name.to_owned())));
+    }
+}

@@ -9,10 +9,9 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::time::Nanos;
 use runyard_outcome::scenario;
 use runyard_report::{
-    ChainReport, CpuReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA,
-    TaskReport, TimersReport, cookie_reports, distributions, group_reports,
+    CpuReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA, TaskReport,
+    TimersReport, cookie_reports, distributions, group_reports,
 };
-use runyard_workload::scenario::ChainSpec;
 
 /// Makes the report of a run.
 pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
@@ -80,15 +79,10 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
         tasks,
         cookies,
         latencies,
-        chains: world.scenario.chains.iter().map(unknown_chain).collect(),
+        chains: world.chains(),
         blocked_at_end: scenario::blocked(world.left()),
         ..Report::default()
     }
-}
-
-/// The report of a chain. It is empty: the kernel does not tell this host which thread wakes which.
-fn unknown_chain(chain: &ChainSpec) -> ChainReport {
-    ChainReport { name: chain.name.clone(), ..ChainReport::default() }
 }
 
 /// The report of the machine, from the kernel's counts of the tasks.

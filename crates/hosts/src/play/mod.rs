@@ -6,6 +6,7 @@
 //!
 //! All tasks know the end of the run: none sleeps or spins beyond it, and a task that waits for another is woken then.
 
+mod marks;
 pub(crate) mod mutexes;
 mod player;
 mod spin;

@@ -1,5 +1,6 @@
 //! The interpreter: a task's program, step by step, to its end or to the end of the run.
 
+use super::marks::{ends, mark, matters, waits};
 use super::mutexes::{Seat, Waited};
 use super::spin;
 use super::stage::Stage;
@@ -8,6 +9,7 @@ use crate::clock::cpu_time;
 use crate::sync::Arc;
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::GroupId;
+use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::Histogram;
@@ -41,6 +43,7 @@ pub(crate) async fn play<S: Stage>(stage: S, world: Arc<World>, new: NewTask) ->
     let mut player = Player::new(stage, world, new);
     let ended = player.begin().await && player.run().await;
     player.leave_mutexes();
+    player.leave_marks(ended);
     let rows = std::mem::take(&mut player.rows);
     player.world.leave(task, player.stage.now(), ended, rows);
     player.stats
@@ -60,6 +63,7 @@ struct Player<S> {
     task: TaskId,
     spec: SpecId,
     begin: Time,
+    by: Option<TaskId>,
     timer_zero: Time,
     /// The next expiry of each of its own periodic timers.
     timers: Vec<Option<Time>>,
@@ -71,20 +75,24 @@ struct Player<S> {
     /// Its log, if one is asked for, with the finished rounds.
     log: Option<Log>,
     rows: Vec<Row>,
+    /// Its own marks, if it matters to chains.
+    marks: Option<Vec<Event>>,
     stats: TaskStats,
 }
 
 impl<S: Stage> Player<S> {
     fn new(stage: S, world: Arc<World>, new: NewTask) -> Player<S> {
-        let NewTask { task, spec, begin, timer_zero, asked, draws, seat, .. } = new;
+        let NewTask { task, spec, begin, timer_zero, asked, draws, seat, by, .. } = new;
         let (timers, rows, stats) = (Vec::new(), Vec::new(), TaskStats::default());
         let log = world.log.then(|| Log::new(task, &world.scenario));
+        let marks = matters(&world.scenario, spec).then(Vec::new);
         Player {
             stage,
             world,
             task,
             spec,
             begin,
+            by,
             timer_zero,
             timers,
             asked,
@@ -93,6 +101,7 @@ impl<S: Stage> Player<S> {
             wishes: 0,
             log,
             rows,
+            marks,
             stats,
         }
     }
@@ -104,6 +113,7 @@ impl<S: Stage> Player<S> {
         self.stats.cpu_at_start = cpu_time();
         let starts = self.begin < self.world.end();
         if starts {
+            self.mark(self.begin, What::Wake { task: self.task, since: self.begin, by: self.by });
             self.went_on(self.begin);
         }
         starts && !self.is_over()
@@ -126,6 +136,9 @@ impl<S: Stage> Player<S> {
                     if let Some(watch) = world.watch() {
                         watch.step(self.task, cursor.place().step - 1, self.stage.now());
                     }
+                    let (phase, nth) =
+                        (cursor.place().phase as u32, cursor.place().step as u32 - 1);
+                    self.mark_now(What::Step { task: self.task, phase, step: nth });
                     self.take_step(step).await
                 }
                 Next::End => Then::Stop,
@@ -190,6 +203,9 @@ impl<S: Stage> Player<S> {
                     log.timer(span, next);
                 }
                 self.stats.missed += u64::from(next.missed);
+                if next.missed {
+                    self.mark_now(What::Late { task: self.task, since: next.due });
+                }
                 // On real CPUs many a periodic task is late for the machine's reasons.
                 if next.omitted > 0 && self.world.scenario.is_client(self.spec) {
                     self.world.omit(self.task, next.omitted);
@@ -204,10 +220,11 @@ impl<S: Stage> Player<S> {
             }
             Step::Exit => return Then::Stop,
             Step::Fork(spec) => {
-                let forked = self.world.fork(spec, (self.spec, &self.asked.attr), self.stage.now());
+                let now = self.stage.now();
+                let forked = self.world.fork(spec, (self.spec, &self.asked.attr), now);
                 let started = forked.and_then(|new| {
-                    let task = new.task;
-                    self.stage.start(new).inspect_err(|_| self.world.unborn(task))
+                    let (task, by) = (new.task, (new.begin <= now).then_some(self.task));
+                    self.stage.start(NewTask { by, ..new }).inspect_err(|_| self.world.unborn(task))
                 });
                 return self.unless_refused(started);
             }
@@ -305,6 +322,28 @@ impl<S: Stage> Player<S> {
         }
     }
 
+    /// Marks an event of the task.
+    fn mark(&mut self, at: Time, what: What) {
+        self.marks.iter_mut().for_each(|marks| marks.push(mark(at, what)));
+    }
+
+    /// Marks an event of the task, now.
+    fn mark_now(&mut self, what: What) {
+        if self.marks.is_some() {
+            self.mark(self.stage.now(), what);
+        }
+    }
+
+    /// Gives the world the task's marks. `ended` is whether its program came to its end.
+    fn leave_marks(&mut self, ended: bool) {
+        if ended {
+            self.mark_now(ends(self.task));
+        }
+        if let Some(marks) = self.marks.take() {
+            self.world.keep(marks);
+        }
+    }
+
     fn work(&mut self, span: Nanos) {
         self.stats.worked += spin::work(&self.stage, &self.world, span);
     }
@@ -320,9 +359,11 @@ impl<S: Stage> Player<S> {
 
     async fn sleep_until(&mut self, at: Time) {
         self.stats.timers.0 += 1;
+        self.mark_now(waits(self.task));
         self.sleep(at.min(self.world.end())).await;
         if at < self.world.end() && at <= self.stage.now() {
             self.stats.timers.1 += 1;
+            self.mark_now(What::Wake { task: self.task, since: at, by: None });
             self.went_on(at);
         }
     }

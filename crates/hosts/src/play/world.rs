@@ -11,13 +11,16 @@
 //! A run without a duration ends with its last task, or when every task waits for another: then no task is left that
 //! could wake them.
 
+use super::marks::{Marks, waits};
 use super::mutexes::{Mutexes, Seat};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuSet;
+use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_report::ChainReport;
 use runyard_workload::Scenario;
 use runyard_workload::cpusets::Cpusets;
 use runyard_workload::draw::{Stream, stream};
@@ -123,6 +126,8 @@ pub(crate) struct NewTask {
     /// The start of its periodic timers: its delay after the run's start.
     pub(crate) timer_zero: Time,
     pub(crate) draws: Pcg64Mcg,
+    /// The task that starts it; `None` if its delay does, or the run.
+    pub(crate) by: Option<TaskId>,
 }
 
 /// The facts about a task, in the order of the report.
@@ -209,6 +214,8 @@ struct SharedState {
     latest: Time,
     /// The logs of the finished tasks.
     logs: Vec<Vec<Row>>,
+    /// The marks from which chains are measured, if the scenario has some.
+    marks: Option<Marks>,
 }
 
 impl World {
@@ -235,6 +242,7 @@ impl World {
             wakers: Vec::new(),
             latest: Time::ZERO,
             logs: Vec::new(),
+            marks: Marks::of(&scenario),
         };
         let cpusets = scenario.cpusets(CpuSet::first(cpus));
         let world = World {
@@ -297,7 +305,10 @@ impl World {
         step: &Step,
         now: Time,
     ) -> Option<Told> {
-        self.then_await(task, now, |shared| shared.take_shared_step(task, step))
+        self.then_await(task, now, |shared| {
+            shared.mark(What::Acts { task });
+            shared.take_shared_step(task, step)
+        })
     }
 
     /// Tries to take the mutex for which `task` was woken. Returns a future to await, if the task has to wait again.
@@ -321,6 +332,7 @@ impl World {
             shared.now = now;
             shared.latest = shared.latest.max(now);
             let awaited = does(shared)?;
+            shared.mark(waits(task));
             Some(self.told(shared, task, awaited))
         })
     }
@@ -474,7 +486,7 @@ impl World {
         shared.alive += 1;
         let begin = timer_zero.max(now);
         let asked = Asked { attr, reservation };
-        NewTask { task, spec: id, name, asked, seat, begin, timer_zero, draws }
+        NewTask { task, spec: id, name, asked, seat, begin, timer_zero, draws, by: None }
     }
 
     /// Notes that a task is over: its program `ended`, or the run did before. `rows` are its finished rounds.
@@ -549,6 +561,21 @@ impl World {
         logs.into_iter().flatten().collect()
     }
 
+    /// Keeps the marks of a task that is over.
+    pub(crate) fn keep(&self, marks: Vec<Event>) {
+        self.with_shared(|shared| _ = shared.marks.as_mut().map(|all| all.keep(marks)));
+    }
+
+    /// The reports of the chains of a finished run.
+    pub(crate) fn chains(&self) -> Vec<ChainReport> {
+        let end = self.ended();
+        self.with_shared(|shared| {
+            let Some(marks) = &shared.marks else { return Vec::new() };
+            let tasks = shared.tasks.iter().map(|task| (task.name.as_str(), task.thread.as_str()));
+            marks.reports(&self.scenario, &tasks.collect::<Vec<_>>(), end)
+        })
+    }
+
     /// Waits for the end of the run, and then makes every task stop.
     pub(crate) fn wait(&self, now: impl Fn() -> Time) {
         let mut shared = lock(&self.shared);
@@ -605,7 +632,15 @@ impl World {
 }
 
 impl SharedState {
-    fn wake_with(&mut self, woken: TaskId, to_try: Option<ObjectId>) {
+    /// Marks an event of the step for which the state is locked. No mark is earlier than the one before it.
+    fn mark(&mut self, what: What) {
+        if let Some(marks) = &mut self.marks {
+            marks.add(self.latest, what);
+        }
+    }
+
+    fn wake_with(&mut self, by: TaskId, woken: TaskId, to_try: Option<ObjectId>) {
+        self.mark(What::Wake { task: woken, since: self.now, by: Some(by) });
         let state = &mut self.tasks[woken.index()].state;
         let woken = State::Woken(Woken { since: self.now, to_try });
         let State::Waiting(_, waker) = std::mem::replace(state, woken) else {
@@ -629,12 +664,12 @@ impl Sharing for SharedState {
         self.tasks[task.index()].prio
     }
 
-    fn wake(&mut self, _: TaskId, woken: TaskId) {
-        self.wake_with(woken, None);
+    fn wake(&mut self, waker: TaskId, woken: TaskId) {
+        self.wake_with(waker, woken, None);
     }
 
-    fn wake_to_try(&mut self, _: TaskId, woken: TaskId, mutex: ObjectId) {
-        self.wake_with(woken, Some(mutex));
+    fn wake_to_try(&mut self, waker: TaskId, woken: TaskId, mutex: ObjectId) {
+        self.wake_with(waker, woken, Some(mutex));
     }
 }
 

@@ -99,9 +99,14 @@ columns! {
 const UNDER_WAY: u64 = 2;
 
 impl ChainReport {
-    /// The message that no token reached the end, if there was one that could have.
+    /// The message that no token reached the end, if there was one that could have, or that many had not when the run ended:
+    /// the latencies lack them.
     #[must_use]
-    pub fn in_vain(&self) -> Option<String> {
+    pub fn shortfall(&self) -> Option<String> {
+        self.in_vain().or_else(|| self.unfinished())
+    }
+
+    fn in_vain(&self) -> Option<String> {
         let arrived = self.began.filter(|_| self.count == Some(0))?;
         let name = &self.name;
         match arrived - self.refused.unwrap_or(0) {
@@ -113,9 +118,7 @@ impl ChainReport {
         }
     }
 
-    /// The message that many tokens had not reached the end when the run ended, if so: the latencies lack them.
-    #[must_use]
-    pub fn unfinished(&self) -> Option<String> {
+    fn unfinished(&self) -> Option<String> {
         let (began, count) = (self.began?, self.count.filter(|&count| count > 0)?);
         let over = count + self.dropped.unwrap_or(0) + self.refused.unwrap_or(0);
         let under_way = began.saturating_sub(over);
@@ -272,19 +275,6 @@ impl Chains {
     /// Makes the rest of the run all that counts, from `at` on. A token that ends in it counts, with its whole latency.
     pub fn count_from(&mut self, at: Time) {
         self.chains.iter_mut().for_each(|chain| chain.count_from(at));
-    }
-
-    /// Whether an event matters to chains.
-    #[must_use]
-    pub fn heeds(event: &Event) -> bool {
-        match event.what {
-            What::Wake { .. } | What::Step { .. } | What::Acts { .. } => true,
-            What::Arrived { .. } | What::Late { .. } => true,
-            What::Switch { prev, .. } => {
-                matches!(prev, Some((_, Left::Blocked | Left::Exited)))
-            }
-            _ => false,
-        }
     }
 
     /// Takes the next event.
