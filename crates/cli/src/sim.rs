@@ -9,15 +9,13 @@ use crate::progress::SimProgress;
 use crate::record::Recorder;
 use crate::window::WindowOptions;
 use clap::{Args, ValueEnum};
-use runyard_engine::attr::{Cookie, GroupId};
-use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
 use runyard_outcome::scenario::{explained, names, parents};
 use runyard_outcome::stderr::say;
 use runyard_report::{ChainReport, Chains, Checks, RunInfo, Violation};
 use runyard_sim::{Check, Options, Outcome, Sim};
-use runyard_sweep::{info, reaches};
+use runyard_sweep::{Named, info, reaches};
 use runyard_workload::Scenario;
 use std::time::Instant;
 
@@ -82,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let interrupt = Interrupt::expect();
     let outcome = simulate(scenario, options, (&mut recorder, &interrupt))?;
     let wall = Nanos::from(started.elapsed());
-    if let Some(picture) = recorder.picture(&Names { scenario, outcome: &outcome }) {
+    if let Some(picture) = recorder.picture(&Named { scenario, outcome: &outcome }) {
         say(picture);
     }
     if let Err(what) = reaches(scenario, outcome.end) {
@@ -112,26 +110,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
             Ok(interrupt.done(Done::Broken))
         }
         shown => shown.map(|()| interrupt.done(if broken { Done::Broken } else { Done::Well })),
-    }
-}
-
-/// The names of the tasks and groups of a run, for a picture.
-struct Names<'a> {
-    scenario: &'a Scenario,
-    outcome: &'a Outcome,
-}
-
-impl runyard_report::Names for Names<'_> {
-    fn task(&self, task: TaskId) -> String {
-        self.outcome.tasks[task.index()].name.clone()
-    }
-
-    fn group(&self, group: GroupId) -> String {
-        self.scenario.groups[group.index()].path.clone()
-    }
-
-    fn cookie(&self, cookie: Cookie) -> String {
-        self.scenario.cookie_name(cookie).to_owned()
     }
 }
 

@@ -1,11 +1,13 @@
 //! One simulation, from a scenario to its report.
 
+use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::scenario;
 use runyard_report::{
-    Chains, Collector, Histogram, Report, RunInfo, Stretches, TaskInfo, Timed, Totals, Violation,
+    Chains, Collector, Histogram, Names, Report, RunInfo, Stretches, TaskInfo, Timed, Totals,
+    Violation,
 };
 use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
@@ -25,6 +27,43 @@ pub enum Detail {
     Report,
     /// Everything that a page shows.
     Page,
+}
+
+/// The names of the tasks, task groups and cookies of a run.
+///
+/// ```
+/// use runyard_engine::task::TaskId;
+/// use runyard_report::Names;
+/// use runyard_sim::{Options, Sim};
+/// use runyard_workload::{Overrides, parse};
+///
+/// let text = r#"{"tasks": {"web": {"loop": 1, "run": 10}}}"#;
+/// let scenario = parse("-", text, &Overrides::default())?.scenario;
+/// let outcome = Sim::new(&scenario, Options::default(), |_: &_| {}).unwrap().run();
+/// let names = runyard_sweep::Named { scenario: &scenario, outcome: &outcome };
+/// assert_eq!(names.task(TaskId(0)), "web");
+/// # Ok::<(), runyard_workload::Diagnostic>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// The scenario that ran.
+    pub scenario: &'a Scenario,
+    /// The result of the run.
+    pub outcome: &'a Outcome,
+}
+
+impl Names for Named<'_> {
+    fn task(&self, task: TaskId) -> String {
+        self.outcome.tasks[task.index()].name.clone()
+    }
+
+    fn group(&self, group: GroupId) -> String {
+        self.scenario.groups[group.index()].path.clone()
+    }
+
+    fn cookie(&self, cookie: Cookie) -> String {
+        self.scenario.cookie_name(cookie).to_owned()
+    }
 }
 
 /// A finished run.

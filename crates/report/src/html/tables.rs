@@ -190,13 +190,15 @@ pub(super) fn course(runs: &[Run]) -> String {
         )
         .expect(TAKES_ALL);
     }
-    match columns.as_str() {
-        "" => String::new(),
-        columns => {
-            let content = format!("<div class=columns>\n{columns}</div>\n");
-            section("Latency over time", COURSE_NOTE, &content)
-        }
+    beside("Latency over time", COURSE_NOTE, &columns)
+}
+
+/// A section with the columns of the runs beside each other; none without columns.
+fn beside(title: &str, note: &str, columns: &str) -> String {
+    if columns.is_empty() {
+        return String::new();
     }
+    section(title, note, &format!("<div class=columns>\n{columns}</div>\n"))
 }
 
 fn heading(runs: &[Run], at: usize) -> &'static str {
@@ -255,13 +257,7 @@ pub(super) fn timelines(runs: &[Run]) -> String {
         )
         .expect(TAKES_ALL);
     }
-    match columns.as_str() {
-        "" => String::new(),
-        columns => {
-            let content = format!("<div class=columns>\n{columns}</div>\n");
-            section("Who had the CPUs", "", &content)
-        }
-    }
+    beside("Who had the CPUs", "", &columns)
 }
 
 /// The note about the completeness of a timeline.

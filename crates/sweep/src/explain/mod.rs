@@ -8,13 +8,14 @@ mod chain;
 mod waited;
 mod watch;
 
-use crate::simulated;
+use crate::simulated::{self, Named};
 use chain::{Hop, Slow};
-use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::Failure;
-use runyard_report::{Explanation, HopReport, Names, Report, TaskReport, WokenBy, story, timeline};
+use runyard_report::{
+    Explanation, HopReport, Names as _, Report, TaskReport, WokenBy, story, timeline,
+};
 use runyard_sim::{Options, Outcome};
 use runyard_workload::{Scenario, advice};
 use serde::Serialize;
@@ -283,24 +284,4 @@ fn users<'r>(report: &'r Report, group: &str) -> Vec<(&'r str, u64)> {
     ran.retain(|&(_, ns)| ns > 0);
     ran.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
     ran
-}
-
-/// The names of a run.
-struct Named<'a> {
-    scenario: &'a Scenario,
-    outcome: &'a Outcome,
-}
-
-impl Names for Named<'_> {
-    fn task(&self, task: TaskId) -> String {
-        self.outcome.tasks[task.index()].name.clone()
-    }
-
-    fn group(&self, group: GroupId) -> String {
-        self.scenario.groups[group.index()].path.clone()
-    }
-
-    fn cookie(&self, cookie: Cookie) -> String {
-        self.scenario.cookie_name(cookie).to_owned()
-    }
 }
