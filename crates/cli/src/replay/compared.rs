@@ -2,7 +2,7 @@
 //! reasons for the others.
 //!
 //! A replay repeats what tasks ask for, and makes each decision anew. So waits are what it can get wrong. A task is
-//! *within* if its waits, in sum, are within [`FACTOR`] of the recorded ones, and *outside* otherwise. A task that
+//! *within* if its waits, in sum, are within [`FACTOR_TENTHS`] of the recorded ones, and *outside* otherwise. A task that
 //! waited less than [`LEAST`] on both sides is not judged.
 
 use runyard_engine::time::Nanos;
