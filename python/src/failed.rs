@@ -11,7 +11,7 @@ pyo3::create_exception!(
     runyard,
     ScenarioError,
     PyValueError,
-    "A mistake in a scenario, in a specification of a sweep, or in a recording.\n\nThe attributes are the `file`, the `line` and the `column`, counted from 1, and the mistake itself as `what`. A mistake in\na setting has no place: `line` and `column` are None."
+    "A mistake in a scenario, in a specification of a sweep, or in a recording.\n\nThe attributes are the `file`, the `line` and the `column`, counted from 1, and the mistake itself as `what`. A mistake in\na setting or in a trace of Perfetto has no place: `line` and `column` are None."
 );
 
 /// Returns a diagnostic as text. For a source that is not a file, the text also shows the line.
@@ -30,7 +30,7 @@ pub(crate) fn shown(source: &Source, found: &Diagnostic) -> String {
 pub(crate) fn scenario_error(py: Python<'_>, source: &Source, found: &Diagnostic) -> PyErr {
     let place = match &found.place {
         Place::Text { file, line, column } => Some((file, *line, *column)),
-        Place::Setting(_) => None,
+        Place::Packet { .. } | Place::Setting(_) => None,
     };
     let error = ScenarioError::new_err(shown(source, found));
     let value = error.value(py);

@@ -8,7 +8,7 @@ use pyo3::types::PyAny;
 use runyard_engine::features::Switched;
 use runyard_engine::kernel::Model;
 use runyard_workload::document::Value;
-use runyard_workload::import::{Wanted, import_for, text as text_of};
+use runyard_workload::import::{Recording, Wanted};
 use runyard_workload::setting::Setting;
 use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, Window};
 use std::ffi::CString;
@@ -118,7 +118,7 @@ pub(crate) fn import_recording(
     snapshot: Option<String>,
     deadline_as_fifo: bool,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let bytes = bytes(&file, u64::MAX)?;
+    let from = File::open(&file).map_err(|error| refused(&file, &error))?;
     let deadline = match deadline_as_fifo {
         true => DeadlinePolicy::AsFifo,
         false => DeadlinePolicy::Refused,
@@ -129,10 +129,8 @@ pub(crate) fn import_recording(
     let snapshot = known.as_ref().map(|(text, file)| (file.as_str(), text.as_str()));
     let model = model(kernel.as_deref())?;
     let wanted = Wanted { model, deadline, snapshot, ..Wanted::default() };
-    let imported = py.detach(|| {
-        let text = text_of(&file, bytes)?;
-        import_for(&file, &text, wanted)
-    });
+    let read = || Recording::read(&file, from, Window::default())?.import(wanted);
+    let imported = py.detach(read);
     let source = (file, None);
     let imported = imported.map_err(|error| scenario_error(py, &source, &error))?;
     for warning in &imported.warnings {

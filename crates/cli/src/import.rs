@@ -10,15 +10,16 @@ use runyard_engine::time::Nanos;
 use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
 use runyard_report::{Histogram, LatencyReport};
-use runyard_workload::DeadlinePolicy;
-use runyard_workload::import::{Imported, Statistics, Wanted, import_for, text};
+use runyard_workload::import::{Imported, Recording, Statistics, Wanted};
+use runyard_workload::{DeadlinePolicy, Window, moment};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// A recording, and what the command line says about the recorded machine.
 #[derive(Debug, Args)]
 pub(crate) struct Source {
-    /// The text of `perf script`, `trace-cmd report` or ftrace, perhaps compressed by gzip or zstd; `-` for standard input.
+    /// The text of `perf script`, `trace-cmd report` or ftrace, the page of systrace, or the trace of Perfetto. It may be
+    /// compressed by gzip or zstd; `-` is standard input.
     #[arg(value_name = "RECORDING")]
     pub(crate) file: String,
     /// The ticks a second of the recorded machine, in place of those that the recording shows.
@@ -30,9 +31,15 @@ pub(crate) struct Source {
     /// Snapshots of the recorded machine, which docs/guides/snapshot.sh makes: task groups, policies, CPUs of tasks.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<String>,
-    /// Take a recording of which less than half of the scheduler's lines make sense.
+    /// Take a recording of which less than half of the scheduler's lines make sense, or a trace that breaks off.
     #[arg(long)]
     partly: bool,
+    /// Take the recording only from this moment on, as 30s. Moments count from its first event of the scheduler.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    from: Option<Nanos>,
+    /// Take the recording only up to this moment.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Nanos>,
 }
 
 impl Source {
@@ -44,17 +51,22 @@ impl Source {
         }
     }
 
-    /// Reads the text of the recording.
-    pub(crate) fn text(&self) -> Result<String, Failure> {
-        let bytes = options::bytes(&self.file)?;
-        text(&self.file, bytes).map_err(Failure::input)
+    /// Reads the recording.
+    pub(crate) fn read(&self) -> Result<Recording, Failure> {
+        let part = Window { from: self.from, until: self.until };
+        if self.until.is_some_and(|until| until <= self.from.unwrap_or_default()) {
+            return Err(Failure::input("--until is not after --from, or not after the begin"));
+        }
+        let from = options::opened(&self.file)?;
+        let _shown = progress::of("reading the recording");
+        Recording::read(&self.file, from, part).map_err(Failure::input)
     }
 
-    /// Imports the text for a machine with this kernel and this number of CPUs, if they are not the recorded ones.
+    /// Imports the recording for a machine with this kernel and this number of CPUs, if they are not the recorded ones.
     /// Oddities of the recording go to standard error.
     pub(crate) fn import(
         &self,
-        text: &str,
+        recording: &mut Recording,
         model: Option<Model>,
         cpus: Option<u32>,
     ) -> Result<Imported, Failure> {
@@ -68,9 +80,7 @@ impl Source {
             cpus,
             tick_hz: self.tick_hz,
         };
-        let shown = progress::of("reading the recording");
-        let imported = import_for(&self.file, text, wanted).map_err(Failure::input)?;
-        drop(shown);
+        let imported = recording.import(wanted).map_err(Failure::input)?;
         if cpus.is_none() {
             tell(&imported);
         }
@@ -95,8 +105,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
-    let text = arguments.source.text()?;
-    let imported = arguments.source.import(&text, arguments.kernel, None)?;
+    let mut recording = arguments.source.read()?;
+    let imported = arguments.source.import(&mut recording, arguments.kernel, None)?;
+    drop(recording);
     match &arguments.out {
         None => output::report(|out| out.write_all(imported.scenario.as_bytes()))?,
         Some(file) => {

@@ -186,8 +186,19 @@ impl HostOptions {
     }
 }
 
+/// Opens a file, or standard input for `-`. A file that cannot be opened is an error at its beginning.
+pub(crate) fn opened(file: &str) -> Result<Box<dyn Read>, Failure> {
+    if file == "-" {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    match File::open(file) {
+        Ok(opened) => Ok(Box::new(opened)),
+        Err(error) => Err(Failure::input(format_args!("{file}:1:1: {error}"))),
+    }
+}
+
 /// The bytes of a file, or of standard input for `-`. A file that cannot be read is an error at its beginning.
-pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Failure> {
+fn bytes(file: &str) -> Result<Vec<u8>, Failure> {
     bytes_up_to(file, u64::MAX)
 }
 

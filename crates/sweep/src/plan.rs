@@ -378,7 +378,7 @@ impl Plan {
         let choices: Vec<&Choice> = self.choices(point).into_iter().flatten().collect();
         let own = |error: &Diagnostic| match error.place {
             Where::Text { .. } => error.to_string(),
-            Where::Setting(_) => error.what.clone(),
+            Where::Packet { .. } | Where::Setting(_) => error.what.clone(),
         };
         if let Where::Setting(wrong) = &error.place {
             let sets =

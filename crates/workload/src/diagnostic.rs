@@ -26,6 +26,13 @@ pub enum Place {
         /// The column in characters, counted from 1.
         column: usize,
     },
+    /// A packet of a trace of Perfetto. Displays as `FILE: packet NUMBER`.
+    Packet {
+        /// The file, as the user named it.
+        file: String,
+        /// The number of the packet, counted from 1.
+        packet: u32,
+    },
     /// A setting, which displays as an option of the command, `--set PATH=VALUE`.
     Setting(String),
 }
@@ -34,6 +41,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Text { file, line, column } => write!(f, "{file}:{line}:{column}"),
+            Place::Packet { file, packet } => write!(f, "{file}: packet {packet}"),
             Place::Setting(setting) => write!(f, "--set {setting}"),
         }
     }

@@ -4,9 +4,9 @@
 use proptest::prelude::*;
 use runyard_engine::attr::Policy;
 use runyard_engine::time::Nanos;
-use runyard_workload::import::{Imported, Wanted, import, import_for, text};
+use runyard_workload::import::{Imported, Recording, Wanted, import, import_for};
 use runyard_workload::scenario::{Scenario, Step, TaskSpec};
-use runyard_workload::{DeadlinePolicy, Overrides, parse};
+use runyard_workload::{DeadlinePolicy, Diagnostic, Overrides, Window, parse};
 use std::fmt::Write;
 
 fn imported(text: &str) -> (Imported, Scenario) {
@@ -375,24 +375,61 @@ fn a_text_without_sense_or_without_tasks_is_refused() {
     assert!(silent.contains("`perf sched record` records it"), "{silent}");
 }
 
+fn from_bytes(bytes: &[u8]) -> Result<Imported, Diagnostic> {
+    Recording::read("r", bytes, Window::default())?.import(Wanted::default())
+}
+
 #[test]
 fn a_compressed_recording_is_unpacked_and_a_binary_one_refused() {
-    let plain = switch(0, 0, IDLE0, "R", A);
+    let plain = switch(0, 0, A, "S", B) + &switch(0, 9, B, "S", A);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, plain.as_bytes()).unwrap();
     let packed = packed.finish().unwrap();
-    assert_eq!(text("r.gz", packed.clone()).unwrap(), plain);
+    assert_eq!(from_bytes(&packed).unwrap().tasks[0].name, "b-12");
     // `zstd` wrote it.
     let zstd = b"\x28\xb5\x2f\xfd\x00\x58\x19\x00\x00a\n\n";
-    assert_eq!(text("r.zst", zstd.to_vec()).unwrap(), "a\n\n");
-    let refused = |bytes: &[u8]| text("r", bytes.to_vec()).unwrap_err().to_string();
+    let refused = |bytes: &[u8]| from_bytes(bytes).unwrap_err().to_string();
+    assert!(refused(zstd).starts_with("r:1:1: no event: a line has"), "{}", refused(zstd));
     assert!(refused(&packed[..20]).starts_with("r:1:1: it cannot be decompressed: "));
     assert!(refused(&zstd[..9]).starts_with("r:1:1: it cannot be decompressed: "));
     let trace_cmd = "r:1:1: this is trace-cmd's data, not text; `trace-cmd report -t -i r > recorded.txt` converts it";
     assert_eq!(refused(b"\x17\x08Dtracing6\0"), trace_cmd);
-    let perfetto = "r:1:1: this is a trace of Perfetto, not text; `traceconv systrace r recorded.txt` converts it";
-    assert_eq!(refused(b"\x0a\x50\x08\x00"), perfetto);
-    assert_eq!(text("r", b"\n# tracer".to_vec()).unwrap(), "\n# tracer");
+}
+
+/// The places are those of the page.
+#[test]
+fn the_page_of_systrace_is_read_as_the_text_in_it() {
+    let text = switch(0, 0, IDLE0, "R", A) + &waking(A, 0, 5, B) + &switch(0, 9, A, "S", B);
+    let page = format!(
+        "<!DOCTYPE html>\n<html>\n<script>var sched_switch = 1;</script>\n\
+         <script class=\"trace-data\" type=\"application/text\">\n{text}what?\n</script>\n</html>\n"
+    );
+    let (inside, outside) = (import("r", &text).unwrap(), from_bytes(page.as_bytes()).unwrap());
+    assert_eq!(outside.scenario, inside.scenario);
+    let told: Vec<_> = outside.warnings.iter().map(ToString::to_string).collect();
+    assert!(matches!(&told[..], [only] if only.starts_with("r:8:1: no event")), "{told:?}");
+    let empty = from_bytes(b"<html>\n<p>sched_switch</p>\n</html>").unwrap_err().to_string();
+    assert_eq!(empty, "r:1:1: there is no event in it");
+}
+
+/// The moments count from the first event of the scheduler, whatever other line is before it.
+#[test]
+fn a_part_of_a_recording_is_like_a_recording_of_that_part() {
+    let early = "  x-9  [000]  0.000000: sync: x\n".to_owned() + &switch(0, 0, IDLE0, "R", A);
+    let middle = switch(0, 100, A, "S", B) + &waking(B, 0, 150, A) + &switch(0, 180, B, "R+", A);
+    let late = switch(0, 200, A, "X", B) + &switch(0, 260, B, "S", IDLE0);
+    let text = early + &middle + &late;
+    let part = |from, until| {
+        let micros = |at: u64| Some(Nanos::from_micros(at));
+        let part = Window { from: micros(from), until: micros(until) };
+        Recording::read("r", text.as_bytes(), part)?.import(Wanted::default())
+    };
+    let (cut, alone) = (part(100, 180).unwrap(), import("r", &middle).unwrap());
+    assert_eq!(cut.scenario, alone.scenario);
+    assert_eq!(cut.notes, []);
+    assert_eq!(cut.statistics, alone.statistics);
+    let nothing = part(300, 400).unwrap_err().to_string();
+    assert_eq!(nothing, "r:1:1: none of its 7 events is in the wanted part");
 }
 
 /// The notes of a recording, without its name.
@@ -479,7 +516,7 @@ fn a_snapshot_tells_groups_policies_and_cpus() {
 }
 
 /// Parts of what the recorders wrote on a machine with two CPUs and Linux 6.18: perf 6.1, trace-cmd 3.1 with several
-/// options, and ftrace's own files.
+/// options, and ftrace's own files, also as traces of Perfetto.
 #[test]
 fn what_recorders_write_is_read_to_the_last_line() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
@@ -487,8 +524,8 @@ fn what_recorders_write_is_read_to_the_last_line() {
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
         let name = path.display();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let imported = import("recording", &text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let bytes = std::fs::read(&path).unwrap();
+        let imported = from_bytes(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(imported.warnings, [], "{name}");
         let statistics = imported.statistics;
         assert_eq!((statistics.skipped, statistics.lost), (0, 0), "{name}");
@@ -499,7 +536,7 @@ fn what_recorders_write_is_read_to_the_last_line() {
         }
         files += 1;
     }
-    assert_eq!(files, 12);
+    assert_eq!(files, 14);
 }
 
 /// Returns lines of which some are valid and others nearly valid.

@@ -388,7 +388,7 @@ fn what_settings_make_wrong_elsewhere_names_them() {
     let late = PLAIN.replace("\"sleep\": 10", "\"sleep\": x");
     let placed = |error: Result<Parsed, Diagnostic>| match error.expect_err("it is wrong").place {
         Place::Text { line, column, .. } => (line, column),
-        place @ Place::Setting(_) => panic!("{place}"),
+        place => panic!("{place}"),
     };
     assert_eq!(placed(set(&late, &["tasks.web.run=123456789"])), placed(set(&late, &[])));
     let late = PLAIN.replace("\"sleep\": 10", "\"sleep\": -10");

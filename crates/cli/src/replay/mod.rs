@@ -56,8 +56,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
-    let text = arguments.source.text()?;
-    let imported = arguments.source.import(&text, arguments.recorded_on, None)?;
+    let mut recording = arguments.source.read()?;
+    let imported = arguments.source.import(&mut recording, arguments.recorded_on, None)?;
     let model = imported.statistics.model.unwrap_or_else(|| {
         let assumed = Model::named(Model::NEWEST.kernel);
         say(format_args!(
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
             let other = arguments.cpus.filter(|&cpus| cpus < imported.statistics.cpus as usize);
             let fewer = other.map(|cpus| {
                 let cpus = Some(cpus as u32);
-                arguments.source.import(&text, arguments.recorded_on, cpus)
+                arguments.source.import(&mut recording, arguments.recorded_on, cpus)
             });
             let fewer = fewer.transpose()?;
             let changed = Overrides { kernel, settings, cpus: arguments.cpus, ..over(arguments) };

@@ -61,6 +61,22 @@ fn a_scenario_goes_into_a_file_and_the_figures_to_standard_output() {
     assert!(!written.contains("\"sem_post\":"), "and is woken by nobody: {written}");
 }
 
+/// Both commands cut a recording in the same way.
+#[test]
+fn a_part_of_a_recording_is_imported() {
+    for command in ["import", "replay"] {
+        let args = [command, "-", "--from", "100us", "--until", "200us"];
+        let said = call_with(&args, RECORDING.as_bytes());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.err.contains("2 events in 0 ms; tasks: 1; CPUs: 1\n"), "{}", said.err);
+        let args = [command, "-", "--from", "2s", "--until", "2s"];
+        let said = call_with(&args, RECORDING.as_bytes()).refused();
+        assert_eq!(said, "--until is not after --from, or not after the begin");
+        let said = call_with(&[command, "-", "--from", "2s"], RECORDING.as_bytes()).refused();
+        assert!(said.contains("none of its 4 events is in the wanted part"), "{said}");
+    }
+}
+
 #[test]
 fn a_text_without_a_line_that_makes_sense_is_bad_input() {
     let said = call_with(&["import", "-"], b"\n  no recording\n").refused();

@@ -29,13 +29,6 @@ const ARROWS: usize = 4;
 /// The number of blanks before the fields above which they are padding. A name may begin with a blank.
 const PADDED: usize = 2;
 
-/// The recorders' numbers for the state of a task that leaves its CPU: bits.
-mod state {
-    pub(super) const BLOCKED: u32 = 2;
-    pub(super) const EXITED: u32 = 16 | 32;
-    pub(super) const PREEMPTED: u32 = 0x100;
-}
-
 /// The place in a line, in bytes, and what is wrong there.
 pub(super) type Nonsense = (usize, &'static str);
 
@@ -197,12 +190,8 @@ fn switched<'t>(prev: &'t str, next: &'t str) -> Option<What<'t>> {
 /// Reads `S`, `D|K`, `R`, `R+`, or the kernel's number. A task that was preempted, `+`, is runnable in any state.
 fn left(text: &str) -> Option<Left> {
     if let Some(bits) = number(text) {
-        return Some(match () {
-            () if bits == 0 || bits & state::PREEMPTED != 0 => Left::Ready,
-            () if bits & state::EXITED != 0 => Left::Exited,
-            () if bits & state::BLOCKED != 0 => Left::Blocked,
-            () => Left::Asleep,
-        });
+        // No line says which kernel this is. A dead task passes for a parked one, which sleeps for ever.
+        return Some(Left::of_bits(bits, true));
     }
     match text {
         "" => None,

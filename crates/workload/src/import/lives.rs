@@ -21,6 +21,7 @@
 //! [`Step::Post`] precedes the end of the sleep that it ends, in time and in the waker's life.
 
 use super::record::{IDLE, Left, Named, Record, What};
+use super::records::Records;
 use super::tick::Beats;
 use std::collections::BTreeMap;
 
@@ -145,11 +146,11 @@ impl Life {
 pub(super) struct Gaps {
     pub(super) number: u64,
     /// The place of the record that tells the first one.
-    pub(super) first: Option<usize>,
+    pub(super) first: Option<u32>,
 }
 
 impl Gaps {
-    fn note(&mut self, place: usize) {
+    fn note(&mut self, place: u32) {
         self.number += 1;
         self.first.get_or_insert(place);
     }
@@ -176,15 +177,17 @@ pub(super) struct Lives {
     latencies: Vec<u64>,
     by_tid: BTreeMap<u32, LifeId>,
     /// The place of the present record.
-    place: usize,
+    place: u32,
     /// For each CPU, the task that runs there and the time of its last record.
     on: Vec<(Option<u32>, u64)>,
 }
 
 /// Follows the records, which are in the order of time. `is_whole` says that the recorder lost none.
-pub(super) fn follow(records: &[Record<'_>], is_whole: bool) -> Lives {
+pub(super) fn follow(records: &Records, is_whole: bool) -> Lives {
     let mut lives = Lives::default();
-    let (Some(first), Some(last)) = (records.first(), records.last()) else { return lives };
+    let mut ends = records.iter();
+    let Some(first) = ends.next() else { return lives };
+    let last = ends.next_back().unwrap_or(first);
     (lives.begin, lives.end) = (first.at, last.at);
     lives.cpus = records.iter().map(|record| record.cpu).max().unwrap_or(0) + 1;
     lives.on = vec![(None, first.at); lives.cpus as usize];
@@ -194,9 +197,9 @@ pub(super) fn follow(records: &[Record<'_>], is_whole: bool) -> Lives {
     lives.queued_at_begin = is_whole && (wakers_tell || has_wakeups);
     for (nth, record) in records.iter().enumerate() {
         lives.place = record.place;
-        lives.observe(record, &records[nth..]);
-        lives.happen(record, wakers_tell);
-        lives.beats.see(record);
+        lives.observe(&record, records.from(nth));
+        lives.happen(&record, wakers_tell);
+        lives.beats.see(&record);
         lives.on[record.cpu as usize].1 = record.at;
     }
     lives.finish();
@@ -215,7 +218,7 @@ impl Lives {
 
     /// Compares the task of a record with the one that the last switch left on its CPU, and inserts a missed switch.
     /// `ahead` has this record and those after it.
-    fn observe(&mut self, record: &Record<'_>, ahead: &[Record<'_>]) {
+    fn observe<'t>(&mut self, record: &Record<'t>, ahead: impl Iterator<Item = Record<'t>>) {
         let here = match record.what {
             What::Switch { prev, .. } => Some((prev.tid, prev.comm)),
             _ => record.who,
@@ -246,10 +249,10 @@ impl Lives {
     }
 
     /// Returns the time at which a task began to run by the kernel's accounts, for a task that a CPU turns out to run.
-    fn account(&self, tid: u32, ahead: &[Record<'_>]) -> Option<u64> {
+    fn account<'t>(&self, tid: u32, ahead: impl Iterator<Item = Record<'t>>) -> Option<u64> {
         let known = self.by_tid.get(&tid).and_then(|&life| self.all[life].ran_since);
         known.or_else(|| {
-            ahead.iter().take(LOOK_AHEAD).find_map(|record| match record.what {
+            ahead.take(LOOK_AHEAD).find_map(|record| match record.what {
                 What::Charged { tid: charged, nanos } if charged == tid => {
                     Some(record.at.saturating_sub(nanos))
                 }

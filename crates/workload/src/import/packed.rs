@@ -1,61 +1,73 @@
-//! From the bytes of a file to the text of a recording.
+//! From a file to a recording: what packs it is taken off, and what it is decides who reads it.
 
-use crate::diagnostic::{Diagnostic, Fault, locate};
-use flate2::read::MultiGzDecoder;
+use super::page::Page;
+use super::reading::{Format, Reading, nowhere};
+use super::{parse, perfetto};
+use crate::diagnostic::Diagnostic;
+use crate::overrides::Window;
+use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
-use std::io::Read;
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 /// How files of other kinds begin, with their kinds and the commands that convert `FILE` into text.
-const BINARY: [(&[u8], &str, &str); 4] = [
+const BINARY: [(&[u8], &str, &str); 3] = [
     (b"PERFILE2", "perf's data", "perf script --ns --header -i FILE > recorded.txt"),
     (b"2ELIFREP", "perf's data", "perf script --ns --header -i FILE > recorded.txt"),
     (b"\x17\x08Dtracing", "trace-cmd's data", "trace-cmd report -t -i FILE > recorded.txt"),
-    (b"\x0a", "a trace of Perfetto", "traceconv systrace FILE recorded.txt"),
 ];
 
-/// The number of bytes that are searched for one that no text has.
-const SEARCHED: usize = 4096;
+/// The number of bytes that tell what a file is.
+const SEARCHED: u64 = 4096;
 
-/// Returns the text of a recording that is in `file`. It may be compressed by gzip or zstd. The kernel takes any bytes as
-/// a task's name, so bytes that are no UTF-8 are replaced.
-///
-/// ```
-/// use runyard_workload::import::text;
-///
-/// assert_eq!(text("a.txt", b"# tracer: nop\n".to_vec()).unwrap(), "# tracer: nop\n");
-/// let refused = text("perf.data", b"PERFILE2...".to_vec()).unwrap_err();
-/// assert!(refused.to_string().contains("perf script --ns --header -i perf.data > recorded.txt"));
-/// ```
+/// Reads a recording from a file with this name. It may be compressed by gzip or zstd.
 ///
 /// # Errors
-/// If the file is of another kind, with the command that converts it; or if it cannot be decompressed.
-pub fn text(file: &str, bytes: Vec<u8>) -> Result<String, Diagnostic> {
-    let failed = |what: String| locate(file, "", vec![Fault::new(Fault::NOWHERE, what)]).remove(0);
-    let broken =
-        |error: &dyn std::fmt::Display| failed(format!("it cannot be decompressed: {error}"));
-    let bytes = match &bytes[..] {
-        [0x1f, 0x8b, ..] => unpacked(MultiGzDecoder::new(&bytes[..])).map_err(|it| broken(&it))?,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            let decoder = StreamingDecoder::new(&bytes[..]).map_err(|it| broken(&it))?;
-            unpacked(decoder).map_err(|it| broken(&it))?
+/// If the file is of another kind, with the command that converts it; or if it cannot be read or decompressed.
+pub(super) fn read(file: &str, from: impl Read, part: Window) -> Result<Reading, Diagnostic> {
+    let unread = |error: io::Error| nowhere(file, format!("it cannot be read: {error}"));
+    let packed = |error: &dyn Display| nowhere(file, format!("it cannot be decompressed: {error}"));
+    let (head, from) = peeked(BufReader::new(from)).map_err(unread)?;
+    match head[..] {
+        [0x1f, 0x8b, ..] => {
+            let from = BufReader::new(MultiGzDecoder::new(from));
+            unpacked(file, from, part, &|error| packed(&error))
         }
-        _ => bytes,
-    };
-    if let Some((_, kind, command)) = BINARY.iter().find(|(begin, ..)| is_binary(&bytes, begin)) {
-        let command = command.replace("FILE", if file == "-" { "FILE" } else { file });
-        return Err(failed(format!("this is {kind}, not text; `{command}` converts it")));
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            let from = StreamingDecoder::new(from).map_err(|error| packed(&error))?;
+            unpacked(file, BufReader::new(from), part, &|error| packed(&error))
+        }
+        _ => unpacked(file, from, part, &unread),
     }
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-fn unpacked(mut from: impl Read) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.read_to_end(&mut bytes).map(|_| bytes)
+/// Reads a recording that is not compressed any more. `failed` words an error of reading.
+fn unpacked(
+    file: &str,
+    from: impl BufRead,
+    part: Window,
+    failed: &dyn Fn(io::Error) -> Diagnostic,
+) -> Result<Reading, Diagnostic> {
+    let (head, mut from) = peeked(from).map_err(failed)?;
+    if let Some((_, kind, command)) = BINARY.iter().find(|(begin, ..)| head.starts_with(begin)) {
+        let command = command.replace("FILE", if file == "-" { "FILE" } else { file });
+        return Err(nowhere(file, format!("this is {kind}, not text; `{command}` converts it")));
+    }
+    let mut reading = Reading::new(file, part);
+    let page = Page::begin(&head);
+    if perfetto::begins(&head) {
+        reading.format = Format::Perfetto;
+        perfetto::read(&mut from, &mut reading).map_err(failed)?;
+    } else {
+        parse::read(&mut from, page, &mut reading).map_err(failed)?;
+    }
+    reading.finish();
+    Ok(reading)
 }
 
-/// Returns whether a file begins so. A text may begin with a line break, but has no byte 0.
-fn is_binary(bytes: &[u8], begin: &[u8]) -> bool {
-    let searched = &bytes[..bytes.len().min(SEARCHED)];
-    bytes.starts_with(begin) && (begin.len() > 1 || searched.contains(&0))
+/// Returns the first bytes, and a reader that has them still before it.
+fn peeked<R: BufRead>(mut from: R) -> io::Result<(Vec<u8>, impl BufRead)> {
+    let mut head = Vec::new();
+    from.by_ref().take(SEARCHED).read_to_end(&mut head)?;
+    Ok((head.clone(), Cursor::new(head).chain(from)))
 }

@@ -1,21 +1,17 @@
-//! From the text of a recording to records in the order of time, and to what is odd about the text.
+//! From the text of a recording to records, and to what is odd about the text.
 //!
 //! Each line is read alone ([`line`](super::line)). An invalid line is skipped and counted, and the first few are
 //! reported with their places. Events that the import does not use are valid lines. So are notes of the recorders, and
-//! the call chains of events.
-//!
-//! The clock of a recorder may jump, and tools put lines with a time of 0 before the others. A machine without any event
-//! for [`LONGEST_GAP_NS`] does not exist, so the text is cut there, and the part with the most events is kept.
+//! the call chains of events. Of a page that systrace wrote, only the lines of its data count ([`page`](super::page)).
 
 use super::line::{self, Nonsense};
-use super::record::{Record, What};
-use crate::diagnostic::Fault;
+use super::page::Page;
+use super::reading::Reading;
+use super::record::Record;
+use std::io::{self, BufRead, Read};
 
-/// The number of oddities of one kind that are reported.
-const TOLD: usize = 10;
-
-/// The longest time without an event, in nanoseconds: a minute.
-const LONGEST_GAP_NS: u64 = 60 * 1_000_000_000;
+/// The longest line, in bytes. The rest of a longer one counts as another line.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// The events that a line must be if it contains these words.
 const SCHEDULER: [&str; 2] = ["sched_switch", "sched_wak"];
@@ -31,109 +27,101 @@ const INTERRUPTS: [&str; 7] = [
     "el0t_64_irq",
 ];
 
-/// The content of a text.
-#[derive(Debug, Default)]
-pub(super) struct Recording<'t> {
-    /// The records in the order of time.
-    pub(super) records: Vec<Record<'t>>,
-    /// The number of invalid lines, and the first of them.
-    pub(super) skipped: usize,
-    pub(super) faults: Vec<Fault>,
-    /// The number of lines with an event of the scheduler, and of the invalid ones among them.
-    pub(super) scheduler: usize,
-    pub(super) unread: usize,
-    /// The number of events that the recorder reports as lost.
-    pub(super) lost: u64,
-    /// The first oddities of the text that are no invalid lines, with their places.
-    pub(super) notes: Vec<Fault>,
-    /// The number of CPUs that the recorder names.
-    pub(super) cpus: u32,
-    /// The recorded kernel, as `uname -r` prints it (`perf script --header`).
-    pub(super) release: Option<&'t str>,
-}
-
-/// Returns the events of a recording in the order of time. Invalid lines are skipped.
+/// Reads the lines of a text, of a page if one is given. They need not be in the order of time.
 ///
-/// ```
-/// use runyard_workload::import::{Left, What, records};
+/// The kernel takes any bytes as a task's name, so bytes that are no UTF-8 are replaced.
 ///
-/// let text = "a-7 [000] d..2. 1.000005000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 \
-///     prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120";
-/// let [record] = records(text)[..] else { panic!("there is one line") };
-/// assert!(matches!(record.what, What::Switch { left: Left::Asleep, .. }));
-/// ```
-#[must_use]
-pub fn records(text: &str) -> Vec<Record<'_>> {
-    recording(text).records
-}
-
-/// Reads a recording. The lines need not be in order.
-pub(super) fn recording(text: &str) -> Recording<'_> {
-    let mut recording = Recording::default();
-    let (mut place, mut follows_event) = (0, false);
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim_end();
-        let taken = match follows_event && is_chain(trimmed) {
-            true => {
-                recording.chain(trimmed);
-                Ok(true)
+/// # Errors
+/// If reading fails.
+pub(super) fn read(
+    from: &mut dyn BufRead,
+    mut page: Option<Page>,
+    reading: &mut Reading,
+) -> io::Result<()> {
+    let mut lines = Lines { reading, place: 0, after: After::NoEvent };
+    let mut bytes = Vec::new();
+    while Read::take(&mut *from, LONGEST_LINE).read_until(b'\n', &mut bytes)? > 0 {
+        lines.place = lines.place.saturating_add(1);
+        let line = String::from_utf8_lossy(&bytes);
+        match &mut page {
+            None => lines.take(0, line.trim_end()),
+            Some(page) => {
+                if let Some((begin, data)) = page.data(line.trim_end()) {
+                    lines.take(begin, data);
+                }
             }
-            false => recording.take(place, trimmed),
-        };
-        match taken {
-            Ok(is_event) => follows_event = is_event,
-            Err((column, what)) => recording.skip(place + column, what),
         }
-        place += line.len();
+        bytes.clear();
     }
-    // Lines of several CPUs may be merged out of order. Lines with equal times keep their order.
-    recording.records.sort_by_key(|record| record.at);
-    recording.keep_longest();
-    recording
+    Ok(())
 }
 
-impl<'t> Recording<'t> {
-    /// Takes a line. Returns whether it is an event, whose call chain may follow.
-    fn take(&mut self, place: usize, line: &'t str) -> Result<bool, Nonsense> {
-        if line.trim_start().is_empty() || self.is_note(place, line) {
-            return Ok(false);
+/// What the last line was, after which a call chain may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    NoEvent,
+    /// An event, and whether it is in the wanted part of the recording.
+    Event(bool),
+}
+
+/// The lines of a text, one after the other.
+struct Lines<'r> {
+    reading: &'r mut Reading,
+    /// The number of the present line.
+    place: u32,
+    after: After,
+}
+
+impl Lines<'_> {
+    /// Takes a line, of which the first bytes were cut off.
+    fn take(&mut self, cut: usize, line: &str) {
+        if let After::Event(is_kept) = self.after
+            && is_chain(line)
+        {
+            if is_kept && is_interrupt(line) {
+                self.reading.records.last_is_of_interrupt();
+            }
+            return;
+        }
+        match self.event(line) {
+            Ok(after) => self.after = after,
+            Err((column, what)) => {
+                // Places are told in characters.
+                let column = cut + line[..column].chars().count() + 1;
+                self.reading.skip(self.place, column, what);
+            }
+        }
+    }
+
+    fn event(&mut self, line: &str) -> Result<After, Nonsense> {
+        if line.trim_start().is_empty() || self.is_note(line) {
+            return Ok(After::NoEvent);
         }
         let is_scheduler = SCHEDULER.iter().any(|event| line.contains(event));
-        self.scheduler += usize::from(is_scheduler);
+        self.reading.scheduler += u64::from(is_scheduler);
         let read = line::record(line);
-        self.unread += usize::from(is_scheduler && read.is_err());
-        self.records.push(Record { place, ..read? });
-        Ok(true)
-    }
-
-    fn skip(&mut self, place: usize, what: &str) {
-        self.skipped += 1;
-        if self.faults.len() < TOLD {
-            self.faults.push(Fault::new(place, what));
-        }
-    }
-
-    fn note(&mut self, place: usize, what: impl Into<String>) {
-        if self.notes.len() < TOLD {
-            self.notes.push(Fault::new(place, what));
-        }
+        self.reading.unread += u64::from(is_scheduler && read.is_err());
+        Ok(After::Event(self.reading.take(&Record { place: self.place, ..read? })))
     }
 
     /// Takes a line that a recorder writes beside the events: its head, losses, statistics.
-    fn is_note(&mut self, place: usize, line: &'t str) -> bool {
+    fn is_note(&mut self, line: &str) -> bool {
         let text = line.trim_start();
+        let reading = &mut *self.reading;
         if let Some(said) = text.strip_prefix('#') {
-            self.release = self.release.or(release(said));
-            self.cpus = self.cpus.max(cpus(said).unwrap_or(0));
+            if reading.release.is_none() {
+                reading.release = release(said).map(str::to_owned);
+            }
+            reading.cpus = reading.cpus.max(cpus(said).unwrap_or(0));
             return true;
         }
         if let Some(events) = lost(text) {
-            self.lost = self.lost.saturating_add(events);
-            self.note(place, format!("{events} events were lost here"));
+            reading.lost = reading.lost.saturating_add(events);
+            reading.note(self.place, format!("{events} events were lost here"));
             return true;
         }
         if let Some(cpus) = text.strip_prefix("cpus=").and_then(|cpus| cpus.parse().ok()) {
-            self.cpus = self.cpus.max(cpus);
+            reading.cpus = reading.cpus.max(cpus);
             return true;
         }
         let is_empty = text.starts_with("CPU ") && text.ends_with(" is empty");
@@ -142,57 +130,13 @@ impl<'t> Recording<'t> {
             && ["Average ", "Maximum ", "Minimum "].iter().any(|it| text.starts_with(it));
         is_empty || is_latency || text.starts_with("version = ")
     }
+}
 
-    /// Takes a line of the last event's call chain.
-    fn chain(&mut self, line: &str) {
-        let symbol =
-            line.split_whitespace().find(|word| !word.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let is_interrupt = |symbol: &str| INTERRUPTS.iter().any(|it| symbol.starts_with(it));
-        if symbol.is_some_and(is_interrupt)
-            && let Some(record) = self.records.last_mut()
-        {
-            record.interrupt = true;
-        }
-    }
-
-    /// Keeps the longest part of the records that no long gap divides.
-    fn keep_longest(&mut self) {
-        let parts = self.records.chunk_by(|one, next| next.at - one.at <= LONGEST_GAP_NS);
-        let mut begin = 0;
-        let parts: Vec<_> = parts
-            .map(|part| {
-                begin += part.len();
-                begin - part.len()..begin
-            })
-            .collect();
-        let Some(longest) = parts.iter().rev().max_by_key(|part| part.len()).cloned() else {
-            return;
-        };
-        for part in parts.into_iter().filter(|part| *part != longest) {
-            let (number, first) = (part.len(), &self.records[part.start]);
-            let near = if part.start < longest.start { longest.start } else { longest.end - 1 };
-            let seconds = first.at.abs_diff(self.records[near].at) / 1_000_000_000;
-            let what = format!(
-                "the clock jumps: {number} events, {seconds} s from the others, are left out"
-            );
-            self.note(first.place, what);
-        }
-        self.records.truncate(longest.end);
-        self.records.drain(..longest.start);
-    }
-
-    /// Returns the place of the first record of a SCHED_DEADLINE task.
-    pub(super) fn first_deadline(&self) -> Option<usize> {
-        let first = self.records.iter().filter(|record| record.names_deadline());
-        first.map(|record| record.place).min()
-    }
-
-    /// Returns whether a record is a switch, and whether one is a wake-up.
-    pub(super) fn has(&self) -> (bool, bool) {
-        let has = |is: fn(&What<'_>) -> bool| self.records.iter().any(|record| is(&record.what));
-        let is_wakeup = |what: &What<'_>| matches!(what, What::Waking(_) | What::Wakeup(_));
-        (has(|what| matches!(what, What::Switch { .. })), has(is_wakeup))
-    }
+/// Returns whether a line of a call chain is of an interrupt.
+fn is_interrupt(line: &str) -> bool {
+    let is_address = |word: &&str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let symbol = line.split_whitespace().find(|word| !is_address(word));
+    symbol.is_some_and(|symbol| INTERRUPTS.iter().any(|it| symbol.starts_with(it)))
 }
 
 /// Returns whether a line is of a call chain: perf's has an address behind a tab, ftrace's an arrow.
@@ -229,12 +173,23 @@ fn lost(line: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::record::{IDLE, Left, Named};
+    use crate::diagnostic::Place;
+    use crate::import::reading::TOLD;
+    use crate::import::record::{IDLE, Left, Named, What};
+    use crate::overrides::Window;
 
-    fn only(line: &str) -> Record<'_> {
+    /// Returns the content of a text, which a test may keep for ever.
+    fn recording(text: &str) -> &'static Reading {
+        let mut reading = Reading::new("-", Window::default());
+        read(&mut text.as_bytes(), None, &mut reading).unwrap();
+        reading.finish();
+        Box::leak(Box::new(reading))
+    }
+
+    fn only(line: &str) -> Record<'static> {
         let recording = recording(line);
         assert_eq!(recording.faults, [], "{line}");
-        recording.records[0]
+        recording.records.get(0)
     }
 
     fn named(comm: &str, tid: u32, prio: i32) -> Named<'_> {
@@ -254,7 +209,7 @@ mod tests {
             let line = format!("{head}{fields}");
             let who = Some((0, "swapper"));
             let record = Record {
-                place: 0,
+                place: 1,
                 at: 2_149_125_567_000,
                 cpu: 1,
                 who,
@@ -377,8 +332,12 @@ mod tests {
             ("a 1 [000] 1.0: sched_stat_runtime: comm=b pid=2 runtime=-5 [ns]", 35),
         ] {
             let recording = recording(line);
-            assert_eq!(recording.records, [], "{line}");
-            assert_eq!(recording.faults.iter().map(|fault| fault.at).collect::<Vec<_>>(), [column]);
+            assert_eq!(recording.records.len(), 0, "{line}");
+            let place = Place::Text { file: "-".to_owned(), line: 1, column: column + 1 };
+            assert_eq!(
+                recording.faults.iter().map(|fault| &fault.place).collect::<Vec<_>>(),
+                [&place]
+            );
         }
     }
 
@@ -392,7 +351,7 @@ mod tests {
     #[test]
     fn lines_are_put_in_the_order_of_time() {
         let text = "a 1 [000] 2.0: e: x\na 1 [000] 1.0: f: x\n";
-        let times: Vec<_> = records(text).iter().map(|record| record.at).collect();
+        let times: Vec<_> = recording(text).records.iter().map(|record| record.at).collect();
         assert_eq!(times, [1_000_000_000, 2_000_000_000]);
     }
 
@@ -418,12 +377,12 @@ mod tests {
             Average wakeup latency: 197.820 usecs\n\
             Maximum Latency: 1049.219 usecs at timestamp: 56415.235725\n";
         let recording = recording(text);
-        assert_eq!((recording.faults, recording.lost, recording.cpus), (vec![], 229, 4));
+        assert_eq!((&recording.faults[..], recording.lost, recording.cpus), (&[][..], 229, 4));
         let (a, b) = (named("a", 1, 120), named("b", 2, 120));
         let whats: Vec<_> = recording.records.iter().map(|record| record.what).collect();
         let switch = What::Switch { prev: a, left: Left::Exited, next: b };
         assert_eq!(whats, [What::Waking(b), What::New(b), switch]);
-        assert_eq!(recording.records[2].who, Some((1, "a")));
+        assert_eq!(recording.records.get(2).who, Some((1, "a")));
     }
 
     #[test]
@@ -478,7 +437,7 @@ mod tests {
             "\tffffffff813a89c4 asm_sysvec_apic_timer_interrupt+0x1a ([kernel.kallsyms])\n";
         let text = format!("{woken}\n{woken}{interrupt}\n");
         let recording = recording(&text);
-        assert_eq!((recording.faults, recording.records.len()), (vec![], 2));
+        assert_eq!((&recording.faults[..], recording.records.len()), (&[][..], 2));
         let interrupts: Vec<_> = recording.records.iter().map(|record| record.interrupt).collect();
         assert_eq!(interrupts, [false, true]);
     }

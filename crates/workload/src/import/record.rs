@@ -31,6 +31,33 @@ pub enum Left {
     Exited,
 }
 
+/// The kernel's bits for the state of a task that leaves its CPU.
+mod state {
+    pub(super) const BLOCKED: u32 = 2;
+    pub(super) const EXITED: u32 = 0x10 | 0x20;
+    /// Before Linux 4.14 the task is dead, since then it is parked.
+    pub(super) const DEAD_OR_PARKED: u32 = 0x40;
+    /// The task was preempted: since Linux 4.14, from 4.8 on, from 4.2 on. What these bits are to other kernels is never
+    /// seen in a switch.
+    pub(super) const PREEMPTED: u32 = 0x100 | 0x1000 | 0x800;
+    /// The bit of a preempted task before Linux 4.2. Later it belongs to an idle kernel thread, beside [`BLOCKED`].
+    pub(super) const OLD_PREEMPTED: u32 = 0x400;
+}
+
+impl Left {
+    /// Returns what the kernel's bits say. `parks` says that it is Linux 4.14 or newer.
+    pub(super) fn of_bits(bits: u32, parks: bool) -> Left {
+        match () {
+            () if bits == 0 || bits == state::OLD_PREEMPTED => Left::Ready,
+            () if bits & state::PREEMPTED != 0 => Left::Ready,
+            () if bits & state::EXITED != 0 => Left::Exited,
+            () if bits & state::DEAD_OR_PARKED != 0 && !parks => Left::Exited,
+            () if bits & state::BLOCKED != 0 => Left::Blocked,
+            () => Left::Asleep,
+        }
+    }
+}
+
 /// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'t> {
@@ -62,11 +89,11 @@ pub enum What<'t> {
     Other,
 }
 
-/// One line.
+/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'t> {
-    /// The place of its line in the text, in bytes.
-    pub place: usize,
+    /// The number of its line, counted from 1; in a trace of Perfetto, that of its packet.
+    pub place: u32,
     /// The time, in nanoseconds of the recorder's clock.
     pub at: u64,
     /// The number of the CPU.

@@ -1,7 +1,7 @@
 //! Figures of a recording that leave out what is not the workload's own.
 
-use super::parse;
 use super::record::{IDLE, Left, Named, What};
+use super::records;
 use runyard_engine::time::Nanos;
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ struct Cpu {
 /// ```
 #[must_use]
 pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
-    let records = parse::recording(text).records;
+    let records = records(text);
     let noted = records.iter().find_map(|record| match record.what {
         What::Begins(at) => Some(at),
         _ => None,
@@ -108,7 +108,7 @@ pub fn tally(text: &str, span: Nanos, is_own: impl Fn(&str) -> bool) -> Tally {
         is_own,
     };
     let mut cpus: BTreeMap<u32, Cpu> = BTreeMap::new();
-    for record in records {
+    for record in records.iter() {
         if count.begun.is_some_and(|begun| record.at > begun + span.0) {
             break;
         }

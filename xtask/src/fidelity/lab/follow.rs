@@ -231,7 +231,8 @@ impl Follower {
     }
 
     fn follow(&mut self, text: &str, span: Nanos) {
-        let mut records = records(text).into_iter().peekable();
+        let records = records(text);
+        let mut records = records.iter().peekable();
         while let Some(record) = records.next() {
             if self.begun.is_some_and(|begun| record.at > (begun + span).0) {
                 break;

@@ -49,7 +49,7 @@ pub(super) fn wakeup(trace: &str) -> Outcome<Wakeup> {
     let mut woken = None;
     // When each waker came to its CPU, and whether it has woken the other task since.
     let mut on_cpu: BTreeMap<u32, (u64, bool)> = BTreeMap::new();
-    for record in records(trace) {
+    for record in records(trace).iter() {
         match record.what {
             What::Switch { prev, left, next } => {
                 let stretch = on_cpu.remove(&prev.tid).filter(|_| left == Left::Asleep);
