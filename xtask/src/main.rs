@@ -51,8 +51,8 @@ enum Command {
     Python(python::Options),
     /// Make a release, but for the upload: versions, change log, packages, wheel, static binaries, checksums
     Release(release::Options),
-    /// Record workloads here, import and replay them, and compare
-    Replay,
+    /// Record workloads here before and after a change, and compare with their replays and what-ifs
+    Replay(replay::Options),
     /// Run rt-app's tutorials by rt-app and by every host, and compare their logs
     RtApp(rt_app::Options),
     /// Run all scenarios and random ones here and at another commit, and compare every byte
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         Command::Traces(options) => traces::run(&options),
         Command::Python(options) => python::run(&options),
         Command::Release(options) => release::run(&options),
-        Command::Replay => replay::run(),
+        Command::Replay(options) => replay::run(&options),
         Command::RtApp(options) => rt_app::run(&options),
         Command::Same(options) => same::run(&options),
         Command::Wide(options) => wide::run(&options),

@@ -39,6 +39,7 @@ fn events(scenario: &Scenario, name: &str) -> String {
         Step::Timer { period, .. } => format!("timer {}", micros(period)),
         Step::SemWait(own) => format!("wait {}", scenario.objects.semaphores[own.0 as usize]),
         Step::SemPost(to) => format!("post {}", scenario.objects.semaphores[to.0 as usize]),
+        Step::Fork(to) => format!("fork {}", scenario.tasks[to.0 as usize].name),
         other => panic!("{other:?}"),
     });
     words.collect::<Vec<_>>().join(", ")
@@ -164,9 +165,10 @@ fn what_nobody_ends_is_a_timer_and_what_a_device_ends_a_sleep() {
     let (imported, scenario) = imported(&text);
     let expected = "run 100, timer 1000, run 90, sleep 400, run 90, timer 2000, run 10";
     assert_eq!(events(&scenario, "a-11"), expected);
-    assert_eq!(imported.statistics.latency, Nanos::from_micros(10));
+    let delays = imported.statistics.delays;
+    assert_eq!((delays.ipi, delays.timer), (Nanos::from_micros(10), Nanos::from_micros(10)));
     let costs = scenario.machine.costs;
-    assert_eq!((costs.ipi, costs.timer_latency), (Nanos::from_micros(10), Nanos::from_micros(10)));
+    assert_eq!((costs.ipi, costs.timer_latency), (delays.ipi, delays.timer));
 }
 
 #[test]
@@ -328,7 +330,8 @@ fn a_number_that_is_used_again_is_another_task() {
     let (_, scenario) = imported(&text);
     let names: Vec<_> = scenario.tasks.iter().map(|task| task.name.as_str()).collect();
     assert_eq!(names, ["a-11", "b-12", "a-11-2"]);
-    assert_eq!(delay(&scenario, "a-11-2"), Nanos::from_micros(150));
+    assert_eq!(events(&scenario, "b-12"), "run 50, fork a-11-2, run 50");
+    assert_eq!((task(&scenario, "a-11-2").instances, delay(&scenario, "a-11-2")), (0, Nanos(0)));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! machine or the tasks of the what-if only.
 
 mod compared;
+mod settings;
 mod shown;
 
 use crate::exit::Done;
@@ -38,10 +39,15 @@ pub(crate) struct Arguments {
     /// The kernel of the recorded machine, if the recording does not name it.
     #[arg(long, value_name = "NAME")]
     recorded_on: Option<Model>,
+    /// A value of the recorded machine or of its tasks that the recording does not tell, as machine.packs_below=68.
+    /// Repeatable.
+    #[arg(long = "known", value_name = "PATH=VALUE")]
+    known: Vec<Setting>,
     /// What if: the kernel whose rules the machine follows.
     #[arg(long, value_name = "NAME")]
     kernel: Option<Model>,
-    /// What if: a value of the imported scenario is replaced, as tasks.web-17.policy=SCHED_IDLE. Repeatable.
+    /// What if: a value of the imported scenario is replaced, as tasks.web-17.policy=SCHED_IDLE. The name
+    /// "web-*" stands for all tasks whose names begin so. Repeatable.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     settings: Vec<Setting>,
     /// What if: the machine has this number of CPUs.
@@ -77,7 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         false => None,
         true => {
             let kernel = arguments.kernel.or(Some(model));
-            let settings = arguments.settings.clone();
+            let mut settings = arguments.known.clone();
+            settings.extend(settings::expanded(&arguments.settings, &imported)?);
             // A thread of a CPU that is not there is bound to none.
             let other = arguments.cpus.filter(|&cpus| cpus < imported.statistics.cpus as usize);
             let fewer = other.map(|cpus| {
@@ -115,7 +122,8 @@ impl Arguments {
 
 /// The replacements for every scenario that an import makes.
 fn over(arguments: &Arguments) -> Overrides {
-    Overrides { deadline: arguments.source.deadline(), ..Overrides::default() }
+    let settings = arguments.known.clone();
+    Overrides { deadline: arguments.source.deadline(), settings, ..Overrides::default() }
 }
 
 fn scenario(source: &Source, imported: &Imported, over: &Overrides) -> Result<Scenario, Failure> {

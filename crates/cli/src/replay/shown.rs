@@ -108,6 +108,7 @@ impl Shown<'_> {
                 "waits_ratio": ratio(all.replayed.wait, all.recorded.wait),
             },
             "all": sides_json(all),
+            "names": self.compared.by_name().iter().map(name_json).collect::<Vec<_>>(),
             "tasks": self.compared.tasks.iter().map(task_json).collect::<Vec<_>>(),
         })
     }
@@ -132,6 +133,13 @@ fn cells(figures: &Figures) -> [String; 7] {
         quantile(500_000),
         quantile(990_000),
     ]
+}
+
+fn name_json((name, number, sides): &(&str, usize, Sides)) -> Value {
+    let mut value = sides_json(sides);
+    value["name"] = (*name).into();
+    value["tasks"] = (*number).into();
+    value
 }
 
 fn task_json(task: &Task<'_>) -> Value {

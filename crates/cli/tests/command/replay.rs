@@ -84,6 +84,46 @@ fn the_text_has_a_line_for_each_side_and_the_reasons() {
     }
 }
 
+/// What is known of the machine belongs to the replay as well, what is set only to the what-if.
+#[test]
+fn what_is_known_is_no_what_if() {
+    let pinned = [
+        "--known",
+        "scheduler.base_slice_us=4000",
+        "--known",
+        "tasks.indexer-4290.policy=SCHED_IDLE",
+    ];
+    let known = compared(&pinned);
+    assert!(known["all"]["what_if"].is_null());
+    let ran = |compared: &Value, side: &str| {
+        let indexer = tasks(compared).iter().find(|task| task["name"] == "indexer-4290").unwrap();
+        indexer[side]["runtime_ns"].as_u64().unwrap()
+    };
+    assert!(ran(&known, "replayed") * 10 < ran(&compared(&[]), "replayed"));
+    let set = compared(&[&pinned[..], &["--set", "tasks.indexer-4290.policy=SCHED_FIFO"]].concat());
+    assert_eq!(ran(&set, "replayed"), ran(&known, "replayed"));
+    assert!(ran(&set, "what_if") > 10 * ran(&set, "replayed"));
+}
+
+/// Two tasks have the name `indexer`.
+#[test]
+fn a_setting_may_be_for_all_tasks_of_a_name() {
+    let both = "tasks.\"indexer-*\".policy=SCHED_IDLE";
+    let each = ["tasks.indexer-4289.policy=SCHED_IDLE", "tasks.indexer-4290.policy=SCHED_IDLE"];
+    let both = compared(&["--set", both]);
+    assert_eq!(both["all"], compared(&["--set", each[0], "--set", each[1]])["all"]);
+    let names = both["names"].as_array().unwrap();
+    let indexer = names.iter().find(|it| it["name"] == "indexer").unwrap();
+    assert_eq!(indexer["tasks"], 2);
+    let ran = |side: &str| indexer[side]["runtime_ns"].as_u64().unwrap();
+    assert!(ran("what_if") < ran("replayed"), "{indexer}");
+    let said = call(&["replay", RECORDED, "--set", "tasks.\"inde*er\".run=1"]);
+    assert!(said.code == Some(2) && said.err.contains("inde*er"), "{}", said.err);
+    let said = call(&["replay", RECORDED, "--set", "tasks.\"nobody*\".policy=SCHED_IDLE"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("no task's name begins with \"nobody\""), "{}", said.err);
+}
+
 #[test]
 fn a_what_if_that_makes_no_sense_is_bad_input() {
     let said = call(&["replay", RECORDED, "--set", "tasks.nobody.run=3"]);

@@ -18,14 +18,25 @@ pub struct Statistics {
     pub cpus: u32,
     /// The time from the first event to the last.
     pub span: Nanos,
-    /// The machine's delay from a wake-up to the woken task's first instruction, in cases that no policy decides.
-    pub latency: Nanos,
+    /// The machine's delays from a wake-up to the woken task's first instruction, in cases that no policy decides.
+    pub delays: Delays,
     /// The model of the replay's machine, if the caller or the recording gives one.
     pub model: Option<Model>,
     /// The rate of the tick, in hertz, if the caller gives one or the recording tells it.
     pub tick_hz: Option<u32>,
     /// The number of tasks of the policy SCHED_DEADLINE, which became SCHED_FIFO ones.
     pub deadline_tasks: u32,
+}
+
+/// The delays of a machine, which are costs of the scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// From a request to another CPU to its interrupt.
+    pub ipi: Nanos,
+    /// From the moment at which a timer is due to its interrupt.
+    pub timer: Nanos,
+    /// What an idle CPU adds to these.
+    pub idle_exit: Nanos,
 }
 
 /// The recorded figures of a task.

@@ -16,7 +16,7 @@
 //! right, where only numbers follow it. The fields before the CPU are searched in the same way. A line that does not
 //! name the running task is read only if nothing else fits.
 
-use super::record::{BEGINS, Left, Named, Record, What};
+use super::record::{BEGINS, Context, Left, Named, Record, What};
 use runyard_engine::cpu::MAX_CPUS;
 
 /// The number of brackets that are tried for the CPU of a line. The kernel's names have 15 bytes, each of which may be
@@ -121,7 +121,12 @@ fn event<'t>(
 ) -> Option<Head<'t>> {
     let cpu = number(cpu).filter(|&cpu| (cpu as usize) < MAX_CPUS)?;
     // The third flag is h or H in a hardware interrupt, s in a soft one, z or Z in an NMI.
-    let interrupt = flags.chars().nth(2).is_some_and(|flag| "hHsSzZ".contains(flag));
+    let context = match flags.chars().nth(2) {
+        Some('h' | 'H' | 'z' | 'Z') => Context::Interrupt,
+        Some('s' | 'S') => Context::Softirq,
+        Some(_) => Context::Task,
+        None => Context::Unknown,
+    };
     // The second flag names the waiting requests: N or n at once, L or l lazy, B or b both. A p is none of them.
     let resched = flags.chars().nth(1).is_some_and(|flag| "NnLlBb".contains(flag));
     let (mut event, mut fields) = word(rest);
@@ -137,8 +142,7 @@ fn event<'t>(
     };
     let name = event.strip_suffix(':').unwrap_or(event);
     let name = name.rsplit(':').next().unwrap_or(name);
-    let record =
-        Record { place: 0, at: time(at)?, cpu, who, interrupt, resched, what: What::Other };
+    let record = Record { place: 0, at: time(at)?, cpu, who, context, resched, what: What::Other };
     (!name.is_empty()).then_some(Head { record, name, fields })
 }
 

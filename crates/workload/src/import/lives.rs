@@ -15,12 +15,14 @@
 //! that is a wake-up, it slept; if that is a switch to it, it was preempted.
 //!
 //! A recording has no run queues of its begin. But a task that gets a CPU without a wake-up was runnable before. So it
-//! was runnable from the begin, if the recording has wake-ups and the recorder lost no events.
+//! was runnable from the begin, if the recording has wake-ups and the recorder lost no events. If it gets the CPU late and
+//! soon sleeps, it was not: some kernels do not record each wake-up.
 //!
 //! Invariants: a task runs on one CPU and a CPU runs one task; the states of a life cover it without gaps; a
 //! [`Step::Post`] precedes the end of the sleep that it ends, in time and in the waker's life.
 
-use super::record::{IDLE, Left, Named, Record, What};
+use super::latency::Latencies;
+use super::record::{Context, IDLE, Left, Named, Record, What};
 use super::records::Records;
 use super::tick::Beats;
 use std::collections::BTreeMap;
@@ -28,11 +30,12 @@ use std::collections::BTreeMap;
 /// The number of records that are searched for an account of the time at which a task began to run.
 const LOOK_AHEAD: usize = 64;
 
-/// The first of the kernel's priorities that is not real-time.
-const FAIR: i32 = 100;
-
 /// The priority of a task without a known one: nice 0.
 const NICE_0: i32 = 120;
+
+/// A task that gets its first CPU without a wake-up, this soon after the begin of the recording, was runnable from the
+/// begin.
+const QUEUED_NS: u64 = 100_000_000;
 
 /// A task that gets its CPU this soon after a wake-up may have preempted the other task at any time, in nanoseconds. A
 /// task that waited longer followed at a tick.
@@ -47,7 +50,10 @@ pub(super) enum By {
     /// An interrupt, the idle task, or an unknown waker.
     Nobody,
     /// A task, with the step of its life that ended the sleep.
-    Task(LifeId, usize),
+    Task { waker: LifeId, post: usize },
+    /// The same, unless an interrupt hit this task by chance. The CPU is that of the wake-up, which was in a soft
+    /// interrupt if the recording says so.
+    Perhaps { waker: LifeId, post: usize, cpu: u32, softirq: bool },
 }
 
 /// A step of a task's life.
@@ -59,6 +65,8 @@ pub(super) enum Step {
     Sleep { from: u64, to: u64, by: By, blocked: bool },
     /// The task woke another one, or tried to.
     Post(LifeId),
+    /// The task made another one.
+    Fork(LifeId),
     /// The task had this kernel priority from here on.
     Prio(i32),
 }
@@ -110,6 +118,8 @@ pub(super) struct Life {
     pub(super) begin: u64,
     pub(super) steps: Vec<Step>,
     pub(super) ran: u64,
+    /// The part of that on each CPU.
+    pub(super) ran_on: BTreeMap<u32, u64>,
     pub(super) waited: u64,
     pub(super) slept: u64,
     /// The CPU time that the kernel charged; 0 if it is not recorded.
@@ -128,10 +138,14 @@ pub(super) struct Life {
     last_cpu: Option<u32>,
     /// Whether it has been runnable.
     begun: bool,
+    /// Whether it may have been runnable since the begin of the recording, before [`Life::begin`]. Its first turn tells.
+    perhaps_queued: bool,
     /// The waker that tried to wake it while it was still running, on its way to sleep.
     early: Option<By>,
     /// The time at which it began to run by the kernel's accounts, on a CPU that has no record of it yet.
     ran_since: Option<u64>,
+    /// The CPU of its last wake-up, and what that CPU did.
+    woken_on: Option<(u32, Context)>,
 }
 
 impl Life {
@@ -173,8 +187,7 @@ pub(super) struct Lives {
     pub(super) beats: Beats,
     /// Whether a task that gets a CPU without a wake-up was runnable from the begin.
     queued_at_begin: bool,
-    /// The delays of woken tasks in cases in which no other task had to leave or could stay.
-    latencies: Vec<u64>,
+    pub(super) latencies: Latencies,
     by_tid: BTreeMap<u32, LifeId>,
     /// The place of the present record.
     place: u32,
@@ -207,15 +220,6 @@ pub(super) fn follow(records: &Records, is_whole: bool) -> Lives {
 }
 
 impl Lives {
-    /// Returns the machine's delay from a wake-up to the woken task in cases that no policy decides: on an idle CPU,
-    /// and for real-time tasks. It is the lower quartile, since some of these tasks waited for each other, and most
-    /// wake-ups do not find a CPU in deep sleep.
-    pub(super) fn latency(&self) -> u64 {
-        let mut latencies = self.latencies.clone();
-        latencies.sort_unstable();
-        latencies.get(latencies.len() / 4).copied().unwrap_or(0)
-    }
-
     /// Compares the task of a record with the one that the last switch left on its CPU, and inserts a missed switch.
     /// `ahead` has this record and those after it.
     fn observe<'t>(&mut self, record: &Record<'t>, ahead: impl Iterator<Item = Record<'t>>) {
@@ -244,6 +248,9 @@ impl Lives {
         let life = self.life(tid, comm, since);
         // The task was elsewhere until then.
         let since = since.max(self.all[life].state.since());
+        if before == Some(IDLE) {
+            self.starts(record.cpu, life, (since, true));
+        }
         self.leave(record.cpu, None, since);
         self.enter(record.cpu, life, since);
     }
@@ -272,6 +279,10 @@ impl Lives {
                 let parent = record.who.and_then(|(tid, _)| self.by_tid.get(&tid).copied());
                 let life = self.life(task.tid, task.comm, at);
                 (self.all[life].parent, self.all[life].is_born) = (parent, true);
+                if let Some(parent) = parent {
+                    self.flush(parent, at);
+                    self.all[parent].steps.push(Step::Fork(life));
+                }
                 self.name(life, task);
                 self.ready(life, at, By::Nobody);
             }
@@ -303,10 +314,8 @@ impl Lives {
         }
         let life = self.life(next.tid, next.comm, record.at);
         self.name(life, next);
-        if let State::Ready { since, woken: true } = self.all[life].state
-            && (prev.tid == IDLE || next.prio < FAIR)
-        {
-            self.latencies.push(record.at - since);
+        if prev.tid == IDLE || left == Left::Ready {
+            self.starts(record.cpu, life, (record.at, prev.tid == IDLE));
         }
         if let State::Ready { since, woken } = self.all[life].state
             && left == Left::Ready
@@ -316,6 +325,14 @@ impl Lives {
             self.beats.turn_ends(record);
         }
         self.enter(record.cpu, life, record.at);
+    }
+
+    /// Notes the delay of a woken task that gets a CPU which was idle, or which another task had to leave for it.
+    fn starts(&mut self, cpu: u32, life: LifeId, (at, was_idle): (u64, bool)) {
+        let life = &self.all[life];
+        if let (State::Ready { since, woken: true }, Some(woken)) = (life.state, life.woken_on) {
+            self.latencies.note(at.saturating_sub(since), cpu, was_idle, woken);
+        }
     }
 
     /// Returns the life of a task, which begins asleep if the task is new.
@@ -344,8 +361,11 @@ impl Lives {
                 last_prio: None,
                 last_cpu: None,
                 begun: false,
+                perhaps_queued: false,
                 early: None,
                 ran_since: None,
+                ran_on: BTreeMap::new(),
+                woken_on: None,
             });
         }
         id
@@ -371,12 +391,13 @@ impl Lives {
         }
         let woken = self.life(task.tid, task.comm, record.at);
         self.name(woken, task);
-        let by = match record.who.filter(|_| !record.interrupt) {
+        let by = match record.who.filter(|_| record.context != Context::Interrupt) {
             Some((waker, _)) if waker != IDLE && waker != task.tid => {
-                self.post(waker, woken, record.at)
+                self.post(waker, woken, record)
             }
             _ => By::Nobody,
         };
+        self.all[woken].woken_on = Some((record.cpu, record.context));
         match self.all[woken].state {
             State::Asleep { .. } | State::Away { .. } => self.ready(woken, record.at, by),
             State::Running { .. } => self.all[woken].early = Some(by),
@@ -384,12 +405,19 @@ impl Lives {
         }
     }
 
-    fn post(&mut self, waker: u32, woken: LifeId, at: u64) -> By {
+    fn post(&mut self, waker: u32, woken: LifeId, record: &Record<'_>) -> By {
         let Some(&waker) = self.by_tid.get(&waker) else { return By::Nobody };
-        self.flush(waker, at);
+        self.flush(waker, record.at);
         let steps = &mut self.all[waker].steps;
         steps.push(Step::Post(woken));
-        By::Task(waker, steps.len() - 1)
+        let post = steps.len() - 1;
+        match record.context {
+            Context::Task => By::Task { waker, post },
+            context => {
+                let softirq = context == Context::Softirq;
+                By::Perhaps { waker, post, cpu: record.cpu, softirq }
+            }
+        }
     }
 
     /// Makes a sleeping task runnable.
@@ -422,7 +450,9 @@ impl Lives {
             self.on[other as usize].0 = None;
         }
         if !self.all[life].begun && self.queued_at_begin {
-            self.ready(life, self.begin, By::Nobody);
+            let is_soon = at - self.begin <= QUEUED_NS;
+            self.ready(life, if is_soon { self.begin } else { at }, By::Nobody);
+            self.all[life].perhaps_queued = !is_soon;
         }
         if let State::Asleep { since, .. } = self.all[life].state {
             let early = self.all[life].early.take();
@@ -452,6 +482,9 @@ impl Lives {
             return;
         }
         self.flush(id, at);
+        if self.all[id].perhaps_queued {
+            self.first_turn_ends(id, left == Some(Left::Ready));
+        }
         self.all[id].state = match left {
             None => State::Away { since: at },
             Some(Left::Ready) => State::Ready { since: at, woken: false },
@@ -461,6 +494,21 @@ impl Lives {
         };
         if left == Some(Left::Exited) {
             self.by_tid.remove(&tid);
+        }
+    }
+
+    /// Decides since when a task waited that got its first CPU late and without a wake-up. A task that goes on was
+    /// runnable from the begin. One that sleeps was woken, which is not in the recording.
+    fn first_turn_ends(&mut self, life: LifeId, goes_on: bool) {
+        let life = &mut self.all[life];
+        life.perhaps_queued = false;
+        if goes_on {
+            let more = life.begin - self.begin;
+            life.begin = self.begin;
+            life.waited += more;
+            if let Some(delay) = life.delays.first_mut() {
+                *delay += more;
+            }
         }
     }
 
@@ -481,6 +529,9 @@ impl Lives {
         let span = at.saturating_sub(since);
         life.state = State::Running { since: since.max(at), cpu };
         life.ran += span;
+        if span > 0 {
+            *life.ran_on.entry(cpu).or_default() += span;
+        }
         match life.steps.last_mut() {
             Some(Step::Run(last)) => *last += span,
             _ if span > 0 => life.steps.push(Step::Run(span)),
@@ -490,9 +541,12 @@ impl Lives {
 
     /// Ends all lives with the recording.
     fn finish(&mut self) {
-        for life in 0..self.all.len() {
-            self.flush(life, self.end);
-            let life = &mut self.all[life];
+        for id in 0..self.all.len() {
+            self.flush(id, self.end);
+            if self.all[id].perhaps_queued {
+                self.first_turn_ends(id, true);
+            }
+            let life = &mut self.all[id];
             life.wants_more = matches!(life.state, State::Ready { .. } | State::Running { .. });
             match life.state {
                 State::Ready { since, .. } => life.waited += self.end - since,

@@ -10,6 +10,7 @@
 //! `docs/design/import.md`.
 
 mod figures;
+mod latency;
 mod line;
 mod lives;
 mod packed;
@@ -26,8 +27,8 @@ mod tally;
 mod tick;
 mod write;
 
-pub use figures::{Recorded, Statistics};
-pub use record::{BEGINS, IDLE, Left, Named, Record, What};
+pub use figures::{Delays, Recorded, Statistics};
+pub use record::{BEGINS, Context, IDLE, Left, Named, Record, What};
 pub use recording::Recording;
 pub use records::Records;
 pub use tally::{Ran, Tally, tally};

@@ -16,13 +16,13 @@ const LONGEST_LINE: u64 = 1 << 20;
 /// The events that a line must be if it contains these words.
 const SCHEDULER: [&str; 2] = ["sched_switch", "sched_wak"];
 
-/// The functions of the kernel in whose call chains a wake-up comes from an interrupt, by the begin of their names.
-const INTERRUPTS: [&str; 7] = [
+/// The functions of the kernel in whose call chains a wake-up comes from an interrupt, by the begin of their names. Those
+/// of soft interrupts are not among them: what a task sends to another one of its machine runs in them as well.
+const INTERRUPTS: [&str; 6] = [
     "asm_sysvec_",
     "asm_common_interrupt",
+    "irq_exit",
     "__irq_exit_rcu",
-    "handle_softirqs",
-    "__do_softirq",
     "el1h_64_irq",
     "el0t_64_irq",
 ];
@@ -78,8 +78,8 @@ impl Lines<'_> {
         if let After::Event(is_kept) = self.after
             && is_chain(line)
         {
-            if is_kept && is_interrupt(line) {
-                self.reading.records.last_is_of_interrupt();
+            if is_kept {
+                self.reading.records.last_is_called(is_interrupt(line));
             }
             return;
         }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::diagnostic::Place;
     use crate::import::reading::TOLD;
-    use crate::import::record::{IDLE, Left, Named, What};
+    use crate::import::record::{Context, IDLE, Left, Named, What};
     use crate::overrides::Window;
 
     /// Returns the content of a text, which a test may keep for ever.
@@ -213,7 +213,7 @@ mod tests {
                 at: 2_149_125_567_000,
                 cpu: 1,
                 who,
-                interrupt: false,
+                context: Context::Unknown,
                 resched: false,
                 what,
             };
@@ -270,11 +270,12 @@ mod tests {
             let record = only(&line);
             assert_eq!((record.at, record.cpu), (17_250_000_000, 3), "{line}");
             assert_eq!(record.who, Some((12, "a b-c")), "{line}");
-            assert!(record.interrupt, "{line}");
+            let is_interrupt = matches!(record.context, Context::Interrupt | Context::Softirq);
+            assert!(is_interrupt, "{line}");
         }
         let idle =
             only("  <idle>-0  [001] 17,25: sched_wakeup: comm=d pid=2 prio=120 target_cpu=000");
-        assert_eq!((idle.who, idle.interrupt), (Some((IDLE, "<idle>")), false));
+        assert_eq!((idle.who, idle.context), (Some((IDLE, "<idle>")), Context::Task));
     }
 
     #[test]
@@ -408,7 +409,7 @@ mod tests {
         let line = "   a b-12   3dNh5. 17.250000: sched_waking:         comm=d pid=2 prio=120 target_cpu=000";
         let record = only(line);
         assert_eq!((record.at, record.cpu, record.who), (17_250_000_000, 3, Some((12, "a b"))));
-        assert!(record.interrupt && record.resched);
+        assert_eq!((record.context, record.resched), (Context::Interrupt, true));
     }
 
     #[test]
@@ -438,7 +439,7 @@ mod tests {
         let text = format!("{woken}\n{woken}{interrupt}\n");
         let recording = recording(&text);
         assert_eq!((&recording.faults[..], recording.records.len()), (&[][..], 2));
-        let interrupts: Vec<_> = recording.records.iter().map(|record| record.interrupt).collect();
-        assert_eq!(interrupts, [false, true]);
+        let contexts: Vec<_> = recording.records.iter().map(|record| record.context).collect();
+        assert_eq!(contexts, [Context::Task, Context::Interrupt]);
     }
 }

@@ -9,14 +9,15 @@
 //!   not shift all later ones.
 //! * If the task was blocked (state `D`), a device ended the sleep. The device takes the recorded time from any begin,
 //!   so this is a `sleep`.
-//! * The time before a task was first runnable is its `delay`, for any waker.
+//! * A task that another one made in the recording begins by a `fork` in that one's program. The time before any other
+//!   task was first runnable is its `delay`.
 //! * A task that was runnable when the recording ended wanted more than it got. It goes on to `run` until the replay
 //!   ends. Otherwise it would leave its CPU to others, who would wait less than they did.
 //!
 //! Invariant: no task waits for ever in a replay, under any schedule. One task waits for each semaphore, in the order
-//! of its program. Each wait has a post in a program, recorded before that wait ended. So in the recorded order all
-//! programs reach their end. A post never takes anything from another task, so they reach it in every other order as
-//! well.
+//! of its program. Each wait has a post in a program, recorded before that wait ended, and each task that is made has a
+//! `fork`, recorded before its begin. So in the recorded order all programs reach their end. A post and a fork never take
+//! anything from another task, so they reach it in every other order as well.
 
 use super::lives::{By, Life, LifeId, Lives, Step};
 use super::snapshot::Seat;
@@ -25,12 +26,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The longest span of an event of the language, in microseconds.
 pub(super) const LONGEST_US: u64 = i32::MAX as u64;
 
-/// The smallest number of wake-ups of a task that counts as periodic.
+/// The smallest number of wake-ups of which a rule can be seen.
 const PERIODS: usize = 8;
 
 /// The part of the spans between the wake-ups of a periodic task that must be close to their median: the first number
 /// out of the second.
 const REGULAR: (usize, usize) = (3, 4);
+
+/// How many standard deviations more often than expected an interrupt hits a task by chance.
+const DEVIATIONS: f64 = 3.0;
 
 /// The largest deviation of these spans: the median divided by this. `cyclictest` beside hogs is within a hundredth; a
 /// task that waits for other tasks is far outside.
@@ -48,6 +52,7 @@ pub(super) enum Event {
     /// Wait for a post to this life, which is the task's own.
     Wait(LifeId),
     Post(LifeId),
+    Fork(LifeId),
 }
 
 /// A stretch of a program with one priority of the kernel's.
@@ -66,6 +71,9 @@ pub(super) struct Program {
     /// The CPUs that it may run on; empty for all.
     pub(super) cpus: BTreeSet<u32>,
     pub(super) seat: Seat,
+    /// Whether another program has its `fork`. Then its delay is 0.
+    pub(super) is_forked: bool,
+    /// The time from the begin of the recording until it was first runnable, in microseconds.
     pub(super) delay: u64,
     /// The stretches: at least one, each with at least one event.
     pub(super) stretches: Vec<Stretch>,
@@ -84,19 +92,28 @@ pub(super) fn programs(lives: &Lives, seats: &[Seat]) -> Vec<Program> {
     let mut names = BTreeSet::new();
     let ran = lives.all.iter().enumerate().filter(|(_, life)| life.ran > 0);
     let program = |(id, life): (LifeId, &Life)| {
-        let delay = ((life.begin - lives.begin) / 1_000).min(LONGEST_US);
+        let is_forked = is_forked(lives, life);
+        let begin = (life.begin - lives.begin) / 1_000;
+        let delay = if is_forked { 0 } else { begin.min(LONGEST_US) };
+        let due = if is_forked { begin } else { delay };
         let (ran, blocked, stretches) = Default::default();
-        let maker = Maker { lives, posts: &posts, id, due: delay, ran, blocked, stretches };
+        let maker = Maker { lives, posts: &posts, id, due, ran, blocked, stretches };
         Program {
             life: id,
             name: unique(life, &mut names),
             cpus: cpus(life, &seats[id], lives.cpus),
             seat: seats[id].clone(),
+            is_forked,
             delay,
             stretches: maker.make(life),
         }
     };
     ran.map(program).collect()
+}
+
+/// Returns whether the program of another task makes this one.
+fn is_forked(lives: &Lives, life: &Life) -> bool {
+    life.parent.is_some_and(|parent| lives.all[parent].ran > 0)
 }
 
 /// Returns a unique name. A number may be reused, even for a task of the same name.
@@ -157,23 +174,85 @@ type Posts = BTreeMap<(LifeId, usize), LifeId>;
 
 /// Returns the posts that a task waits for. A timer's interrupt may hit any task, which is not the waker.
 ///
-/// So a periodic task counts as woken by its timer if the other task has not slept since it last woke it. A task that
+/// If the recording does not tell an interrupt, a task is not the waker if chance explains how often it is hit
+/// ([`Chance`]). Nor is it the waker of a periodic task if it has not slept since it last woke that one. A task that
 /// serves a periodic one is periodic too, but its waker sleeps in between.
 fn posts(lives: &Lives) -> Posts {
     let mut posts = Posts::new();
+    let busy = busy(lives);
     let ran = |&(_, life): &(LifeId, &Life)| life.ran > 0 && !serves_interrupts(&life.comm);
     for (id, life) in lives.all.iter().enumerate().filter(ran) {
         let is_periodic = is_periodic(life);
+        let chance = Chance::new(life, &busy);
         for step in &life.steps {
-            if let Step::Sleep { by: By::Task(waker, post), .. } = *step
-                && lives.all[waker].ran > 0
-                && (!is_periodic || slept_since(&lives.all[waker].steps[..post], id))
-            {
+            let Step::Sleep { by, .. } = *step else { continue };
+            let (waker, post, is_sure) = match by {
+                By::Nobody => continue,
+                By::Task { waker, post } => (waker, post, true),
+                By::Perhaps { waker, post, .. } => (waker, post, false),
+            };
+            let other = &lives.all[waker];
+            let woke = || {
+                let slept = !is_periodic || slept_since(&other.steps[..post], id);
+                slept && !chance.explains(waker, other)
+            };
+            if other.ran > 0 && (is_sure || woke()) {
                 posts.insert((waker, post), id);
             }
         }
     }
     posts
+}
+
+/// Returns how long each CPU executed tasks.
+fn busy(lives: &Lives) -> BTreeMap<u32, u64> {
+    let mut busy = BTreeMap::new();
+    for (&cpu, &nanos) in lives.all.iter().flat_map(|life| &life.ran_on) {
+        *busy.entry(cpu).or_default() += nanos;
+    }
+    busy
+}
+
+/// The wake-ups of one task that may have come from interrupts. These hit another task as often as it runs.
+struct Chance<'l> {
+    busy: &'l BTreeMap<u32, u64>,
+    /// The number of these wake-ups on each CPU, and by each task.
+    on: BTreeMap<u32, u64>,
+    by: BTreeMap<LifeId, u64>,
+    number: u64,
+    softirqs: u64,
+}
+
+impl Chance<'_> {
+    fn new<'l>(life: &Life, busy: &'l BTreeMap<u32, u64>) -> Chance<'l> {
+        let (on, by) = Default::default();
+        let mut chance = Chance { busy, on, by, number: 0, softirqs: 0 };
+        for step in &life.steps {
+            if let Step::Sleep { by: By::Perhaps { waker, cpu, softirq, .. }, .. } = *step {
+                *chance.on.entry(cpu).or_default() += 1;
+                *chance.by.entry(waker).or_default() += 1;
+                chance.number += 1;
+                chance.softirqs += u64::from(softirq);
+            }
+        }
+        chance
+    }
+
+    /// Returns whether this task is not the waker: it was running in as many of the wake-ups as interrupts would have hit
+    /// it, or in at most [`DEVIATIONS`] more. Of a few wake-ups nothing can be said. Then tasks have most of them, but for
+    /// those in soft interrupts, which timers have.
+    fn explains(&self, waker: LifeId, other: &Life) -> bool {
+        if self.number < PERIODS as u64 {
+            return self.softirqs * 2 > self.number;
+        }
+        let part = |(cpu, &number): (&u32, &u64)| {
+            let (ran, busy) = (other.ran_on.get(cpu)?, self.busy.get(cpu)?);
+            Some(number as f64 * *ran as f64 / *busy as f64)
+        };
+        let expected: f64 = self.on.iter().filter_map(part).sum();
+        let found = self.by.get(&waker).copied().unwrap_or(0) as f64;
+        found <= expected + DEVIATIONS * expected.sqrt()
+    }
 }
 
 /// Returns whether a task with these steps has slept since it last woke `woken`.
@@ -247,9 +326,21 @@ impl Maker<'_> {
                     self.push(Event::Post(woken));
                 }
             }
+            Step::Fork(child) => {
+                let child_life = &self.lives.all[child];
+                if child_life.ran > 0 && child_life.parent == Some(self.id) {
+                    self.push(Event::Fork(child));
+                }
+            }
             Step::Prio(prio) => self.stretches.push(Stretch { prio, events: Vec::new() }),
             Step::Sleep { from, to, by, blocked } => {
-                if matches!(by, By::Task(waker, post) if self.posts.contains_key(&(waker, post))) {
+                let post = match by {
+                    By::Task { waker, post } | By::Perhaps { waker, post, .. } => {
+                        Some((waker, post))
+                    }
+                    By::Nobody => None,
+                };
+                if post.is_some_and(|post| self.posts.contains_key(&post)) {
                     self.push(Event::Wait(self.id));
                 } else if blocked {
                     let micros = self.blocked.add(to - from);

@@ -58,6 +58,20 @@ impl Left {
     }
 }
 
+/// What a CPU does at the moment of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// It executes its task.
+    Task,
+    /// It is in a soft interrupt. Its own task may be the cause, as that of a message to another task of the machine, or a
+    /// device, as that of a message from another machine.
+    Softirq,
+    /// It is in an interrupt of a device or a clock.
+    Interrupt,
+    /// The recorder does not say it.
+    Unknown,
+}
+
 /// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'t> {
@@ -100,8 +114,8 @@ pub struct Record<'t> {
     pub cpu: u32,
     /// The running task and its name. Both are unknown if perf recorded a task that has ended.
     pub who: Option<(u32, &'t str)>,
-    /// Whether this happened in an interrupt, as far as the line says.
-    pub interrupt: bool,
+    /// What the CPU did.
+    pub context: Context,
     /// Whether the kernel is asked to reschedule this CPU at this moment, as far as the line says.
     pub resched: bool,
     /// What happened.

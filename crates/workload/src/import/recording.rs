@@ -13,10 +13,6 @@ use runyard_engine::kernel::{Kernel, Model};
 use runyard_engine::time::Nanos;
 use std::io::Read;
 
-/// The largest wake-up delay of an idle machine, in nanoseconds. A longer delay means that the machine was not idle, or
-/// that its records were lost.
-const MAX_LATENCY: u64 = 100_000;
-
 /// A recording, as far as it could be read: the lives of its tasks, and what is odd about it.
 #[derive(Debug)]
 pub struct Recording {
@@ -100,7 +96,7 @@ impl Recording {
             missed: lives.missed.number,
             cpus: lives.cpus,
             span: Nanos(lives.end - lives.begin),
-            latency: Nanos(lives.latency().min(MAX_LATENCY)),
+            delays: lives.latencies.delays(),
             model: model.or(release.and_then(Kernel::nearest).map(Model::named)),
             tick_hz: tick_hz.or_else(|| lives.beats.rate()),
             deadline_tasks,

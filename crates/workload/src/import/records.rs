@@ -3,7 +3,7 @@
 //! A gigabyte of text has five million records, each with up to three names. Names repeat, so each is kept once, and a
 //! record has 56 bytes.
 
-use super::record::{Left, Named, Record, What};
+use super::record::{Context, Left, Named, Record, What};
 use std::collections::BTreeMap;
 
 /// The events of a recording, in the order of time.
@@ -49,10 +49,13 @@ impl Records {
         self.all.push(kept);
     }
 
-    /// Makes the last record one of an interrupt.
-    pub(super) fn last_is_of_interrupt(&mut self) {
-        if let Some(last) = self.all.last_mut() {
-            last.interrupt = true;
+    /// Takes what a line of its call chain says of the last record: that it is of an interrupt, or, as long as no line
+    /// says so, that it is not.
+    pub(super) fn last_is_called(&mut self, by_interrupt: bool) {
+        match self.all.last_mut() {
+            Some(last) if by_interrupt => last.context = Context::Interrupt,
+            Some(last) if last.context == Context::Unknown => last.context = Context::Task,
+            _ => {}
         }
     }
 
@@ -124,7 +127,7 @@ struct Kept {
     place: u32,
     cpu: u32,
     who: Option<(u32, NameId)>,
-    interrupt: bool,
+    context: Context,
     resched: bool,
     what: KeptWhat,
 }
@@ -166,7 +169,7 @@ impl From<Halves> for u64 {
 
 impl Kept {
     fn new(record: &Record<'_>, names: &mut Names) -> Kept {
-        let Record { place, at, cpu, who, interrupt, resched, what } = *record;
+        let Record { place, at, cpu, who, context, resched, what } = *record;
         let mut task = |task: Named<'_>| KeptTask {
             comm: names.id(task.comm),
             tid: task.tid,
@@ -184,11 +187,11 @@ impl Kept {
             What::Other => KeptWhat::Other,
         };
         let who = who.map(|(tid, comm)| (tid, names.id(comm)));
-        Kept { at, place, cpu, who, interrupt, resched, what }
+        Kept { at, place, cpu, who, context, resched, what }
     }
 
     fn record<'t>(&self, names: &'t Names) -> Record<'t> {
-        let Kept { at, place, cpu, who, interrupt, resched, what } = *self;
+        let Kept { at, place, cpu, who, context, resched, what } = *self;
         let task =
             |task: KeptTask| Named { comm: names.get(task.comm), tid: task.tid, prio: task.prio };
         let what = match what {
@@ -203,7 +206,7 @@ impl Kept {
             KeptWhat::Other => What::Other,
         };
         let who = who.map(|(tid, comm)| (tid, names.get(comm)));
-        Record { place, at, cpu, who, interrupt, resched, what }
+        Record { place, at, cpu, who, context, resched, what }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The text of an imported scenario, which a person can read and change. Each event is on a line of its own.
 
-use super::figures::{Recorded, Statistics};
+use super::figures::{Delays, Recorded, Statistics};
 use super::lives::LifeId;
 use super::program::{Event, Program, Stretch};
 use super::snapshot::Seat;
@@ -12,10 +12,10 @@ const ABOUT: &str = "\
 // `run` is the time that a task executed between two events. It includes the kernel's work for the
 // task and the switches to it, so these cost nothing here. Interrupts are late by the time that the
 // recorded machine took to run a woken task on an idle CPU. `sem_wait` is a sleep that another task
-// ended by its `sem_post`. `timer` is a sleep that a clock, the network or an unknown waker ended at
-// the recorded time. `sleep` is a wait for a device, which takes the recorded time. A task that was
-// runnable when the recording ended wanted more CPU time than it got: its last `run` goes on until
-// the replay ends, which takes as long as the recording.
+// ended by its `sem_post`. `fork` is where a task made another one. `timer` is a sleep that a clock,
+// the network or an unknown waker ended at the recorded time. `sleep` is a wait for a device, which
+// takes the recorded time. A task that was runnable when the recording ended wanted more CPU time
+// than it got: its last `run` goes on until the replay ends, which takes as long as the recording.
 ";
 
 /// The groups by their paths, with their keys and values.
@@ -58,7 +58,7 @@ impl Writer<'_> {
     }
 
     fn machine(&mut self, statistics: &Statistics) {
-        let Statistics { cpus, latency, model, tick_hz, span, .. } = statistics;
+        let Statistics { cpus, delays, model, tick_hz, span, .. } = statistics;
         let micros = span.0.div_ceil(1_000).max(1);
         self.line(1, &format!("\"global\": {{\"duration\": \"{micros}us\"}},"));
         self.line(1, "\"machine\": {");
@@ -76,8 +76,9 @@ impl Writer<'_> {
         for cost in ["context_switch", "migration", "wakeup", "timer_interrupt"] {
             self.line(3, &format!("\"{cost}_ns\": 0,"));
         }
-        for cost in ["ipi", "timer_latency"] {
-            self.line(3, &format!("\"{cost}_ns\": {},", latency.0));
+        let Delays { ipi, timer, idle_exit } = delays;
+        for (cost, delay) in [("ipi", ipi), ("timer_latency", timer), ("idle_exit", idle_exit)] {
+            self.line(3, &format!("\"{cost}_ns\": {},", delay.0));
         }
         self.line(2, "},");
         self.line(1, "},");
@@ -102,6 +103,9 @@ impl Writer<'_> {
         self.line(2, &format!("// Ran {ran} us, waited {waited} us, slept {slept} us."));
         let name = &self.names[&program.life];
         self.line(2, &format!("{name}: {{"));
+        if program.is_forked {
+            self.line(3, "\"instance\": 0,");
+        }
         self.line(3, "\"loop\": 1,");
         if program.delay > 0 {
             self.line(3, &format!("\"delay\": {},", program.delay));
@@ -145,6 +149,7 @@ impl Writer<'_> {
                 ),
                 Event::Wait(own) => format!("\"sem_wait\": {},", self.names[own]),
                 Event::Post(woken) => format!("\"sem_post\": {},", self.names[woken]),
+                Event::Fork(child) => format!("\"fork\": {},", self.names[child]),
             };
             self.line(depth, &line);
         }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use runyard_engine::time::Nanos;
-use runyard_workload::import::{Left, What, records};
+use runyard_workload::import::{Context, Left, What, records};
 
 use crate::median::median;
 use crate::workspace::Outcome;
@@ -49,7 +49,8 @@ pub(super) fn wakeup(trace: &str) -> Outcome<Wakeup> {
     let mut woken = None;
     // When each waker came to its CPU, and whether it has woken the other task since.
     let mut on_cpu: BTreeMap<u32, (u64, bool)> = BTreeMap::new();
-    for record in records(trace).iter() {
+    let records = records(trace);
+    for record in records.iter() {
         match record.what {
             What::Switch { prev, left, next } => {
                 let stretch = on_cpu.remove(&prev.tid).filter(|_| left == Left::Asleep);
@@ -67,7 +68,11 @@ pub(super) fn wakeup(trace: &str) -> Outcome<Wakeup> {
             What::Waking(woken) if woken.comm == WAITER => {
                 on_cpu.values_mut().for_each(|(_, woke)| *woke = true);
             }
-            What::Waking(task) if record.interrupt => woken = Some((task.tid, record.at)),
+            What::Waking(task)
+                if matches!(record.context, Context::Interrupt | Context::Softirq) =>
+            {
+                woken = Some((task.tid, record.at));
+            }
             _ => {}
         }
     }

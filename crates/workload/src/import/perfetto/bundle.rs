@@ -1,7 +1,7 @@
 //! From the events of one CPU to records.
 
 use super::super::reading::Reading;
-use super::super::record::{IDLE, Left, Named, Record, What};
+use super::super::record::{Context, IDLE, Left, Named, Record, What};
 use super::schema::{Bundle, CompactSched, Event, SchedSwitch};
 use super::text;
 use runyard_engine::cpu::MAX_CPUS;
@@ -12,10 +12,21 @@ const PARKED_SINCE: [u32; 2] = [4, 14];
 
 /// The kernel's flags of an event.
 mod flag {
-    /// In a hardware interrupt, in a soft one, in an NMI.
-    pub(super) const INTERRUPT: u32 = 0x08 | 0x10 | 0x40;
+    use super::Context;
+
+    /// In a hardware interrupt or an NMI.
+    const INTERRUPT: u32 = 0x08 | 0x40;
+    const SOFTIRQ: u32 = 0x10;
     /// The CPU is asked to reschedule, at once or lazily.
     pub(super) const RESCHED: u32 = 0x04 | 0x02;
+
+    pub(super) fn context(flags: u32) -> Context {
+        match () {
+            () if flags & INTERRUPT != 0 => Context::Interrupt,
+            () if flags & SOFTIRQ != 0 => Context::Softirq,
+            () => Context::Task,
+        }
+    }
 }
 
 /// A task with its name.
@@ -56,15 +67,15 @@ struct Into<'r> {
 }
 
 impl Into<'_> {
-    fn take(&mut self, at: u64, who: Option<u32>, flags: u32, what: What<'_>) {
+    fn take(&mut self, at: u64, who: Option<u32>, flags: Option<u32>, what: What<'_>) {
         self.reading.take(&Record {
             place: self.place,
             at,
             cpu: self.cpu,
             // The name comes from the events that name the task, or from the tree of processes.
             who: who.map(|tid| (tid, "")),
-            interrupt: flags & flag::INTERRUPT != 0,
-            resched: flags & flag::RESCHED != 0,
+            context: flags.map_or(Context::Unknown, flag::context),
+            resched: flags.is_some_and(|flags| flags & flag::RESCHED != 0),
             what,
         });
     }
@@ -120,14 +131,14 @@ impl Cpus {
                 return into.skip("a sched_switch lacks a task or a state");
             };
             let what = What::Switch { prev: prev.named(), left, next: next.named() };
-            into.take(at, event.pid, 0, what);
+            into.take(at, event.pid, None, what);
             self.running.insert(into.cpu, next);
             return;
         }
         let [waking, wakeup, new] =
             [&event.sched_waking, &event.sched_wakeup, &event.sched_wakeup_new];
         let Some(woken) = waking.as_ref().or(wakeup.as_ref()).or(new.as_ref()) else {
-            return into.take(at, event.pid, 0, What::Other);
+            return into.take(at, event.pid, None, What::Other);
         };
         into.reading.scheduler += 1;
         let Some(task) = Task::new(woken.comm.as_deref(), woken.pid, woken.prio) else {
@@ -140,7 +151,7 @@ impl Cpus {
             () if wakeup.is_some() => What::Wakeup(task.named()),
             () => What::New(task.named()),
         };
-        into.take(at, event.pid, 0, what);
+        into.take(at, event.pid, None, what);
     }
 
     /// Takes switches and wake-ups that are told in columns, in the order of time.
@@ -178,7 +189,7 @@ impl Cpus {
         let prev = self.running.remove(&into.cpu).unwrap_or(Task::IDLE);
         let left = left(columns.switch_prev_state[nth], into.reading.release.as_deref());
         let what = What::Switch { prev: prev.named(), left, next: next.named() };
-        into.take(at, Some(prev.tid), 0, what);
+        into.take(at, Some(prev.tid), None, what);
         self.running.insert(into.cpu, next);
     }
 
@@ -188,7 +199,7 @@ impl Cpus {
         let Some(woken) = Task::new(Some(comm), Some(tid), Some(prio)) else {
             return into.skip("a wake-up in columns has a task of a negative number");
         };
-        let flags = columns.waking_common_flags.get(nth).copied().unwrap_or(0);
+        let flags = columns.waking_common_flags.get(nth).copied();
         let who = self.running.get(&into.cpu).map(|task| task.tid);
         into.take(at, who, flags, What::Waking(woken.named()));
     }
