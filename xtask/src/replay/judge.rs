@@ -5,7 +5,7 @@ use serde_json::Value;
 /// The largest quotient of two sizes that agree.
 const FACTOR: f64 = 1.5;
 
-/// A change that is smaller than this has no direction. The machine differs that much from itself.
+/// A change that is smaller than this has no direction.
 const LEAST_CHANGE: f64 = 1.1;
 
 /// What `runyard replay --json` said of the recordings of one workload.
@@ -14,14 +14,14 @@ pub(super) struct Replays {
     pub(super) before: Vec<Value>,
     pub(super) again: Value,
     pub(super) after: Value,
+    pub(super) after_again: Value,
 }
 
 /// A figure of the workload on all sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Figure {
-    before: f64,
-    again: f64,
-    after: f64,
+    before: [f64; 2],
+    after: [f64; 2],
     replayed: f64,
     what_if: f64,
 }
@@ -43,54 +43,51 @@ impl Judged {
         tasks: &[&str],
         replays: &Replays,
     ) -> Judged {
+        let Replays { before, again, after, after_again } = replays;
         let figure = |of: &dyn Fn(&Value, &str) -> f64| {
             let mean = |side: &str| {
-                let sum: f64 = replays.before.iter().map(|replay| of(replay, side)).sum();
-                sum / replays.before.len() as f64
+                before.iter().map(|replay| of(replay, side)).sum::<f64>() / before.len() as f64
             };
             Figure {
-                before: mean("recorded"),
-                again: of(&replays.again, "recorded"),
-                after: of(&replays.after, "recorded"),
+                before: [mean("recorded"), of(again, "recorded")],
+                after: [after, after_again].map(|replay| of(replay, "recorded")),
                 replayed: mean("replayed"),
                 what_if: mean("what_if"),
             }
         };
-        let p99 = |replay: &Value, side: &str| p99(replay, tasks[0], side);
         Judged {
             name,
             change,
-            waits: figure(&|it, side| waits(it, tasks, side)),
-            p99: figure(&p99),
+            waits: figure(&|replay, side| waits(replay, tasks, side)),
+            p99: figure(&|replay, side| p99(replay, tasks[0], side)),
         }
     }
 }
 
 impl Figure {
-    fn real(self) -> f64 {
-        self.after / self.before
+    /// Returns the smallest and the largest quotient of a recording after the change and one before.
+    fn real(self) -> [f64; 2] {
+        let least = |pair: [f64; 2]| pair[0].min(pair[1]);
+        let most = |pair: [f64; 2]| pair[0].max(pair[1]);
+        [least(self.after) / most(self.before), most(self.after) / least(self.before)]
     }
 
     fn predicted(self) -> f64 {
         self.what_if / self.replayed
     }
 
-    /// Returns whether the prediction is right: in the direction, if there is one, and in the size.
+    /// Returns whether the prediction is right: in the direction, if both recordings have the same, and in the size.
     fn verdict(self) -> &'static str {
-        let (real, predicted) = (self.real(), self.predicted());
-        let has_direction = real.max(1.0 / real) >= LEAST_CHANGE;
+        let ([least, most], predicted) = (self.real(), self.predicted());
+        let (up, down) = (least >= LEAST_CHANGE, most <= 1.0 / LEAST_CHANGE);
         match () {
-            () if !real.is_finite() || !predicted.is_finite() => "not judged",
-            () if apart(self.again / self.before) => "the recordings differ",
-            () if has_direction && (real > 1.0) != (predicted > 1.0) => "**wrong**",
-            () if apart(predicted / real) => "direction",
-            () => "right",
+            () if ![least, most, predicted].iter().all(|it| it.is_finite()) => "not judged",
+            () if up && predicted <= 1.0 || down && predicted >= 1.0 => "**wrong**",
+            () if predicted < least / FACTOR || predicted > most * FACTOR => "**size**",
+            () if up || down => "right",
+            () => "right, without a direction",
         }
     }
-}
-
-fn apart(quotient: f64) -> bool {
-    !(1.0 / FACTOR..=FACTOR).contains(&quotient)
 }
 
 /// The entries of these names.
@@ -118,21 +115,38 @@ pub(super) fn table(judged: &[Judged]) -> String {
     format!("{waits}\n{p99}")
 }
 
+const HEADINGS: [&str; 12] = [
+    "workload",
+    "change",
+    "before",
+    "again",
+    "replayed",
+    "replayed / before",
+    "after",
+    "again",
+    "what if",
+    "after / before",
+    "what if / replayed",
+    "prediction",
+];
+
 fn rows(title: &str, judged: &[Judged], decimals: usize, of: fn(&Judged) -> Figure) -> String {
-    let mut text = format!(
-        "| {title}: workload | change | before | again | replayed | replayed / before | after | what if | after / before | \
-         what if / replayed | |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
-    );
+    let rule = ["---"; HEADINGS.len()].join("|");
+    let mut text = format!("{title}\n\n| {} |\n|{rule}|\n", HEADINGS.join(" | "));
     for it in judged {
         let figure = of(it);
-        let Figure { before, again, after, replayed, what_if } = figure;
+        let Figure { before, after, replayed, what_if } = figure;
+        let [least, most] = figure.real();
         text += &format!(
-            "| {} | {} | {before:.decimals$} | {again:.decimals$} | {replayed:.decimals$} | {:.2} | {after:.decimals$} | \
-             {what_if:.decimals$} | {:.2} | {:.2} | {} |\n",
+            "| {} | {} | {:.decimals$} | {:.decimals$} | {replayed:.decimals$} | {:.2} | {:.decimals$} | \
+             {:.decimals$} | {what_if:.decimals$} | {least:.2} to {most:.2} | {:.2} | {} |\n",
             it.name,
             it.change,
-            replayed / before,
-            figure.real(),
+            before[0],
+            before[1],
+            replayed / before[0],
+            after[0],
+            after[1],
             figure.predicted(),
             figure.verdict(),
         );
@@ -147,16 +161,16 @@ mod tests {
 
     #[test]
     fn a_prediction_is_right_in_direction_and_size() {
-        let verdict = |again, after, replayed, what_if| {
-            Figure { before: 1.0, again, after, replayed, what_if }.verdict()
-        };
-        assert_eq!(verdict(1.0, 2.0, 1.5, 3.0), "right");
-        assert_eq!(verdict(1.0, 2.0, 1.5, 1.4), "**wrong**");
-        assert_eq!(verdict(1.0, 2.0, 1.0, 1.2), "direction");
-        assert_eq!(verdict(1.6, 2.0, 1.0, 2.0), "the recordings differ");
-        // A change of 5 per cent has no direction.
-        assert_eq!(verdict(1.0, 1.05, 1.0, 0.95), "right");
-        assert_eq!(verdict(1.0, 2.0, 0.0, 0.0), "not judged");
+        let verdict =
+            |after, what_if| Figure { before: [1.0, 1.1], after, replayed: 2.0, what_if }.verdict();
+        assert_eq!(verdict([2.0, 2.4], 4.0), "right");
+        assert_eq!(verdict([2.0, 2.4], 1.9), "**wrong**");
+        assert_eq!(verdict([0.5, 0.4], 2.1), "**wrong**");
+        assert_eq!(verdict([2.0, 2.4], 2.1), "**size**");
+        assert_eq!(verdict([2.0, 2.4], 8.0), "**size**");
+        // The recordings after the change are on both sides of those before.
+        assert_eq!(verdict([0.9, 1.3], 1.8), "right, without a direction");
+        assert_eq!(verdict([f64::NAN, 1.3], 1.8), "not judged");
     }
 
     #[test]
@@ -164,14 +178,11 @@ mod tests {
         let side = |wait: u64| json!({"wait_ns": wait, "runtime_ns": 10, "wakeup_latency": {"p99_ns": wait * 1_000}});
         let entry = |name: &str, wait| json!({"name": name, "recorded": side(wait), "replayed": side(2 * wait), "what_if": side(3 * wait)});
         let replay = json!({"names": [entry("a", 5), entry("b", 15), entry("other", 99)]});
-        let replays = Replays {
-            before: vec![replay.clone(), replay.clone()],
-            again: replay.clone(),
-            after: replay,
-        };
+        let [again, after, after_again] = [(); 3].map(|()| replay.clone());
+        let replays = Replays { before: vec![replay.clone(), replay], again, after, after_again };
         let judged = Judged::new("n", "c", &["b", "a"], &replays);
-        let waits = Figure { before: 1.0, again: 1.0, after: 1.0, replayed: 2.0, what_if: 3.0 };
+        let waits = Figure { before: [1.0; 2], after: [1.0; 2], replayed: 2.0, what_if: 3.0 };
         assert_eq!(judged.waits, waits);
-        assert_eq!((judged.p99.before, judged.p99.what_if), (15.0, 45.0));
+        assert_eq!((judged.p99.before[0], judged.p99.what_if), (15.0, 45.0));
     }
 }

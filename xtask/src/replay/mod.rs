@@ -1,13 +1,13 @@
 //! `cargo xtask replay`: what a replay says of six workloads before and after a real change, beside what then happened.
 //!
-//! Each workload is recorded by ftrace three times on this machine: as it is, the same again, and after the change. From
-//! the first recording `runyard replay` computes a replay and, as a what-if, the change. Two questions are judged:
+//! Each workload is recorded by ftrace four times on this machine: as it is, the same again, and twice after the change.
+//! From the first recording `runyard replay` computes a replay and, as a what-if, the change. Two questions are judged:
 //!
 //! * Does the replay wait as much as the recording did?
 //! * Does the what-if change the waits, and their 99th percentile, as the real change did? A prediction is the quotient of
-//!   the what-if and the replay, beside that of the recording after and the one before.
+//!   the what-if and the replay, beside that of a recording after and one before.
 //!
-//! A run on a real machine is one of many, so the second recording shows how far the machine is from itself.
+//! A run on a real machine is one of many, so the second recordings show how far the machine is from itself.
 
 mod judge;
 
@@ -113,7 +113,7 @@ const WORKLOADS: [Workload; 6] = [
 ];
 
 /// The recordings of a workload.
-const VARIANTS: [&str; 3] = ["before", "again", "after"];
+const VARIANTS: [&str; 4] = ["before", "before-again", "after", "after-again"];
 
 /// The seeds of the replays, of which means are taken.
 const SEEDS: [&str; 5] = ["1", "2", "3", "4", "5"];
@@ -155,7 +155,7 @@ impl Rig<'_> {
     }
 
     fn judge(&self, workload: &Workload) -> Outcome<Judged> {
-        let [before, again, after] =
+        let [before, again, after, after_again] =
             VARIANTS.map(|it| self.folder.join(format!("{}-{it}.txt", workload.name)));
         let first = self.replay(&before, &[])?;
         let what_if = workload.what_if.options(&first);
@@ -169,6 +169,7 @@ impl Rig<'_> {
             before: replays(&before, &what_if)?,
             again: self.replay(&again, &[])?,
             after: self.replay(&after, &[])?,
+            after_again: self.replay(&after_again, &[])?,
         };
         Ok(Judged::new(workload.name, workload.change, workload.tasks, &replays))
     }
