@@ -34,7 +34,7 @@ mod tests {
     fn a_text_may_be_as_long_as_that() {
         let said = |text: &str| parse("-", text, &Overrides::default()).unwrap_err().to_string();
         let long = " ".repeat(MAX_TEXT + 1);
-        assert_eq!(said(&long), "-:1:1: larger than 100 MB");
+        assert_eq!(said(&long), "-:1:1: larger than 500 MB");
         assert_eq!(said(&long[1..]), "-:1:1: the file is empty");
     }
 }

@@ -55,8 +55,6 @@ impl Task {
 pub(super) struct Cpus {
     /// The task that runs on each CPU, by the last switch in columns. Such a switch does not say which task leaves.
     running: BTreeMap<u32, Task>,
-    /// The number of places at which events of a CPU were lost.
-    pub(super) gaps: u64,
 }
 
 /// A packet's place, its CPU, and what its events go into.
@@ -102,9 +100,9 @@ impl Cpus {
             return;
         }
         if bundle.lost_events == Some(true) {
-            self.gaps += 1;
             self.running.remove(&cpu);
-            reading.note(place, format!("events of CPU {cpu} were lost before this packet"));
+            let what = format!("events of CPU {cpu} were lost before this packet");
+            reading.lose(place, 1, what);
         }
         let mut into = Into { place, cpu, reading };
         if let Some(columns) = &bundle.compact_sched {
