@@ -89,7 +89,7 @@ impl Cpus {
     /// Takes the events of a packet.
     pub(super) fn take(
         &mut self,
-        bundle: Bundle,
+        bundle: &Bundle,
         place: u32,
         names: &mut BTreeMap<u32, String>,
         reading: &mut Reading,

@@ -112,7 +112,7 @@ impl Trace<'_> {
         if let Some(stats) = packet.ftrace_stats {
             self.stats(&stats);
         }
-        if let Some(bundle) = packet.ftrace_events {
+        if let Some(bundle) = &packet.ftrace_events {
             self.cpus.take(bundle, self.place, &mut self.names, self.reading);
         }
     }
