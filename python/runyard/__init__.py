@@ -119,7 +119,7 @@ def import_recording(
     snapshot: str | os.PathLike[str] | None = None,
     deadline_as_fifo: bool = False,
 ) -> dict[str, Any]:
-    """Converts a recording of a real machine, from ``perf script``, ``trace-cmd report`` or ftrace, into a scenario.
+    """Converts a recording of a real machine into a scenario: of perf, trace-cmd, ftrace, systrace or Perfetto.
 
     :param kernel: the kernel whose rules the replay follows, instead of the recorded one.
     :param snapshot: a file with the task groups, policies and CPUs of the recorded tasks, which ``snapshot.sh`` makes.

@@ -71,7 +71,7 @@ enum Command {
     Features(lists::Arguments),
     /// Lists the kernels by name, and how near their simulation is to kernels that ran.
     Kernels(kernels::Arguments),
-    /// Makes a scenario of a real machine's recording: `perf sched script` or ftrace text.
+    /// Makes a scenario of a real machine's recording: perf, trace-cmd, ftrace, systrace or Perfetto.
     Import(import::Arguments),
     /// Simulates a recording, and compares the replay with it; perhaps also a what-if.
     Replay(replay::Arguments),

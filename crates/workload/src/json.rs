@@ -398,7 +398,7 @@ impl<'v> Keys<'v> {
 
 /// Returns a place in 32 bits.
 fn place(at: usize) -> u32 {
-    u32::try_from(at).expect("the text has at most 100 MB")
+    u32::try_from(at).expect("the text has at most 500 MB")
 }
 
 /// The elements of a list in order.

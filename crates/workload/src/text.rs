@@ -4,11 +4,11 @@ use crate::diagnostic::{Diagnostic, Fault, locate};
 use crate::json::{self, Node};
 use crate::shape;
 
-/// The longest text of a scenario, in bytes.
-pub const MAX_TEXT: usize = 100_000_000;
+/// The longest text of a scenario, in bytes. An import makes up to 400 MB of a gigabyte of recorded text.
+pub const MAX_TEXT: usize = 500_000_000;
 
 /// The error that a text is longer than [`MAX_TEXT`].
-pub const TOO_LONG: &str = "larger than 100 MB";
+pub const TOO_LONG: &str = "larger than 500 MB";
 
 /// Refuses a text of which the counts might not fit into 32 bits.
 pub(crate) fn within_limits(text: &str) -> Result<(), Fault> {
@@ -34,7 +34,7 @@ mod tests {
     fn a_text_may_be_as_long_as_that() {
         let said = |text: &str| parse("-", text, &Overrides::default()).unwrap_err().to_string();
         let long = " ".repeat(MAX_TEXT + 1);
-        assert_eq!(said(&long), "-:1:1: larger than 100 MB");
+        assert_eq!(said(&long), "-:1:1: larger than 500 MB");
         assert_eq!(said(&long[1..]), "-:1:1: the file is empty");
     }
 }

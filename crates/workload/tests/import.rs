@@ -411,6 +411,9 @@ fn the_page_of_systrace_is_read_as_the_text_in_it() {
     assert_eq!(outside.scenario, inside.scenario);
     let told: Vec<_> = outside.warnings.iter().map(ToString::to_string).collect();
     assert!(matches!(&told[..], [only] if only.starts_with("r:8:1: no event")), "{told:?}");
+    let quoted = text.replace('\n', "\\n\\\n");
+    let old = format!("<html>\n  var linuxPerfData = \"\\\n{quoted}\";\n</html>\n");
+    assert_eq!(from_bytes(old.as_bytes()).unwrap().scenario, inside.scenario);
     let empty = from_bytes(b"<html>\n<p>sched_switch</p>\n</html>").unwrap_err().to_string();
     assert_eq!(empty, "r:1:1: there is no event in it");
 }
@@ -431,6 +434,12 @@ fn a_part_of_a_recording_is_like_a_recording_of_that_part() {
     assert_eq!(cut.scenario, alone.scenario);
     assert_eq!(cut.notes, []);
     assert_eq!(cut.statistics, alone.statistics);
+    let lost = "CPU:0 [LOST 12 EVENTS]\n".to_owned();
+    for (text, expected) in [(lost.clone() + &text, 0), (text.replace(&late, "") + &lost, 12)] {
+        let part = Window { from: Some(Nanos::from_micros(100)), until: None };
+        let mut recording = Recording::read("r", text.as_bytes(), part).unwrap();
+        assert_eq!(recording.import(Wanted::default()).unwrap().statistics.lost, expected);
+    }
     let nothing = part(300, 400).unwrap_err().to_string();
     assert_eq!(nothing, "r:1:1: none of its 7 events is in the wanted part");
 }

@@ -180,10 +180,10 @@ fn states_are_the_kernels_bits() {
         let micros = |span: Nanos| span.0 / 1_000;
         (micros(task.wait), micros(task.sleep))
     };
-    for preempted in [0, 0x100, 0x800, 0x1000] {
+    for preempted in [0, 0x100, 0x400, 0x800, 0x1000] {
         assert_eq!(slept(preempted, "6.1.0"), (20, 0), "{preempted:x}");
     }
-    for asleep in [1, 2, 4, 0x80] {
+    for asleep in [1, 2, 4, 0x80, 0x402] {
         assert_eq!(slept(asleep, "6.1.0"), (0, 20), "{asleep:x}");
     }
     // A parked task comes back, and a dead one is another.

@@ -62,8 +62,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
-    let mut recording = arguments.source.read()?;
-    let imported = arguments.source.import(&mut recording, arguments.recorded_on, None)?;
+    let (imported, fewer) = imported(arguments)?;
     let model = imported.statistics.model.unwrap_or_else(|| {
         let assumed = Model::named(Model::NEWEST.kernel);
         say(format_args!(
@@ -85,13 +84,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
             let kernel = arguments.kernel.or(Some(model));
             let mut settings = arguments.known.clone();
             settings.extend(settings::expanded(&arguments.settings, &imported)?);
-            // A thread of a CPU that is not there is bound to none.
-            let other = arguments.cpus.filter(|&cpus| cpus < imported.statistics.cpus as usize);
-            let fewer = other.map(|cpus| {
-                let cpus = Some(cpus as u32);
-                arguments.source.import(&mut recording, arguments.recorded_on, cpus)
-            });
-            let fewer = fewer.transpose()?;
             let changed = Overrides { kernel, settings, cpus: arguments.cpus, ..over(arguments) };
             Some(run(fewer.as_ref().unwrap_or(&imported), changed)?)
         }
@@ -112,6 +104,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         false => out.write_all(shown.text().as_bytes()),
     })?;
     Ok(Done::Well)
+}
+
+/// Imports the recording, and again for a what-if on fewer CPUs: a thread of a CPU that is not there is bound to none.
+fn imported(arguments: &Arguments) -> Result<(Imported, Option<Imported>), Failure> {
+    let Arguments { source, recorded_on, cpus, .. } = arguments;
+    let mut recording = source.read()?;
+    let imported = source.import(&mut recording, *recorded_on, None)?;
+    let fewer = cpus.filter(|&cpus| cpus < imported.statistics.cpus as usize);
+    let fewer = fewer.map(|cpus| source.import(&mut recording, *recorded_on, Some(cpus as u32)));
+    Ok((imported, fewer.transpose()?))
 }
 
 impl Arguments {

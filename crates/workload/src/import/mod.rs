@@ -93,7 +93,7 @@ pub struct Wanted<'s> {
     pub deadline: DeadlinePolicy,
     /// The name and the text of a file of snapshots, which `docs/guides/snapshot.sh` makes beside the recorder.
     pub snapshot: Option<(&'s str, &'s str)>,
-    /// Whether a recording is taken of which less than half of the scheduler's lines are valid.
+    /// Whether a recording is taken of which less than half of the scheduler's lines are valid, or one that breaks off.
     pub partly: bool,
     /// The number of CPUs of the replay's machine. `None` takes the recorded number.
     pub cpus: Option<u32>,

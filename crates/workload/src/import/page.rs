@@ -3,7 +3,7 @@
 //! | written by | the text is between |
 //! |---|---|
 //! | systrace of Android and Chrome | `<script class="trace-data" type="application/text">` and `</script>` |
-//! | systrace before 2014 | `var linuxPerfData = "\` and `";`; each line may end in `\n\` |
+//! | systrace before 2014 | `var linuxPerfData = "\` and `";`; each line may end in `\n\`, which [`parse`](super::parse) cuts off |
 //!
 //! A page may have several scripts with data. Some have Chrome's own events, as JSON, or a table of processes.
 
@@ -51,14 +51,12 @@ impl Page {
         };
         let before = line[..line.len() - data.len()].chars().count();
         if self.part == Part::Quoted {
-            let ended = data.strip_suffix("\";");
-            if ended.is_some() || data.contains("</script>") {
+            let ended = data.strip_suffix("\\n\";").or_else(|| data.strip_suffix("\";"));
+            let is_script = !data.contains("</script>");
+            if ended.is_some() || !is_script {
                 self.part = Part::Outside;
             }
-            let text = ended.unwrap_or(data);
-            let text = text.strip_suffix('\\').unwrap_or(text);
-            let text = text.strip_suffix("\\n").unwrap_or(text);
-            return (!data.contains("</script>")).then_some((before, text));
+            return is_script.then(|| (before, ended.unwrap_or(data)));
         }
         let (data, ends) = match data.split_once("</script>") {
             Some((data, _)) => (data, true),
@@ -77,12 +75,13 @@ impl Page {
 
     /// Returns what follows on a line with which data begin.
     fn enter<'l>(&mut self, line: &'l str) -> Option<&'l str> {
-        if line.ends_with("linuxPerfData = \"\\") {
+        let begin = line.trim_start();
+        if begin.starts_with("var linuxPerfData") && begin.ends_with("\"\\") {
             self.part = Part::Quoted;
             return None;
         }
-        let (_, script) = line.split_once("<script")?;
-        let (attributes, data) = script.split_once('>')?;
+        // The viewer has these words too, but not where a line begins.
+        let (attributes, data) = begin.strip_prefix("<script")?.split_once('>')?;
         if !attributes.contains("trace-data") {
             return None;
         }
@@ -107,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_text_of_a_page_is_found() {
-        let page = "<!DOCTYPE html>\n<script>\nvar trace-data = 1;\n</script>\n\
+        let page = "<!DOCTYPE html>\n<script>\nif(/^<script class=\"trace-data\">$/)\n</script>\n\
             <script class=\"trace-data\" type=\"application/text\">\n# tracer: nop\nb</script>\n<p>\n\
             <script class=\"trace-data\" type=\"application/text\">{\"a\":\n1}\n</script>\n\
             <script class=\"trace-data\" type=\"application/text\">\nPROCESS DUMP\nroot\n</script>\n\
@@ -123,7 +122,7 @@ mod tests {
     fn the_text_of_an_old_page_is_found() {
         let page =
             "\n<HTML>\n  var linuxPerfData = \"\\\n# tracer: nop\\n\\\n a-1\\n\";\n b\\n\\\n";
-        assert_eq!(data(page), [(4, 0, "# tracer: nop"), (5, 0, " a-1")]);
+        assert_eq!(data(page), [(4, 0, "# tracer: nop\\n\\"), (5, 0, " a-1")]);
         let unquoted = "<html>\n  var linuxPerfData = \"\\\n a-1\n  </script>\n b\n";
         assert_eq!(data(unquoted), [(3, 0, " a-1")]);
     }

@@ -13,6 +13,9 @@ use std::io::{self, BufRead, Read};
 /// The longest line, in bytes. The rest of a longer one counts as another line.
 const LONGEST_LINE: u64 = 1 << 20;
 
+/// What ends a line in a string of JavaScript, in which old pages of systrace have the text.
+const QUOTED: &str = "\\n\\";
+
 /// The events that a line must be if it contains these words.
 const SCHEDULER: [&str; 2] = ["sched_switch", "sched_wak"];
 
@@ -75,6 +78,7 @@ struct Lines<'r> {
 impl Lines<'_> {
     /// Takes a line, of which the first bytes were cut off.
     fn take(&mut self, cut: usize, line: &str) {
+        let line = line.strip_suffix(QUOTED).unwrap_or(line);
         if let After::Event(is_kept) = self.after
             && is_chain(line)
         {
@@ -116,8 +120,7 @@ impl Lines<'_> {
             return true;
         }
         if let Some(events) = lost(text) {
-            reading.lost = reading.lost.saturating_add(events);
-            reading.note(self.place, format!("{events} events were lost here"));
+            reading.lose(self.place, events, format!("{events} events were lost here"));
             return true;
         }
         if let Some(cpus) = text.strip_prefix("cpus=").and_then(|cpus| cpus.parse().ok()) {
@@ -394,6 +397,8 @@ mod tests {
             (2, Left::Blocked),
             (32, Left::Exited),
             (256, Left::Ready),
+            (1024, Left::Ready),
+            (1026, Left::Blocked),
         ] {
             let line = format!(
                 "  a-1 [001] 1.0: sched_switch:          prev_comm=a prev_pid=1 prev_prio=120 prev_state={state} \

@@ -180,6 +180,7 @@ type Posts = BTreeMap<(LifeId, usize), LifeId>;
 fn posts(lives: &Lives) -> Posts {
     let mut posts = Posts::new();
     let busy = busy(lives);
+    let after_sleep = posts_after_sleep(lives);
     let ran = |&(_, life): &(LifeId, &Life)| life.ran > 0 && !serves_interrupts(&life.comm);
     for (id, life) in lives.all.iter().enumerate().filter(ran) {
         let is_periodic = is_periodic(life);
@@ -193,7 +194,7 @@ fn posts(lives: &Lives) -> Posts {
             };
             let other = &lives.all[waker];
             let woke = || {
-                let slept = !is_periodic || slept_since(&other.steps[..post], id);
+                let slept = !is_periodic || after_sleep.contains(&(waker, post));
                 slept && !chance.explains(waker, other)
             };
             if other.ran > 0 && (is_sure || woke()) {
@@ -255,14 +256,25 @@ impl Chance<'_> {
     }
 }
 
-/// Returns whether a task with these steps has slept since it last woke `woken`.
-fn slept_since(steps: &[Step], woken: LifeId) -> bool {
-    let last = steps.iter().rev().find_map(|step| match step {
-        Step::Sleep { .. } => Some(true),
-        Step::Post(to) if *to == woken => Some(false),
-        _ => None,
-    });
-    last.unwrap_or(false)
+/// Returns the posts of all tasks that have slept since they last woke the same task.
+fn posts_after_sleep(lives: &Lives) -> BTreeSet<(LifeId, usize)> {
+    let mut after_sleep = BTreeSet::new();
+    for (id, life) in lives.all.iter().enumerate() {
+        // The last sleep, and the last post to each task.
+        let (mut slept, mut posted) = (None, BTreeMap::new());
+        for (nth, step) in life.steps.iter().enumerate() {
+            match step {
+                Step::Sleep { .. } => slept = Some(nth),
+                Step::Post(woken) => {
+                    if slept > posted.insert(woken, nth) {
+                        after_sleep.insert((id, nth));
+                    }
+                }
+                Step::Run(_) | Step::Fork(_) | Step::Prio(_) => {}
+            }
+        }
+    }
+    after_sleep
 }
 
 /// The state while one program is made.

@@ -51,13 +51,20 @@ pub(super) struct Reading {
     /// The wanted part, counted from the first event of the scheduler, and the time of that event.
     part: Window,
     begins: Option<u64>,
-    /// The number of records outside of it.
+    /// The number of records outside of it, and whether the last one is.
     pub(super) outside: u64,
+    is_outside: bool,
 }
 
 impl Reading {
     pub(super) fn new(file: &str, part: Window) -> Reading {
-        Reading { file: file.to_owned(), part, ..Reading::default() }
+        let is_outside = part.from.is_some();
+        Reading { file: file.to_owned(), part, is_outside, ..Reading::default() }
+    }
+
+    /// Returns whether all of the recording is wanted.
+    pub(super) fn is_all_wanted(&self) -> bool {
+        self.part == Window::default()
     }
 
     /// Takes a record if it is in the wanted part. Returns whether it is.
@@ -73,6 +80,7 @@ impl Reading {
                     && until.is_none_or(|until| record.at <= begins.saturating_add(until.0))
             }
         };
+        self.is_outside = !is_wanted;
         match is_wanted {
             true => self.records.push(record),
             false => self.outside += 1,
@@ -100,6 +108,14 @@ impl Reading {
         self.skipped += 1;
         if self.faults.len() < TOLD {
             self.faults.push(self.at(place, column, what));
+        }
+    }
+
+    /// Counts lost events, unless they are outside of the wanted part. `what` tells of them.
+    pub(super) fn lose(&mut self, place: u32, events: u64, what: impl Into<String>) {
+        if !self.is_outside {
+            self.lost = self.lost.saturating_add(events);
+            self.note(place, what);
         }
     }
 

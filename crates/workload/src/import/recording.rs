@@ -120,11 +120,11 @@ impl Recording {
             return Some(Diagnostic { what, ..broken.clone() });
         }
         match (self.events, faults.first()) {
-            (0, Some(fault)) => Some(fault.clone()),
-            (0, None) if *outside > 0 => {
+            (0, _) if *outside > 0 => {
                 let what = format!("none of its {outside} events is in the wanted part");
                 Some(self.reading.nowhere(what))
             }
+            (0, Some(fault)) => Some(fault.clone()),
             (0, None) if *format == Format::Text => {
                 Some(self.reading.nowhere("there is no event in it"))
             }

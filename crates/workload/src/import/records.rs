@@ -1,7 +1,7 @@
 //! The records of a recording, without its text.
 //!
-//! A gigabyte of text has five million records, each with up to three names. Names repeat, so each is kept once, and a
-//! record has 56 bytes.
+//! A gigabyte of text has seven million records, each with up to three names. Names repeat, so each is kept once, and a
+//! record has 64 bytes.
 
 use super::record::{Context, Left, Named, Record, What};
 use std::collections::BTreeMap;

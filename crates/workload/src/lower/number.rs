@@ -5,5 +5,5 @@ pub(super) const MAX_INT: u32 = i32::MAX.unsigned_abs();
 
 /// Converts a count of things in the text to 32 bits.
 pub(super) fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("the text has at most 100 MB, and each thing takes a byte of it")
+    u32::try_from(count).expect("the text has at most 500 MB, and each thing takes a byte of it")
 }

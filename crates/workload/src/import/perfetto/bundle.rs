@@ -55,18 +55,16 @@ impl Task {
 pub(super) struct Cpus {
     /// The task that runs on each CPU, by the last switch in columns. Such a switch does not say which task leaves.
     running: BTreeMap<u32, Task>,
-    /// The number of places at which events of a CPU were lost.
-    pub(super) gaps: u64,
 }
 
-/// A packet's place, its CPU, and what its events go into.
-struct Into<'r> {
+/// What the events of a packet go into, with the place of the packet and its CPU.
+struct Sink<'r> {
     place: u32,
     cpu: u32,
     reading: &'r mut Reading,
 }
 
-impl Into<'_> {
+impl Sink<'_> {
     fn take(&mut self, at: u64, who: Option<u32>, flags: Option<u32>, what: What<'_>) {
         self.reading.take(&Record {
             place: self.place,
@@ -91,7 +89,7 @@ impl Cpus {
     /// Takes the events of a packet.
     pub(super) fn take(
         &mut self,
-        bundle: Bundle,
+        bundle: &Bundle,
         place: u32,
         names: &mut BTreeMap<u32, String>,
         reading: &mut Reading,
@@ -102,13 +100,13 @@ impl Cpus {
             return;
         }
         if bundle.lost_events == Some(true) {
-            self.gaps += 1;
             self.running.remove(&cpu);
-            reading.note(place, format!("events of CPU {cpu} were lost before this packet"));
+            let what = format!("events of CPU {cpu} were lost before this packet");
+            reading.lose(place, 1, what);
         }
-        let mut into = Into { place, cpu, reading };
+        let mut sink = Sink { place, cpu, reading };
         if let Some(columns) = &bundle.compact_sched {
-            self.columns(columns, &mut into);
+            self.columns(columns, &mut sink);
         }
         for event in &bundle.event {
             if let Some(task) = &event.task_newtask {
@@ -117,32 +115,32 @@ impl Cpus {
             if let Some(task) = &event.task_rename {
                 learn(names, task.pid, task.newcomm.as_deref());
             }
-            self.event(event, &mut into);
+            self.event(event, &mut sink);
         }
     }
 
-    fn event(&mut self, event: &Event, into: &mut Into<'_>) {
+    fn event(&mut self, event: &Event, sink: &mut Sink<'_>) {
         let Some(at) = event.timestamp else {
-            return into.reading.skip(into.place, 1, "an event has no time");
+            return sink.reading.skip(sink.place, 1, "an event has no time");
         };
         if let Some(switch) = &event.sched_switch {
-            into.reading.scheduler += 1;
-            let Some((prev, left, next)) = switched(switch, into.reading.release.as_deref()) else {
-                return into.skip("a sched_switch lacks a task or a state");
+            sink.reading.scheduler += 1;
+            let Some((prev, left, next)) = switched(switch, sink.reading.release.as_deref()) else {
+                return sink.skip("a sched_switch lacks a task or a state");
             };
             let what = What::Switch { prev: prev.named(), left, next: next.named() };
-            into.take(at, event.pid, None, what);
-            self.running.insert(into.cpu, next);
+            sink.take(at, event.pid, None, what);
+            self.running.insert(sink.cpu, next);
             return;
         }
         let [waking, wakeup, new] =
             [&event.sched_waking, &event.sched_wakeup, &event.sched_wakeup_new];
         let Some(woken) = waking.as_ref().or(wakeup.as_ref()).or(new.as_ref()) else {
-            return into.take(at, event.pid, None, What::Other);
+            return sink.take(at, event.pid, None, What::Other);
         };
-        into.reading.scheduler += 1;
+        sink.reading.scheduler += 1;
         let Some(task) = Task::new(woken.comm.as_deref(), woken.pid, woken.prio) else {
-            return into.skip("a wake-up lacks a name, a number or a priority");
+            return sink.skip("a wake-up lacks a name, a number or a priority");
         };
         let what = match () {
             // The task did not sleep.
@@ -151,57 +149,57 @@ impl Cpus {
             () if wakeup.is_some() => What::Wakeup(task.named()),
             () => What::New(task.named()),
         };
-        into.take(at, event.pid, None, what);
+        sink.take(at, event.pid, None, what);
     }
 
     /// Takes switches and wake-ups that are told in columns, in the order of time.
-    fn columns(&mut self, columns: &CompactSched, into: &mut Into<'_>) {
+    fn columns(&mut self, columns: &CompactSched, sink: &mut Sink<'_>) {
         let (switches, wakings) = (columns.switch_timestamp.len(), columns.waking_timestamp.len());
-        into.reading.scheduler += (switches + wakings) as u64;
+        sink.reading.scheduler += (switches + wakings) as u64;
         if !are_whole(columns) {
-            into.reading.unread += (switches + wakings) as u64;
+            sink.reading.unread += (switches + wakings) as u64;
             let what =
                 "the columns of `compact_sched` have different lengths, or names are missing";
-            return into.reading.skip(into.place, 1, what);
+            return sink.reading.skip(sink.place, 1, what);
         }
         let switched_at = times(&columns.switch_timestamp);
         let waking_at = times(&columns.waking_timestamp);
         let mut waking = 0;
         for (nth, &at) in switched_at.iter().enumerate() {
             while waking < wakings && waking_at[waking] <= at {
-                self.waking(columns, (waking, waking_at[waking]), into);
+                self.waking(columns, (waking, waking_at[waking]), sink);
                 waking += 1;
             }
-            self.switch(columns, (nth, at), into);
+            self.switch(columns, (nth, at), sink);
         }
         for (waking, &at) in waking_at.iter().enumerate().skip(waking) {
-            self.waking(columns, (waking, at), into);
+            self.waking(columns, (waking, at), sink);
         }
     }
 
-    fn switch(&mut self, columns: &CompactSched, (nth, at): (usize, u64), into: &mut Into<'_>) {
+    fn switch(&mut self, columns: &CompactSched, (nth, at): (usize, u64), sink: &mut Sink<'_>) {
         let comm = &columns.intern_table[columns.switch_next_comm_index[nth] as usize];
         let (tid, prio) = (columns.switch_next_pid[nth], columns.switch_next_prio[nth]);
         let Some(next) = Task::new(Some(comm), Some(tid), Some(prio)) else {
-            return into.skip("a switch in columns has a task of a negative number");
+            return sink.skip("a switch in columns has a task of a negative number");
         };
         // What ran before the first switch of a CPU, or before a gap, is unknown.
-        let prev = self.running.remove(&into.cpu).unwrap_or(Task::IDLE);
-        let left = left(columns.switch_prev_state[nth], into.reading.release.as_deref());
+        let prev = self.running.remove(&sink.cpu).unwrap_or(Task::IDLE);
+        let left = left(columns.switch_prev_state[nth], sink.reading.release.as_deref());
         let what = What::Switch { prev: prev.named(), left, next: next.named() };
-        into.take(at, Some(prev.tid), None, what);
-        self.running.insert(into.cpu, next);
+        sink.take(at, Some(prev.tid), None, what);
+        self.running.insert(sink.cpu, next);
     }
 
-    fn waking(&mut self, columns: &CompactSched, (nth, at): (usize, u64), into: &mut Into<'_>) {
+    fn waking(&mut self, columns: &CompactSched, (nth, at): (usize, u64), sink: &mut Sink<'_>) {
         let comm = &columns.intern_table[columns.waking_comm_index[nth] as usize];
         let (tid, prio) = (columns.waking_pid[nth], columns.waking_prio[nth]);
         let Some(woken) = Task::new(Some(comm), Some(tid), Some(prio)) else {
-            return into.skip("a wake-up in columns has a task of a negative number");
+            return sink.skip("a wake-up in columns has a task of a negative number");
         };
         let flags = columns.waking_common_flags.get(nth).copied();
-        let who = self.running.get(&into.cpu).map(|task| task.tid);
-        into.take(at, who, flags, What::Waking(woken.named()));
+        let who = self.running.get(&sink.cpu).map(|task| task.tid);
+        sink.take(at, who, flags, What::Waking(woken.named()));
     }
 }
 

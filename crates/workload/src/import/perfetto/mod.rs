@@ -112,7 +112,7 @@ impl Trace<'_> {
         if let Some(stats) = packet.ftrace_stats {
             self.stats(&stats);
         }
-        if let Some(bundle) = packet.ftrace_events {
+        if let Some(bundle) = &packet.ftrace_events {
             self.cpus.take(bundle, self.place, &mut self.names, self.reading);
         }
     }
@@ -162,8 +162,11 @@ impl Trace<'_> {
     }
 
     fn finish(self) {
-        let Trace { reading, names, cpus, lost: [before, after], foreign, .. } = self;
-        reading.lost = after.saturating_sub(before).max(cpus.gaps);
+        let Trace { reading, names, lost: [before, after], foreign, .. } = self;
+        // The counters do not tell when events were lost, and a place with lost events does not tell how many.
+        if reading.is_all_wanted() {
+            reading.lost = reading.lost.max(after.saturating_sub(before));
+        }
         reading.records.name_running(&names);
         if foreign > 0 {
             let what =
