@@ -2,8 +2,7 @@
 
 use super::super::reading::Reading;
 use super::super::record::{Context, IDLE, Left, Named, Record, What};
-use super::schema::{Bundle, CompactSched, Event, SchedSwitch};
-use super::text;
+use super::schema::{Bundle, CompactSched, Event, SchedSwitch, text};
 use runyard_engine::cpu::MAX_CPUS;
 use std::collections::BTreeMap;
 

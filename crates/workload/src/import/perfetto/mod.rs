@@ -12,7 +12,7 @@ mod schema;
 
 use self::bundle::Cpus;
 use self::packets::{Found, Packets};
-use self::schema::{FtraceStats, ProcessTree, SystemInfo, TracePacket};
+use self::schema::{FtraceStats, ProcessTree, SystemInfo, TracePacket, text};
 use super::reading::Reading;
 use flate2::bufread::ZlibDecoder;
 use prost::Message;
@@ -175,9 +175,4 @@ impl Trace<'_> {
             reading.notes.insert(0, note);
         }
     }
-}
-
-/// Returns the name of a thread as text.
-fn text(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }

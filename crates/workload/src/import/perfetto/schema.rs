@@ -199,3 +199,8 @@ pub(super) struct CpuStats {
     #[prost(uint64, optional, tag = "8")]
     pub(super) dropped_events: Option<u64>,
 }
+
+/// Returns the name of a thread as text.
+pub(super) fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
