@@ -29,31 +29,13 @@ mod write;
 
 pub use figures::{Delays, Recorded, Statistics};
 pub use record::{BEGINS, Context, IDLE, Left, Named, Record, What};
-pub use recording::Recording;
+pub use recording::{Imported, Recording, Wanted};
 pub use records::Records;
 pub use tally::{Ran, Tally, tally};
 
 use self::reading::Reading;
 use crate::diagnostic::Diagnostic;
-use crate::overrides::{DeadlinePolicy, Window};
-use runyard_engine::kernel::Model;
-
-/// A recording as a scenario, with its statistics.
-#[derive(Clone, Debug)]
-pub struct Imported {
-    /// The scenario's text, which [`crate::parse`] reads.
-    pub scenario: String,
-    /// The first invalid lines, in order.
-    pub warnings: Vec<Diagnostic>,
-    /// What else is odd about the recording, with the places where it shows first.
-    pub notes: Vec<Diagnostic>,
-    /// The switches that are missing, if any are, with the place of the first record that tells it. A few are usual.
-    pub missed: Option<Diagnostic>,
-    /// The statistics of the recording.
-    pub statistics: Statistics,
-    /// The recorded figures of each task of the scenario, in its order.
-    pub tasks: Vec<Recorded>,
-}
+use crate::overrides::Window;
 
 /// Makes a scenario of the recording `text`. `file` is its name in diagnostics.
 ///
@@ -81,24 +63,6 @@ pub fn records(text: &str) -> Records {
     parse::read(&mut text.as_bytes(), None, &mut reading).expect("a text in memory can be read");
     reading.finish();
     reading.records
-}
-
-/// The options of an import.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'s> {
-    /// The model of the replay's machine. `None` selects the kernel nearest to the one that the recording names, if it
-    /// names one.
-    pub model: Option<Model>,
-    /// The treatment of SCHED_DEADLINE tasks. A scenario made from a recording has no budgets for them on any host.
-    pub deadline: DeadlinePolicy,
-    /// The name and the text of a file of snapshots, which `docs/guides/snapshot.sh` makes beside the recorder.
-    pub snapshot: Option<(&'s str, &'s str)>,
-    /// Whether a recording is taken of which less than half of the scheduler's lines are valid, or one that breaks off.
-    pub partly: bool,
-    /// The number of CPUs of the replay's machine. `None` takes the recorded number.
-    pub cpus: Option<u32>,
-    /// The rate of the tick, in hertz. `None` reads it from the recording.
-    pub tick_hz: Option<u32>,
 }
 
 /// Does the same as [`import`] with options.

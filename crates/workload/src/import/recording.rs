@@ -5,13 +5,48 @@ use super::lives::{self, Gaps, Lives};
 use super::program::{self, Program};
 use super::reading::{Format, Reading};
 use super::snapshot::Snapshots;
-use super::{Imported, Wanted, packed, write};
+use super::{packed, write};
 use crate::diagnostic::{Diagnostic, Place};
 use crate::overrides::{DeadlinePolicy, Window};
 use runyard_engine::cpu::MAX_CPUS;
 use runyard_engine::kernel::{Kernel, Model};
 use runyard_engine::time::Nanos;
 use std::io::Read;
+
+/// A recording as a scenario, with its statistics.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The scenario's text, which [`crate::parse`] reads.
+    pub scenario: String,
+    /// The first invalid lines, in order.
+    pub warnings: Vec<Diagnostic>,
+    /// What else is odd about the recording, with the places where it shows first.
+    pub notes: Vec<Diagnostic>,
+    /// The switches that are missing, if any are, with the place of the first record that tells it. A few are usual.
+    pub missed: Option<Diagnostic>,
+    /// The statistics of the recording.
+    pub statistics: Statistics,
+    /// The recorded figures of each task of the scenario, in its order.
+    pub tasks: Vec<Recorded>,
+}
+
+/// The options of an import.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'s> {
+    /// The model of the replay's machine. `None` selects the kernel nearest to the one that the recording names, if it
+    /// names one.
+    pub model: Option<Model>,
+    /// The treatment of SCHED_DEADLINE tasks. A scenario made from a recording has no budgets for them on any host.
+    pub deadline: DeadlinePolicy,
+    /// The name and the text of a file of snapshots, which `docs/guides/snapshot.sh` makes beside the recorder.
+    pub snapshot: Option<(&'s str, &'s str)>,
+    /// Whether a recording is taken of which less than half of the scheduler's lines are valid, or one that breaks off.
+    pub partly: bool,
+    /// The number of CPUs of the replay's machine. `None` takes the recorded number.
+    pub cpus: Option<u32>,
+    /// The rate of the tick, in hertz. `None` reads it from the recording.
+    pub tick_hz: Option<u32>,
+}
 
 /// A recording, as far as it could be read: the lives of its tasks, and what is odd about it.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 use super::super::reading::Reading;
 use super::super::record::{Context, IDLE, Left, Named, Record, What};
 use super::schema::{Bundle, CompactSched, Event, SchedSwitch};
-use super::text;
 use runyard_engine::cpu::MAX_CPUS;
 use std::collections::BTreeMap;
 
@@ -252,4 +251,9 @@ fn times(differences: &[u64]) -> Vec<u64> {
         at
     };
     differences.iter().map(add).collect()
+}
+
+/// Returns the name of a thread as text.
+pub(super) fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
 }

@@ -10,7 +10,7 @@ mod bundle;
 mod packets;
 mod schema;
 
-use self::bundle::Cpus;
+use self::bundle::{Cpus, text};
 use self::packets::{Found, Packets};
 use self::schema::{FtraceStats, ProcessTree, SystemInfo, TracePacket};
 use super::reading::Reading;
@@ -175,9 +175,4 @@ impl Trace<'_> {
             reading.notes.insert(0, note);
         }
     }
-}
-
-/// Returns the name of a thread as text.
-fn text(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }
