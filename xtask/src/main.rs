@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    book, command, fidelity, figures, first_answer, full, fuzz, instructions, lines, models, price,
-    python, release, replay, rt_app, same, siege, tidy, traces, wide, workspace,
+    book, command, fidelity, figures, first_answer, full, fuzz, instructions, lines, models,
+    pictures, price, python, release, replay, rt_app, same, siege, tidy, traces, wide, workspace,
 };
 
 #[derive(Parser)]
@@ -39,6 +39,8 @@ enum Command {
     KernelLab(fidelity::lab::Options),
     /// Make the tables of the documents from the measurements in docs/figures
     Figures(figures::Options),
+    /// Make the pictures of the documents in a browser
+    Pictures(pictures::Options),
     /// Measure the way of a newcomer: from a clone to the first table, and to the wheel
     FirstAnswer(first_answer::Options),
     /// Count the lines of code: product, tooling, and the rest
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Fidelity(options) => fidelity::run(&options),
         Command::KernelLab(options) => fidelity::lab::run(&options),
         Command::Figures(options) => figures::run(&options),
+        Command::Pictures(options) => pictures::run(&options),
         Command::FirstAnswer(options) => first_answer::run(&options),
         Command::Lines(options) => lines::run(&options),
         Command::Tidy(options) => tidy::run(&options),

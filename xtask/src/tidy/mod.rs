@@ -19,6 +19,7 @@ use std::fmt;
 use clap::Args;
 
 use crate::figures::pages;
+use crate::pictures;
 use crate::workspace::{self, Outcome, cargo, root};
 use tree::{File, Tree};
 
@@ -67,6 +68,7 @@ pub const RULES: &[(&str, Rule)] = rules![
     documents::the_code_map_is_the_tree,
     documents::the_changelog_has_an_unreleased_section,
     pages::tables_are_made_from_their_figures,
+    pictures::pictures_are_of_their_sources,
 ];
 
 /// One place where a rule is broken.
