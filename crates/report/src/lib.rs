@@ -57,7 +57,7 @@ pub use course::SeriesReport;
 pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
-pub use judged::{Asked, Judged, NOISE, Verdict, judged};
+pub use judged::{Asked, Judged, NOISE, Verdict, judged, metric_title};
 pub use names::Names;
 pub use pressure::Pressure;
 pub use reference::reference;
