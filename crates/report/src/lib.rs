@@ -71,7 +71,7 @@ pub use story::{WokenBy, story};
 pub use stretches::Stretches;
 pub use text::{Checks, TaskRows, by_cause, render, table};
 pub use timeline::timeline;
-pub use trace::TraceForm;
+pub use trace::{Kept, TraceForm};
 pub use units::{MetricUnit, span};
 pub use why::{
     BlameReport, Cause, CauseEntry, CauseTimes, DoingReport, Explained, Explanation, PartReport,
