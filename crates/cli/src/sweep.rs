@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The arguments of `runyard sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The specification: a JSON file, or `-` for standard input. A scenario that it names is in its folder.
+    /// The specification: a JSON file, or `-` for standard input. It names its scenario relative to its own folder.
     spec: String,
     /// The folder of the tables runs.parquet, summary.csv and index.html.
     #[arg(long, value_name = "DIR")]
