@@ -240,7 +240,7 @@ impl Sweep {
     }
 
     fn _repr_html_(&self) -> String {
-        tables::html(&self.tables.summary)
+        tables::html(&self.tables.summary, self.tables.summary.num_rows())
     }
 
     /// Makes the results of what pickle kept.

@@ -153,7 +153,7 @@ impl Table {
 
     fn _repr_html_(&self) -> String {
         let empty = RecordBatch::new_empty(self.schema.clone());
-        tables::html(self.batches.first().unwrap_or(&empty))
+        tables::html(self.batches.first().unwrap_or(&empty), self.__len__())
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

@@ -38,6 +38,13 @@ def test_a_slice_is_a_table(tasks: runyard.Table, part: slice) -> None:
     assert pyarrow.table(tasks[part]).schema == pyarrow.table(tasks).schema
 
 
+def test_a_notebook_says_how_many_rows_are_not_shown(scenario: dict[str, Any]) -> None:
+    spec = {"scenario": scenario, "seeds": 40, "duration": 0.01, "metrics": ["share(tasks.web)"]}
+    runs = runyard.sweep(spec).runs
+    shown = runs._repr_html_()
+    assert f"and {len(runs) - shown.count('<tr>') + 1} more rows" in shown and len(runs) > 100
+
+
 def test_a_column_has_a_name(tasks: runyard.Table) -> None:
     assert tasks["name"] == ["web", "database", "batch-0", "batch-1", "batch-2", "control"]
     with pytest.raises(KeyError, match='did you mean "name"'):

@@ -7,7 +7,6 @@ use runyard_engine::kernel::{Kernel, Model};
 use std::error::Error;
 use std::ffi::OsStr;
 use std::str::FromStr;
-use std::sync::LazyLock;
 
 /// Reads the name of a kernel.
 pub(crate) const KERNELS: Names<Model> = Names { all: kernels, read: Model::from_str };
@@ -49,10 +48,9 @@ fn kernels() -> Vec<&'static str> {
 }
 
 fn features() -> Vec<&'static str> {
-    static OFF: LazyLock<Vec<String>> = LazyLock::new(|| {
-        Feature::ALL.map(|feature| Switched { feature, on: false }.to_string()).to_vec()
-    });
-    Feature::ALL.iter().map(|feature| feature.name()).chain(OFF.iter().map(|it| &**it)).collect()
+    // A name lives as long as the command.
+    let off = |feature| &*Switched { feature, on: false }.to_string().leak();
+    Feature::ALL.into_iter().map(Feature::name).chain(Feature::ALL.into_iter().map(off)).collect()
 }
 
 /// Tells shells what to complete as an option's value: folders, files, or nothing. Without it a shell offers files for

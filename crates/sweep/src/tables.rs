@@ -185,9 +185,12 @@ pub fn worst(report: &Report) -> RecordBatch {
         .expect("each column has a row for each wake-up")
 }
 
-/// The first rows of a table for an HTML document. Lists are left out.
+/// The first rows of a table of so many `rows` for an HTML document, out of its first batch. Lists are left out.
+///
+/// # Panics
+/// If the batch has more rows.
 #[must_use]
-pub fn html(table: &RecordBatch) -> String {
+pub fn html(table: &RecordBatch, rows: usize) -> String {
     let titles: Vec<String> =
         table.schema().fields().iter().map(|field| field.name().clone()).collect();
     let text = |column: &Arc<dyn Array>, at| {
@@ -195,12 +198,12 @@ pub fn html(table: &RecordBatch) -> String {
     };
     let row = |at| table.columns().iter().map(|column| text(column, at)).collect();
     let shown = table.num_rows().min(SHOWN);
-    let rows: Vec<Vec<String>> = (0..shown).map(row).collect();
-    let rest = match table.num_rows() - shown {
+    let texts: Vec<Vec<String>> = (0..shown).map(row).collect();
+    let rest = match rows - shown {
         0 => String::new(),
         rest => format!("<p>and {rest} more rows</p>\n"),
     };
-    runyard_report::html::texts(&titles, &rows) + &rest
+    runyard_report::html::texts(&titles, &texts) + &rest
 }
 
 /// A column of lists: in each row tasks, and the nanoseconds for which each of them ran.
