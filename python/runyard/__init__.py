@@ -11,19 +11,20 @@ A scenario is a file in rt-app's language, a dict of the same form, or a :class:
 >>> report.machine["cpus"]
 1
 
-Tables (:class:`Table`) are Arrow data. pandas, polars, pyarrow and DuckDB read them without a copy:
-``polars.DataFrame(report.tasks)``, ``pyarrow.table(report.tasks)``, ``pandas.DataFrame.from_arrow(report.tasks)``.
-``from_arrow`` needs pandas 3 and pyarrow. With an older pandas, use ``pyarrow.table(report.tasks).to_pandas()``.
+Tables (:class:`Table`) are Arrow data: ``report.tasks.to_pandas()``, ``report.tasks.to_polars()``, and
+``pyarrow.table(report.tasks)``, which copies nothing. They are sequences of rows, too: ``report.tasks[0]["name"]``.
+
+Results can be pickled, so :func:`simulate` works in the processes of ``multiprocessing``, ``concurrent.futures`` and
+``joblib``. :func:`sweep` uses all CPUs without them.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, SupportsFloat, Union
+from typing import Any, Literal, Union
 
 from . import _runyard, scenarios
 from ._builder import Phase, Scenario, Task
@@ -39,6 +40,7 @@ from ._runyard import (
     Table,
     __version__,
 )
+from ._times import Duration, span
 
 __all__ = [
     "Comparison",
@@ -64,8 +66,9 @@ __all__ = [
 #: The name of a file, or the content of such a file as a dict.
 Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
-#: Seconds, or a text with the unit ``us``, ``ms``, ``s`` or ``m``, as ``"10s"``.
-Duration = Union[float, str]
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def simulate(
@@ -79,6 +82,9 @@ def simulate(
     features: Iterable[str] = (),
     kernel: str | None = None,
     set: Mapping[str, Any] | None = None,
+    trace: str | os.PathLike[str] | None = None,
+    log: str | os.PathLike[str] | None = None,
+    check: bool | Literal["full"] = False,
 ) -> Report:
     """Runs a scenario in virtual time, on simulated CPUs.
 
@@ -94,11 +100,23 @@ def simulate(
     :param features: names of features to switch on, or off with ``NO_`` before the name.
     :param kernel: the kernel whose rules the machine follows, as ``"6.12"``.
     :param set: values to replace, by path, as ``{"scheduler.base_slice_us": 1400}``.
+    :param trace: a file for a trace of the run: ``.pftrace`` for Perfetto, ``.txt`` for viewers of ftrace.
+    :param log: an existing folder for rt-app's log of each task.
+    :param check: verify the invariants after each event that concerns them, or all of them with ``"full"``. A broken one is
+        a warning, and ``Report.violations`` has all.
     :raises ScenarioError: if the scenario has a mistake; the error names the place.
+    :raises OSError: if a file cannot be read or written.
     :raises KeyboardInterrupt: on Ctrl-C.
     """
     options = _options(duration, features, kernel, set, from_=from_, until=until, warmup=warmup)
-    return _runyard.simulate(_source(scenario), seed, options)
+    if check not in (True, False, "full"):
+        raise ValueError(f"check is True, False or 'full', not {check!r}")
+    wanted = {
+        "trace": None if trace is None else os.fspath(trace),
+        "log": None if log is None else os.fspath(log),
+        "check": check if isinstance(check, str) else "touched" if check else None,
+    }
+    return _runyard.simulate(_source(scenario), seed, options, wanted)
 
 
 def read(file: str | os.PathLike[str]) -> dict[str, Any]:
@@ -160,7 +178,7 @@ def explain(
     """
     if (task is None) == (chain is None):
         raise TypeError("explain takes either a task or a chain")
-    asked = {"task": task, "chain": chain, "at": _span(at)}
+    asked = {"task": task, "chain": chain, "at": span(at)}
     options = _options(duration, features, kernel, set)
     return _runyard.explain(_source(scenario), seed, options, asked)
 
@@ -246,8 +264,14 @@ def sweep(
         if resume:
             raise ValueError("resume needs out, the folder of the sweep to continue")
         with tempfile.TemporaryDirectory() as scratch:
-            return _swept(Plan(_source(spec)), (scratch, False), backend, jobs, progress)
-    return _swept(Plan(_source(spec)), (os.fspath(out), resume), backend, jobs, progress)
+            return _swept(_plan(spec), (scratch, False), backend, jobs, progress)
+    return _swept(_plan(spec), (os.fspath(out), resume), backend, jobs, progress)
+
+
+def _plan(spec: Source) -> Plan:
+    """Returns the plan of a specification. A scenario that was built has a name of its own."""
+    scenario = spec.get("scenario") if isinstance(spec, Mapping) else None
+    return Plan(_source(spec, getattr(scenario, "name", None)))
 
 
 def _swept(
@@ -278,11 +302,11 @@ def _check_keywords(keywords: Mapping[str, Any]) -> None:
         raise TypeError(f"features is a list of names, as [{features!r}]")
 
 
-def _source(source: Source) -> tuple[str, str | None]:
+def _source(source: Source, name: str | None = None) -> tuple[str, str | None]:
     """Returns the name of a file and None, or a name and the text of a scenario that is not in a file."""
     if isinstance(source, Mapping):
         # The indented text has lines, so an error can show the line of a mistake.
-        return getattr(source, "name", None) or "<dict>", _json(source, indent=1)
+        return getattr(source, "name", name) or "<dict>", _json(source, indent=1)
     return os.fspath(source), None
 
 
@@ -326,9 +350,9 @@ def _options(
         raise TypeError(f"kernel is a name, as '6.12', not {kernel!r}")
     settings = [(path, _json(value)) for path, value in (set or {}).items()]
     return {
-        "duration": _span(duration),
-        "from_": _span(warmup if from_ is None else from_),
-        "until": _span(until),
+        "duration": span(duration),
+        "from_": span(warmup if from_ is None else from_),
+        "until": span(until),
         "features": list(features),
         "kernel": kernel,
         "settings": settings,
@@ -347,14 +371,3 @@ def _side(source: Source, both: Mapping[str, Any], own: Mapping[str, Any]) -> An
         "set": {**both.get("set", {}), **own.get("set", {})},
     }
     return _source(source), _options(**all), _options(**own)
-
-
-def _span(span: Duration | None) -> str | None:
-    """Returns a span of time in the form of the command line."""
-    if span is None or isinstance(span, str):
-        return span
-    if not isinstance(span, SupportsFloat):
-        raise TypeError(f"a time is seconds, or a text as '10s', not {span!r}")
-    if not 0 <= float(span) < math.inf:
-        raise ValueError(f"a time is seconds, 0 or more, or a text as '10s', not {span!r}")
-    return f"{round(float(span) * 1_000_000)}us"

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
+from ._runyard import known_keys
+from ._times import Duration, of_language
+
 #: A time in microseconds, or a distribution from which each use draws anew, as ``{"exponential": 500}``.
 Time = Union[int, float, Mapping[str, Any]]
+
+_THREAD, _PHASE, _EVENTS = known_keys()
+
+#: The keys that are written as events: a name, perhaps with a number or a word behind it. The language reads any key that
+#: begins with a name as that event, misspelt ones too.
+_EVENT = re.compile(f"({'|'.join(_EVENTS)}|broadcast)(\\d+|_.*)?")
 
 
 class Scenario(dict[str, Any]):
@@ -27,7 +38,7 @@ class Scenario(dict[str, Any]):
         cpus: int | None = None,
         topology: str | None = None,
         kernel: str | None = None,
-        duration: int | None = None,
+        duration: Duration | None = None,
         features: Iterable[str] = (),
         machine: Mapping[str, Any] | None = None,
         scheduler: Mapping[str, Any] | None = None,
@@ -38,7 +49,7 @@ class Scenario(dict[str, Any]):
         :param cpus: the number of CPUs of the machine.
         :param topology: the grouping of the CPUs, as ``"2x8x2"``: nodes, cores of each, threads of each.
         :param kernel: the kernel whose rules the machine follows, as ``"6.12"``.
-        :param duration: the length of a run in whole seconds; :func:`simulate` takes any time instead.
+        :param duration: the length of a run: seconds, or a text as ``"500ms"``.
         :param features: names of features to switch on, or off with ``NO_`` before the name.
         :param machine: other keys of the machine, as ``{"costs": {"context_switch_ns": 1500}}``.
         :param scheduler: tunables of the scheduler, as ``{"base_slice_us": 3000}``.
@@ -54,7 +65,7 @@ class Scenario(dict[str, Any]):
         if features:
             self["features"] = list(features)
         if duration is not None:
-            self["global"] = {"duration": duration}
+            self["global"] = {"duration": of_language(duration)}
         self["tasks"] = {}
 
     def group(self, path: str, **keys: Any) -> Scenario:
@@ -128,13 +139,20 @@ class Scenario(dict[str, Any]):
         :param cpus: the CPUs on which the task may run.
         :param loop: how often the task repeats its steps; ``None`` for ever.
         :param keys: any other key of a thread object, as ``delay=1000``.
-        :raises ValueError: if the scenario has such a task already, or both ``priority`` and ``nice`` are given.
+        :raises ValueError: if the scenario has such a task already, or if the policy has no ``priority`` or no ``nice``.
+        :raises TypeError: if a thread object has no such key.
         """
         tasks: dict[str, Any] = self["tasks"]
         if name in tasks:
             raise ValueError(f"there is a task {name!r} already; each name is used once")
         if priority is not None and nice is not None:
             raise ValueError("a task has either a priority or a nice value")
+        asked = policy or self.get("global", {}).get("default_policy") or "SCHED_OTHER"
+        if nice is not None and asked in ("SCHED_FIFO", "SCHED_RR"):
+            raise ValueError(f"a task of {asked} has a priority, not a nice value")
+        if priority is not None and asked in ("SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE"):
+            raise ValueError(f"a task of {asked} has a nice value, not a priority: nice=, or policy='SCHED_FIFO'")
+        _check_keys("task", keys, [*_TASK, *_THREAD])
         own = _given(
             instance=None if instances == 1 else instances,
             policy=policy,
@@ -152,7 +170,12 @@ class Steps(dict[str, Any]):
     """The steps of a task, one after the other. Each method adds a step and returns this object."""
 
     def then(self, event: str, value: Any = None) -> Any:
-        """Adds any step of the language: ``then("barrier", "b")``."""
+        """Adds any step of the language: ``then("barrier", "b")``.
+
+        :raises ValueError: if no event has this name.
+        """
+        if not _is_event(event):
+            raise ValueError(f"no event is called {event!r}{_advice(event, _EVENTS)}")
         key, number = event, 2
         while key in self:
             # The language reads a key with digits behind an event as that event.
@@ -203,6 +226,7 @@ class Task(Steps):
 
     def phase(self, name: str | None = None, *, loop: int = 1, **keys: Any) -> Phase:
         """Adds a phase and returns it. Steps are added to the phase; a task has either phases or steps of its own."""
+        _check_keys("phase", keys, ["loop", *_PHASE])
         phases: dict[str, Any] = self.setdefault("phases", {})
         phase = phases[name or f"phase{len(phases) + 1}"] = Phase({"loop": loop} | keys)
         return phase
@@ -210,6 +234,29 @@ class Task(Steps):
 
 class Phase(Steps):
     """A phase of a :class:`Task`."""
+
+
+#: The keywords of ``Scenario.task`` that have other names in the language.
+_TASK = ("instances", "nice")
+
+
+def _is_event(key: str) -> bool:
+    """Says whether a key is written as an event."""
+    return key not in _THREAD and _EVENT.fullmatch(key) is not None
+
+
+def _check_keys(method: str, keys: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuses keys that the language would only warn of."""
+    known = list(known)
+    for key in keys:
+        if key not in known and not _is_event(key):
+            raise TypeError(f"{method}() takes no {key!r}{_advice(key, known)}")
+
+
+def _advice(word: str, known: Iterable[str]) -> str:
+    """Returns the known word that is nearest to a misspelt one, as the end of a message."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -4,12 +4,12 @@ use crate::failed::{bad_value, failure};
 use crate::input::{self, Options, Source};
 use crate::json;
 use crate::report::Report;
-use crate::table::Table;
+use crate::table::{Reduced, Table};
 use crate::waiting::done_meanwhile;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 use runyard_report::html;
-use runyard_sweep::{Asking, Compared, Metric, Question, SEEDS, Side, Story, Text, pool, tables};
+use runyard_sweep::{Asking, Compared, Metric, Question, SEEDS, Side, Text, pool, tables};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,56 +19,76 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Explanation {
-    story: Story,
+    text: String,
+    json: String,
+}
+
+impl Explanation {
+    /// A field of the JSON.
+    fn field<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.get_item(key)
+    }
 }
 
 #[pymethods]
 impl Explanation {
     /// The task that waited. A thread with several instances has the number of the instance behind its name.
     #[getter]
-    fn task(&self) -> &str {
-        self.story.task()
+    fn task<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.field(py, "task")
     }
 
     /// Nanoseconds from the wake-up of the task until it ran.
     #[getter]
-    fn latency_ns(&self) -> u64 {
-        self.story.explanation().worst.latency_ns
+    fn latency_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.field(py, "worst")?.get_item("latency_ns")
     }
 
     /// The cause of most of the wait, as "important" or "placement".
     #[getter]
     fn cause<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        json::to_python(py, &self.story.explanation().worst.cause)
+        self.field(py, "worst")?.get_item("cause")
     }
 
     /// The parts of the wait: from_ns, to_ns, cpu, doing, task, cause, free_cpu.
     #[getter]
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        json::to_python(py, &self.story.explanation().parts)
+        self.field(py, "parts")
     }
 
     /// Returns the whole explanation as dicts and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        json::to_python(py, &self.story)
+        json::loads(py, &self.json)
     }
 
     /// Returns the whole explanation as JSON: the text that the command prints with --json.
-    fn to_json(&self) -> String {
-        self.story.to_json()
+    fn to_json(&self) -> &str {
+        &self.json
     }
 
     fn __str__(&self) -> &str {
-        self.story.text()
+        &self.text
     }
 
     fn _repr_html_(&self) -> String {
-        html::preformatted(self.story.text())
+        html::preformatted(&self.text)
     }
 
-    fn __repr__(&self) -> String {
-        let worst = &self.story.explanation().worst;
-        format!("<runyard.Explanation: {} waits {} ns>", self.story.task(), worst.latency_ns)
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let (task, latency) = (self.task(py)?, self.latency_ns(py)?);
+        Ok(format!("<runyard.Explanation: {task} waits {latency} ns>"))
+    }
+
+    /// Makes an explanation of what pickle kept.
+    #[staticmethod]
+    #[pyo3(name = "_of_state")]
+    fn of_state(text: String, json: String) -> Explanation {
+        Explanation { text, json }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Explanation>) -> PyResult<Reduced<'py, (String, String)>> {
+        let own = slf.get();
+        Ok((slf.get_type().getattr("_of_state")?, (own.text.clone(), own.json.clone())))
     }
 }
 
@@ -107,14 +127,39 @@ pub(crate) fn explain(
         |_| Ok(()),
     )?;
     let story = told.map_err(failure)?.ok_or_else(|| bad_value("the run was stopped"))?;
-    Ok(Explanation { story })
+    Ok(Explanation { text: story.text().to_owned(), json: story.to_json() })
 }
 
 /// The differences between two sides, and the verdicts on the figures that are asked for.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    comparison: runyard_sweep::Comparison,
+    kept: Kept,
+}
+
+/// A comparison, or what pickle keeps of it.
+#[derive(Debug)]
+enum Kept {
+    Whole(Box<runyard_sweep::Comparison>),
+    Shown(Box<Shown>),
+}
+
+/// The views of a comparison.
+#[derive(Clone, Debug, FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct Shown {
+    text: String,
+    json: String,
+    page: String,
+    judged: Table,
+    changes: Table,
+    names: [String; 2],
+}
+
+impl From<runyard_sweep::Comparison> for Comparison {
+    fn from(comparison: runyard_sweep::Comparison) -> Comparison {
+        Comparison { kept: Kept::Whole(Box::new(comparison)) }
+    }
 }
 
 #[pymethods]
@@ -123,36 +168,83 @@ impl Comparison {
     /// chance (p).
     #[getter]
     fn judged(&self) -> Table {
-        tables::judged(self.comparison.changes()).into()
+        match &self.kept {
+            Kept::Whole(whole) => tables::judged(whole.changes()).into(),
+            Kept::Shown(shown) => shown.judged.clone(),
+        }
     }
 
     /// Each figure before and after, and the difference with its 95 % interval.
     #[getter]
     fn changes(&self) -> Table {
-        tables::changes(self.comparison.changes()).into()
+        match &self.kept {
+            Kept::Whole(whole) => tables::changes(whole.changes()).into(),
+            Kept::Shown(shown) => shown.changes.clone(),
+        }
     }
 
     /// Returns all as JSON: the text that the command prints with --json.
     fn to_json(&self) -> String {
-        self.comparison.to_json()
+        match &self.kept {
+            Kept::Whole(whole) => whole.to_json(),
+            Kept::Shown(shown) => shown.json.clone(),
+        }
     }
 
     /// Returns the page that the command writes with --html.
     fn to_html(&self) -> String {
-        self.comparison.html()
+        match &self.kept {
+            Kept::Whole(whole) => whole.html(),
+            Kept::Shown(shown) => shown.page.clone(),
+        }
     }
 
     fn __str__(&self) -> String {
-        self.comparison.text()
+        match &self.kept {
+            Kept::Whole(whole) => whole.text(),
+            Kept::Shown(shown) => shown.text.clone(),
+        }
     }
 
     fn _repr_html_(&self) -> String {
-        html::preformatted(&self.comparison.text())
+        html::preformatted(&self.__str__())
     }
 
     fn __repr__(&self) -> String {
-        let [before, after] = self.comparison.reports();
-        format!("<runyard.Comparison of {} and {}>", before.scenario, after.scenario)
+        let [before, after] = self.names();
+        format!("<runyard.Comparison of {before} and {after}>")
+    }
+
+    /// Makes a comparison of what pickle kept.
+    #[staticmethod]
+    #[pyo3(name = "_of_state")]
+    fn of_state(shown: Shown) -> Comparison {
+        Comparison { kept: Kept::Shown(Box::new(shown)) }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Comparison>) -> PyResult<Reduced<'py, (Shown,)>> {
+        Ok((slf.get_type().getattr("_of_state")?, (slf.get().shown(),)))
+    }
+}
+
+impl Comparison {
+    /// The names of both sides.
+    fn names(&self) -> [String; 2] {
+        match &self.kept {
+            Kept::Whole(whole) => whole.reports().map(|report| report.scenario.clone()),
+            Kept::Shown(shown) => shown.names.clone(),
+        }
+    }
+
+    fn shown(&self) -> Shown {
+        Shown {
+            text: self.__str__(),
+            json: self.to_json(),
+            page: self.to_html(),
+            judged: self.judged(),
+            changes: self.changes(),
+            names: self.names(),
+        }
     }
 }
 
@@ -165,7 +257,7 @@ pub(crate) fn compare_reports(
 ) -> PyResult<Comparison> {
     let (before, after) = (before.inner().clone(), after.inner().clone());
     let comparison = py.detach(|| runyard_sweep::Comparison::of([before, after]));
-    Ok(Comparison { comparison })
+    Ok(comparison.into())
 }
 
 /// A side: the scenario, all replacements in it, and the replacements of this side alone.
@@ -205,12 +297,15 @@ pub(crate) fn compare(
     )?;
     let Compared { comparison, .. } = compared.map_err(failure)?;
     let comparison = comparison.ok_or_else(|| bad_value("the runs were stopped"))?;
-    Ok(Comparison { comparison })
+    Ok(comparison.into())
 }
 
 fn side(py: Python<'_>, (source, options, own): &GivenSide) -> PyResult<Side> {
     // Parsing here reports a mistake with its place.
     input::parsed(py, source, options)?;
-    let text = Text { file: source.0.clone(), text: input::text(source)? };
+    // The name of a side is that of its file without the ending.
+    let has_file = source.1.is_none();
+    let file = if has_file { source.0.clone() } else { input::name_of(source) + ".json" };
+    let text = Text { file, text: input::text(source)? };
     Side::new(text, own.shown(), &options.overrides()?).map_err(failure)
 }

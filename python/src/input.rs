@@ -10,7 +10,7 @@ use runyard_engine::kernel::Model;
 use runyard_workload::document::Value;
 use runyard_workload::import::{Recording, Wanted};
 use runyard_workload::setting::Setting;
-use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, Window};
+use runyard_workload::{DeadlinePolicy, Keys, MAX_TEXT, Overrides, Parsed, Window};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
@@ -18,8 +18,23 @@ use std::io::Read;
 /// The name of a text, and the text itself unless it is in the file of that name.
 pub(crate) type Source = (String, Option<String>);
 
+/// The name of a scenario without a name of its own, in reports.
+const UNNAMED: &str = "scenario";
+
+/// The name of a text that is in no file, in errors.
+const NO_FILE: &str = "<dict>";
+
+/// Returns the name of a source in reports.
+pub(crate) fn name_of((file, text): &Source) -> String {
+    match text {
+        None => runyard_workload::name_of(file),
+        Some(_) if file == NO_FILE => UNNAMED.to_owned(),
+        Some(_) => file.clone(),
+    }
+}
+
 /// The replacements for parts of a scenario.
-#[derive(Debug, FromPyObject)]
+#[derive(Clone, Debug, FromPyObject, IntoPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
     duration: Option<String>,
@@ -85,8 +100,18 @@ fn bytes(file: &str, most: u64) -> PyResult<Vec<u8>> {
 
 /// Parses a scenario with its replacements, and issues each diagnostic that is not an error as a warning.
 pub(crate) fn parsed(py: Python<'_>, source: &Source, options: &Options) -> PyResult<Parsed> {
-    let (text, over) = (text(source)?, options.overrides()?);
-    let parsed = py.detach(|| runyard_workload::parse(&source.0, &text, &over));
+    parsed_text(py, source, &text(source)?, options)
+}
+
+/// Like [`parsed`], for the text of the source.
+pub(crate) fn parsed_text(
+    py: Python<'_>,
+    source: &Source,
+    text: &str,
+    options: &Options,
+) -> PyResult<Parsed> {
+    let over = options.overrides()?;
+    let parsed = py.detach(|| runyard_workload::parse(&source.0, text, &over));
     let parsed = parsed.map_err(|error| scenario_error(py, source, &error))?;
     for warning in &parsed.warnings {
         warn(py, &shown(source, warning))?;
@@ -98,6 +123,13 @@ pub(crate) fn parsed(py: Python<'_>, source: &Source, options: &Options) -> PyRe
 pub(crate) fn warn(py: Python<'_>, what: &str) -> PyResult<()> {
     let what = CString::new(what.replace('\0', " ")).map_err(bad_value)?;
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &what, 2)
+}
+
+/// Returns the keys of a thread or a phase, and the names of events.
+#[pyfunction]
+pub(crate) fn known_keys() -> (Vec<&'static str>, Vec<&'static str>, Vec<&'static str>) {
+    let [thread, phase] = [Keys::Thread, Keys::Phase].map(Keys::known);
+    (thread, phase, Keys::Events.known())
 }
 
 /// Reads a file in rt-app's language as a dict.

@@ -14,7 +14,8 @@ pub(crate) fn to_python<'py>(
     loads(py, &serde_json::to_string(value).map_err(bad_value)?)
 }
 
-fn loads<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+/// Returns the Python object of a JSON text.
+pub(crate) fn loads<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (text,))
 }
 

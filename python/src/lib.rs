@@ -9,9 +9,11 @@
 )]
 
 mod asked;
+mod columns;
 mod failed;
 mod input;
 mod json;
+mod recording;
 mod report;
 mod sweep;
 mod table;
@@ -25,7 +27,7 @@ mod _runyard {
     #[pymodule_export]
     use super::failed::ScenarioError;
     #[pymodule_export]
-    use super::input::{import_recording, read};
+    use super::input::{import_recording, known_keys, read};
     #[pymodule_export]
     use super::report::{Report, simulate};
     #[pymodule_export]

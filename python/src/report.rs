@@ -1,16 +1,19 @@
 //! One run, and its report.
 
-use crate::failed::bad_value;
+use crate::failed::{bad_value, scenario_error};
 use crate::input::{self, Options, Source};
 use crate::json::to_python;
-use crate::table::Table;
+use crate::recording::{Recording, Wanted};
+use crate::table::{Reduced, Table};
 use crate::waiting::done_meanwhile;
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 use runyard_report::html::{self, Run};
 use runyard_report::{Checks, TaskRows, render};
-use runyard_sweep::{Detail, Whole, tables, whole};
+use runyard_sweep::{Check, Detail, How, Whole, tables, whole};
 use runyard_workload::Scenario;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -21,8 +24,29 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Report {
     report: runyard_report::Report,
-    name: String,
-    scenario: Scenario,
+    /// Whether the invariants were verified.
+    is_checked: bool,
+    origin: Origin,
+    scenario: OnceLock<Scenario>,
+    /// The run once more, for figures that the report does not have.
+    again: OnceLock<Whole>,
+}
+
+/// The text of a scenario and the replacements in it: the run follows from these and the seed.
+#[derive(Clone, Debug)]
+struct Origin {
+    source: Source,
+    options: Options,
+}
+
+impl Origin {
+    /// The scenario. Its warnings were issued before.
+    fn scenario(&self, py: Python<'_>) -> PyResult<Scenario> {
+        let (over, source) = (self.options.overrides()?, &self.source);
+        let text = source.1.as_deref().unwrap_or_default();
+        let parsed = runyard_workload::parse(&source.0, text, &over);
+        Ok(parsed.map_err(|error| scenario_error(py, source, &error))?.scenario)
+    }
 }
 
 /// Runs a scenario in virtual time.
@@ -32,16 +56,30 @@ pub(crate) fn simulate(
     source: Source,
     seed: u64,
     options: Options,
+    wanted: Wanted,
 ) -> PyResult<Report> {
-    let scenario = input::parsed(py, &source, &options)?.scenario;
-    let name = runyard_workload::name_of(&source.0);
+    let text = input::text(&source)?;
+    let scenario = input::parsed_text(py, &source, &text, &options)?.scenario;
+    let name = input::name_of(&source);
+    let recording = Recording::open(&wanted)?;
+    let how = recording.how(seed);
     let began = Instant::now();
-    let mut report = run(py, (&name, &scenario), (seed, Detail::Report))?.report;
-    report.engine.wall_ns = Some(began.elapsed().as_nanos() as u64);
-    Ok(Report { report, name, scenario })
+    let mut run = run(py, (&name, &scenario), how)?;
+    run.report.engine.wall_ns = Some(began.elapsed().as_nanos() as u64);
+    recording.write(py, &scenario, &mut run)?;
+    let report = Report {
+        report: run.report,
+        is_checked: how.check != Check::No,
+        // A file may change, its text does not.
+        origin: Origin { source: (source.0, Some(text)), options },
+        scenario: OnceLock::from(scenario),
+        again: OnceLock::new(),
+    };
+    report.tell_violations(py)?;
+    Ok(report)
 }
 
-fn run(py: Python<'_>, scenario: (&str, &Scenario), how: (u64, Detail)) -> PyResult<Whole> {
+fn run(py: Python<'_>, scenario: (&str, &Scenario), how: How) -> PyResult<Whole> {
     let run = done_meanwhile(
         py,
         |stop| whole(scenario, how, &|| stop.load(Ordering::Relaxed)),
@@ -113,6 +151,12 @@ impl Report {
         to_python(py, &self.report.blocked_at_end)
     }
 
+    /// The invariants that did not hold, if the run was checked: invariant, at_ns, what.
+    #[getter]
+    fn violations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.report.violations)
+    }
+
     /// The tasks, a row for each instance.
     #[getter]
     fn tasks(&self) -> Table {
@@ -161,6 +205,28 @@ impl Report {
         tables::distributions(&self.report).into()
     }
 
+    /// Returns the latency in nanoseconds that the part `q` of the latencies does not exceed, within 1 %; None if there is
+    /// no latency.
+    ///
+    /// `name` is a task (the wake-ups of all its instances), one of several instances, or a chain. `q` is 0.95 for p95.
+    /// The first call repeats the run, since a report does not keep all latencies.
+    fn quantile(&self, py: Python<'_>, name: &str, q: f64) -> PyResult<Option<u64>> {
+        if !(0.0..=1.0).contains(&q) {
+            return Err(bad_value(format_args!("q is a part from 0 to 1, as 0.95, not {q}")));
+        }
+        let run = match self.again.get() {
+            Some(run) => run,
+            None => {
+                let how = How::new(self.report.seed, Detail::Figures);
+                let run = run(py, (&self.report.scenario, self.read_scenario(py)?), how)?;
+                self.again.get_or_init(|| run)
+            }
+        };
+        let found = run.quantile(name, (q * 1e6).round() as u32);
+        let found = found.ok_or_else(|| PyKeyError::new_err(self.no_latencies(name)))?;
+        Ok(found.map(|latency| latency.0))
+    }
+
     /// Returns the whole report as dicts and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.report)
@@ -177,8 +243,9 @@ impl Report {
     ///
     /// The run is repeated for the page, since a report does not keep the timeline.
     fn to_html(&self, py: Python<'_>) -> PyResult<String> {
-        let how = (self.report.seed, Detail::Page);
-        let Whole { mut report, stretches, .. } = run(py, (&self.name, &self.scenario), how)?;
+        let how = How::new(self.report.seed, Detail::Page);
+        let scenario = (self.report.scenario.as_str(), self.read_scenario(py)?);
+        let Whole { mut report, stretches, .. } = run(py, scenario, how)?;
         report.engine.wall_ns = self.report.engine.wall_ns;
         Ok(html::page(Run { report: &report, stretches: stretches.as_ref() }))
     }
@@ -188,7 +255,29 @@ impl Report {
     }
 
     fn __str__(&self) -> String {
-        render(&self.report, Checks::NotDone, TaskRows::Names)
+        let checks = if self.is_checked { Checks::Done } else { Checks::NotDone };
+        render(&self.report, checks, TaskRows::Names)
+    }
+
+    /// Makes a report of what pickle kept.
+    #[staticmethod]
+    #[pyo3(name = "_of_state")]
+    fn of_state(
+        json: &str,
+        is_checked: bool,
+        source: Source,
+        options: Options,
+    ) -> PyResult<Report> {
+        let report = serde_json::from_str(json).map_err(bad_value)?;
+        let origin = Origin { source, options };
+        Ok(Report { report, is_checked, origin, scenario: OnceLock::new(), again: OnceLock::new() })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Report>) -> PyResult<Reduced<'py, State>> {
+        let own = slf.get();
+        let Origin { source, options } = own.origin.clone();
+        let state = (own.to_json()?, own.is_checked, source, options);
+        Ok((slf.get_type().getattr("_of_state")?, state))
     }
 
     fn __repr__(&self) -> String {
@@ -201,7 +290,43 @@ impl Report {
     }
 }
 
+/// What pickle keeps of a report.
+type State = (String, bool, Source, Options);
+
 impl Report {
+    /// The scenario of the run. A report that was pickled reads it when it is needed.
+    fn read_scenario(&self, py: Python<'_>) -> PyResult<&Scenario> {
+        match self.scenario.get() {
+            Some(scenario) => Ok(scenario),
+            None => {
+                let scenario = self.origin.scenario(py)?;
+                Ok(self.scenario.get_or_init(|| scenario))
+            }
+        }
+    }
+
+    /// Warns of the violations, if there are some.
+    fn tell_violations(&self, py: Python<'_>) -> PyResult<()> {
+        let all = &self.report.violations;
+        let Some(first) = all.first() else { return Ok(()) };
+        let what = format!(
+            "invariants that did not hold: {}; the first is {} at {}: {}",
+            all.len(),
+            first.invariant,
+            first.at,
+            first.what
+        );
+        input::warn(py, &what)
+    }
+
+    /// The error for a name without latencies.
+    fn no_latencies(&self, name: &str) -> String {
+        let tasks = self.report.latencies.iter().map(|it| it.name.as_str());
+        let chains = self.report.chains.iter().map(|it| it.name.as_str());
+        let known: Vec<&str> = tasks.chain(chains).collect();
+        format!("no task or chain is called {name:?}{}", runyard_workload::advice(name, &known))
+    }
+
     pub(crate) fn inner(&self) -> &runyard_report::Report {
         &self.report
     }

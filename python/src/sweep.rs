@@ -2,7 +2,7 @@
 
 use crate::failed::{bad_value, failure, refused, scenario_error, shown};
 use crate::input::{self, Source};
-use crate::table::Table;
+use crate::table::{Reduced, Table};
 use crate::waiting::done_meanwhile;
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
@@ -39,6 +39,9 @@ impl Plan {
         };
         let plan = py.detach(|| runyard_sweep::Plan::new(Text { file, text }, read));
         let plan = plan.map_err(|error| scenario_error(py, &source, &error))?;
+        // A scenario within a dict has no file that gives it a name.
+        let has_file = source.1.is_none() || plan.scenario().file != source.0;
+        let plan = if has_file { plan } else { plan.called(input::name_of(&source)) };
         for warning in plan.warnings() {
             input::warn(py, &shown(&source, warning))?;
         }
@@ -195,6 +198,9 @@ impl SweepFolder {
     }
 }
 
+/// What pickle keeps of a sweep besides the tables: failed runs, the page, the numbers of points and runs.
+type State = (Option<(usize, String)>, String, usize, usize);
+
 /// The results of a sweep.
 #[pyclass(frozen, module = "runyard")]
 #[derive(Debug)]
@@ -234,7 +240,28 @@ impl Sweep {
     }
 
     fn _repr_html_(&self) -> String {
-        tables::html(&self.tables.summary)
+        tables::html(&self.tables.summary, self.tables.summary.num_rows())
+    }
+
+    /// Makes the results of what pickle kept.
+    #[staticmethod]
+    #[pyo3(name = "_of_state")]
+    fn of_state(tables: (Table, Table), state: State) -> PyResult<Sweep> {
+        let (runs, summary) = tables;
+        let (failed, page, points, count) = state;
+        let summary = summary.batches().first().ok_or_else(|| bad_value("it has no summary"))?;
+        let tables = runyard_sweep::Tables {
+            runs: runs.batches().to_vec(),
+            summary: summary.clone(),
+            failed,
+        };
+        Ok(Sweep { tables, page, points, runs: count })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Sweep>) -> PyResult<Reduced<'py, ((Table, Table), State)>> {
+        let own = slf.get();
+        let state = (own.failed(), own.page.clone(), own.points, own.runs);
+        Ok((slf.get_type().getattr("_of_state")?, ((own.runs(), own.summary()), state)))
     }
 
     fn __repr__(&self) -> String {

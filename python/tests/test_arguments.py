@@ -20,7 +20,7 @@ SCENARIO = {"machine": {"cpus": 1}, "tasks": {"a": {"run": 100, "sleep": 100}}}
         ({"duration": -1}, ValueError, "not -1"),
         ({"duration": float("nan")}, ValueError, "not nan"),
         ({"duration": datetime.timedelta(seconds=1)}, TypeError, "a time is seconds, or a text"),
-        ({"duration": "ten"}, ValueError, "as 10s"),
+        ({"duration": "ten"}, ValueError, "as 1.5s"),
         ({"from_": 0.01}, runyard.ScenarioError, "from must be before it"),
         ({"until": 0.02}, runyard.ScenarioError, "beyond the duration"),
         ({"from_": 0, "warmup": 0}, TypeError, "one of both is enough"),

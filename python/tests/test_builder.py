@@ -83,9 +83,7 @@ def test_phases_go_on_one_after_the_other() -> None:
     built["machine"]["costs"] = {"jitter_ns": 0}
     task = built.task("a", loop=1)
     task.phase("busy", loop=10).run(1000)
-    task.phase(loop=5, nice=None).run(200).sleep(100)
-    # The builder accepts a key that no phase has; the parser of the language warns of it.
-    del task["phases"]["phase2"]["nice"]
+    task.phase(loop=5).run(200).sleep(100)
     assert list(task["phases"]) == ["busy", "phase2"]
     assert json.loads(report(built))["tasks"][0]["runtime_ns"] == 11_000_000
 
@@ -124,6 +122,58 @@ def test_a_task_is_there_once() -> None:
 def test_a_task_has_a_priority_or_a_nice_value() -> None:
     with pytest.raises(ValueError, match="a priority or a nice value"):
         runyard.Scenario().task("a", nice=1, priority=2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "keywords", "what"),
+    [
+        ("SCHED_FIFO", {"nice": 5}, "a task of SCHED_FIFO has a priority, not a nice value"),
+        ("SCHED_RR", {"nice": 0}, "a task of SCHED_RR has a priority"),
+        (None, {"priority": 5}, "a task of SCHED_OTHER has a nice value, not a priority"),
+        ("SCHED_BATCH", {"priority": 5}, "a task of SCHED_BATCH has a nice value"),
+    ],
+)
+def test_a_policy_has_its_own_kind_of_priority(
+    policy: str | None, keywords: dict[str, int], what: str
+) -> None:
+    built = runyard.Scenario()
+    with pytest.raises(ValueError, match=what):
+        built.task("a", policy=policy, **keywords)
+    assert not built["tasks"]
+    built["global"] = {"default_policy": "SCHED_RR"}
+    assert built.task("b", priority=5)["priority"] == 5
+
+
+def test_a_misspelt_word_is_refused_with_the_right_one() -> None:
+    built = runyard.Scenario()
+    for method, keywords, what in [
+        ("task", {"instanses": 3}, r"task\(\) takes no 'instanses'; did you mean 'instances'\?"),
+        ("task", {"latency_nise": 3}, "did you mean 'latency_nice'"),
+        ("task", {"colour": 3}, "takes no 'colour'; known are instances"),
+        ("phase", {"cpu": [1]}, r"phase\(\) takes no 'cpu'; did you mean 'cpus'"),
+        ("phase", {"delay": 5}, "takes no 'delay'"),
+    ]:
+        call = built.task if method == "task" else built.task(what).phase
+        with pytest.raises(TypeError, match=what):
+            call("a", **keywords)
+    with pytest.raises(ValueError, match="no event is called 'slep'; did you mean 'sleep'"):
+        built.task("a").then("slep", 10)
+    for number, word in enumerate(["timer_slack", "runn", "sleep 1", "Run", ""]):
+        with pytest.raises(ValueError, match=f"no event is called '{word}'"):
+            built.task(f"b{number}").then(word, 10)
+    known = built.task("c", delay=5, **{"dl-runtime": 3000, "run_first": 10}).then("lock_a", "m").then("broadcast", "c").then("mem2", 5)
+    assert list(known) == ["delay", "dl-runtime", "run_first", "lock_a", "broadcast", "mem2"]
+
+
+@pytest.mark.parametrize(
+    ("duration", "written"),
+    [(2, 2), (2.0, 2), (0.5, "500000us"), ("1.5s", "1.5s")],
+)
+def test_a_duration_is_any_time(duration: Any, written: Any) -> None:
+    built = runyard.Scenario(duration=duration)
+    built.task("a").run(100).sleep(100)
+    assert built["global"] == {"duration": written}
+    assert runyard.simulate(built).duration_ns == (2e9 if written == 2 else 5e8 if duration == 0.5 else 1.5e9)
 
 
 def test_what_is_missing_is_said_when_it_runs() -> None:

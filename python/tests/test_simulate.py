@@ -126,6 +126,21 @@ def test_warnings_are_pythons(scenario: dict[str, Any]) -> None:
     assert warned[0].filename == __file__
 
 
+def test_a_result_has_the_name_of_its_scenario(scenario: dict[str, Any]) -> None:
+    named = runyard.Scenario("shop.v2", cpus=1, duration=0.1)
+    named.task("a").run(100).sleep(100)
+    for source, name in [(scenario, "scenario"), (named, "shop.v2")]:
+        report = runyard.simulate(source)
+        assert report.scenario == name and name in report._repr_html_()
+        assert repr(runyard.compare(source, both={"duration": 0.1}, seeds=2)) == f"<runyard.Comparison of {name} and {name}>"
+        swept = runyard.sweep({"scenario": source, "seeds": 1, "duration": 0.1, "metrics": ["machine.switches"]})
+        assert f"<title>{name}" in swept.to_html() and "dict>" not in swept.to_html()
+
+
+def test_the_package_shows_its_interface_only() -> None:
+    assert dir(runyard) == sorted(runyard.__all__)
+
+
 def test_python_goes_on_while_it_simulates(scenario: dict[str, Any]) -> None:
     scenario["global"]["duration"] = 20
     run = threading.Thread(target=runyard.simulate, args=(scenario,))
@@ -175,11 +190,9 @@ def test_a_file_is_read_as_a_dict(tmp_path: Path) -> None:
     file.write_text("{'tasks': {'a': {'run': 100, 'sleep': 50, /* again */ 'run': 200,}}}")
     read = runyard.read(file)
     assert read == {"tasks": {"a": {"run": 100, "sleep": 50, "run2": 200}}}
-    same = [
-        without_wall(runyard.simulate(it, duration=0.1).to_json().replace(name, ""))
-        for it, name in [(file, "twice"), (read, "<dict>")]
-    ]
-    assert same[0] == same[1]
+    reports = [runyard.simulate(it, duration=0.1).to_dict() for it in (file, read)]
+    assert [report.pop("scenario") for report in reports] == ["twice", "scenario"]
+    assert reports[0]["tasks"] == reports[1]["tasks"]
 
 
 def test_a_recording_is_replayed(command: Any, tmp_path: Path) -> None:

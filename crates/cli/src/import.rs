@@ -1,6 +1,7 @@
 //! `runyard import`: makes a scenario of a real machine's recording.
 
 use crate::exit::Done;
+use crate::names::KERNELS;
 use crate::options;
 use crate::output::{self, OutFile};
 use crate::progress;
@@ -93,14 +94,14 @@ impl Source {
 pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Write the scenario to this file instead of standard output.
+    /// Write the scenario to this file. Otherwise it goes to standard output, unless --json is given.
     #[arg(long, value_name = "FILE")]
     out: Option<OutFile>,
     /// The kernel of the replay, in place of the recording's.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = KERNELS)]
     kernel: Option<Model>,
     /// Print only the figures of each recorded task, as JSON on standard output.
-    #[arg(long, requires = "out")]
+    #[arg(long)]
     json: bool,
 }
 
@@ -108,14 +109,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let mut recording = arguments.source.read()?;
     let imported = arguments.source.import(&mut recording, arguments.kernel, None)?;
     drop(recording);
-    match &arguments.out {
-        None => output::report(|out| out.write_all(imported.scenario.as_bytes()))?,
-        Some(file) => {
-            file.open()?.write(|out| out.write_all(imported.scenario.as_bytes()))?;
-            if arguments.json {
-                output::report(|out| writeln!(out, "{:#}", figures(&imported)))?;
-            }
-        }
+    let scenario = imported.scenario.as_bytes();
+    if let Some(file) = &arguments.out {
+        file.open()?.write(|out| out.write_all(scenario))?;
+    }
+    match (arguments.json, &arguments.out) {
+        (true, _) => output::report(|out| writeln!(out, "{:#}", figures(&imported)))?,
+        (false, None) => output::report(|out| out.write_all(scenario))?,
+        (false, Some(_)) => {}
     }
     Ok(Done::Well)
 }

@@ -2,6 +2,7 @@
 //! and source.
 
 use crate::exit::Done;
+use crate::names::KERNELS;
 use crate::options::cpus;
 use crate::output;
 use clap::Args;
@@ -22,7 +23,7 @@ const WIDTH: u16 = 110;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The kernel to list the defaults of; otherwise the default kernel of sim
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = KERNELS)]
     kernel: Option<Model>,
     /// The number of CPUs to list the defaults for
     #[arg(long, value_name = "N", value_parser = cpus)]

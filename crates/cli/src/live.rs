@@ -8,7 +8,6 @@ use crate::log::Log;
 use crate::options::HostOptions;
 use crate::outputs::{Ended, Outputs};
 use crate::progress;
-use crate::trace::Kept;
 use clap::Args;
 use runyard_engine::event::Event;
 use runyard_engine::time::Nanos;
@@ -18,7 +17,7 @@ use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
-use runyard_report::{ChainReport, Checks, Collector, RunInfo};
+use runyard_report::{ChainReport, Checks, Collector, Kept, RunInfo};
 use std::time::Instant;
 
 /// The arguments of `runyard live`.

@@ -7,6 +7,7 @@
 mod calibrate;
 mod compare;
 mod completions;
+mod examples;
 mod exit;
 mod explain;
 mod folder;
@@ -18,6 +19,7 @@ mod lists;
 mod live;
 mod log;
 mod man;
+mod names;
 mod options;
 mod output;
 mod outputs;
@@ -81,12 +83,14 @@ enum Command {
     Man(man::Arguments),
 }
 
-/// The command's arguments. `linux` refuses some of the options that all hosts share, so it does not offer them.
+/// The command's arguments, with examples of each subcommand. `linux` refuses some of the options that all hosts share,
+/// so it does not offer them.
 fn command() -> clap::Command {
     const REFUSED: [&str; 3] = ["feature", "kernel", "trace"];
-    Cli::command().mut_subcommand("linux", |linux| {
+    let command = Cli::command().mut_subcommand("linux", |linux| {
         REFUSED.into_iter().fold(linux, |linux, name| linux.mut_arg(name, |it| it.hide(true)))
-    })
+    });
+    examples::shown(command).mut_subcommands(|subcommand| subcommand.mut_args(names::hinted))
 }
 
 fn main() -> ExitCode {

@@ -1,6 +1,7 @@
 //! The options that all hosts share: the scenario, and replacements for parts of it.
 
 use crate::log::LogFolder;
+use crate::names::{FEATURES, KERNELS};
 use crate::output::OutFile;
 use crate::page::PageOptions;
 use crate::trace::TraceOptions;
@@ -33,10 +34,10 @@ pub(crate) struct HostOptions {
     topology: Option<Topology>,
     /// The kernel whose rules the machine follows, or an experiment, for the "before" of its document; sim and live
     /// only.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = KERNELS)]
     kernel: Option<Model>,
     /// Turn a feature on, or off with NO_ before its name; sim and live only. Repeatable.
-    #[arg(long, value_name = "[NO_]NAME")]
+    #[arg(long, value_name = "[NO_]NAME", value_parser = FEATURES, hide_possible_values = true)]
     feature: Vec<Switched>,
     /// Replace a value of the scenario, as tasks.web.run=300 or scheduler.base_slice_us=3000; applied after --cpus,
     /// from left to right. Repeatable.
@@ -49,7 +50,7 @@ pub(crate) struct HostOptions {
     /// The seed of all random draws.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The length of the run: a number and us, ms, s or m.
+    /// The length of the run: seconds, or a number and us, ms, s, m or h, as 1.5s.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     duration: Option<Nanos>,
     /// Print only the report, as JSON on standard output.
@@ -186,19 +187,19 @@ impl HostOptions {
     }
 }
 
-/// Opens a file, or standard input for `-`. A file that cannot be opened is an error at its beginning.
+/// Opens a file, or standard input for `-`.
 pub(crate) fn opened(file: &str) -> Result<Box<dyn Read>, Failure> {
     if file == "-" {
         return Ok(Box::new(io::stdin().lock()));
     }
     match File::open(file) {
         Ok(opened) => Ok(Box::new(opened)),
-        Err(error) => Err(Failure::input(format_args!("{file}:1:1: {error}"))),
+        Err(error) => Err(Failure::input(format_args!("{}{error}", cannot_read(file)))),
     }
 }
 
-/// The bytes of a file, or of standard input for `-`. A file that cannot be read is an error at its beginning.
-fn bytes(file: &str) -> Result<Vec<u8>, Failure> {
+/// The bytes of a file, or of standard input for `-`.
+pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Failure> {
     bytes_up_to(file, u64::MAX)
 }
 
@@ -216,7 +217,12 @@ fn bytes_up_to(file: &str, most: u64) -> Result<Vec<u8>, Failure> {
         }
         Ok::<_, io::Error>(bytes)
     };
-    read().map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))
+    read().map_err(|error| Failure::input(format_args!("{}{error}", cannot_read(file))))
+}
+
+/// The beginning of the error for a file that cannot be read.
+pub(crate) fn cannot_read(file: &str) -> String {
+    format!("cannot read {file}: ")
 }
 
 /// The text of a scenario. A text that is too long is read only as far as needed to know this.

@@ -7,7 +7,7 @@ use crate::log::Log;
 use crate::options::HostOptions;
 use crate::output::{self, OpenFile, OutFile};
 use crate::progress;
-use crate::trace::{Kept, Tracing};
+use crate::trace::Tracing;
 use runyard_engine::kernel::Kernel;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Topology;
@@ -15,7 +15,7 @@ use runyard_outcome::Failure;
 use runyard_outcome::stderr::say;
 use runyard_report::html::{self, Run};
 use runyard_report::{
-    Checks, Collector, Report, RunInfo, SchedstatVersion, Stretches, Totals, render,
+    Checks, Collector, Kept, Report, RunInfo, SchedstatVersion, Stretches, Totals, render,
 };
 use std::io::Write;
 

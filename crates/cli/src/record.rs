@@ -1,12 +1,11 @@
 //! The records of a simulation's events: accounts; under `--check` a picture of the moment at which the first invariant
 //! broke; all events if a trace is wanted.
 
-use crate::trace::Kept;
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use runyard_outcome::scenario::chains;
-use runyard_report::{Chains, Collector, Names, timeline};
+use runyard_report::{Chains, Collector, Kept, Names, timeline};
 use runyard_sim::{Observer, Violation};
 use runyard_workload::Scenario;
 use runyard_workload::log::Row;

@@ -45,9 +45,6 @@ enum CheckOf {
 /// The number of simulated events between two checks of the wall clock and of a signal.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 10;
 
-/// The invariant that the causes of all waits are known.
-const WAITS: &str = "waits-have-causes";
-
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let parsed = arguments.host.read_part(arguments.window)?;
     let scenario = &parsed.scenario;
@@ -92,9 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     }
     let Recorder { accounts, chains, kept, rows, .. } = recorder;
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));
-    let broken_waits = is_checked.then(|| totals.broken_waits()).flatten();
-    let broken_waits =
-        broken_waits.map(|what| Violation { invariant: WAITS.to_owned(), at: end, what });
+    let broken_waits = is_checked.then(|| Violation::of_waits(&totals, end)).flatten();
     let broken = !outcome.violations.is_empty() || broken_waits.is_some();
     interrupt.tell(outcome.end, &outcome.left.lines);
     let mut info = info(scenario, outcome, chains.as_ref());

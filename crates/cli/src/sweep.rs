@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The arguments of `runyard sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The specification: a JSON file, or `-` for standard input. A scenario that it names is in its folder.
+    /// The specification: a JSON file, or `-` for standard input. It names its scenario relative to its own folder.
     spec: String,
     /// The folder of the tables runs.parquet, summary.csv and index.html.
     #[arg(long, value_name = "DIR")]
@@ -127,7 +127,9 @@ fn scenario(spec: &str, name: &str) -> Result<Text, String> {
     match options::scenario_text(&file) {
         Ok(text) => Ok(Text { file, text }),
         Err(Failure::Input(what) | Failure::Refused(what)) => {
-            Err(what.strip_prefix(&format!("{file}:1:1: ")).unwrap_or(&what).to_owned())
+            let begins = [options::cannot_read(&file), format!("{file}:1:1: ")];
+            let rest = begins.iter().find_map(|begin| what.strip_prefix(begin));
+            Err(rest.unwrap_or(&what).to_owned())
         }
     }
 }

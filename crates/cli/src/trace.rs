@@ -1,17 +1,11 @@
-//! `--trace FILE`: keeps the events of a run until its end, then writes them as a trace.
-//!
-//! The store grows by pieces, so that no event waits while millions of earlier ones are copied.
+//! `--trace FILE`: the events of a run, kept until its end, are written as a trace.
 
 use crate::output::{OpenFile, OutFile};
 use clap::Args;
-use runyard_engine::event::Event;
 use runyard_engine::time::Time;
 use runyard_outcome::Failure;
-use runyard_report::{RunInfo, TraceForm};
+use runyard_report::{Kept, RunInfo, TraceForm};
 use std::ffi::OsString;
-
-/// The number of events in a piece: 3 MB of them.
-const PIECE: usize = 1 << 16;
 
 /// The destination of a trace, if any.
 #[derive(Debug, Args)]
@@ -28,10 +22,6 @@ struct TraceFile {
     file: OutFile,
     form: TraceForm,
 }
-
-/// Events in the order of their arrival.
-#[derive(Debug, Default)]
-pub(crate) struct Kept(Vec<Vec<Event>>);
 
 impl TraceFile {
     fn named(name: &str) -> Result<TraceFile, String> {
@@ -67,25 +57,5 @@ impl Tracing {
     /// Writes the trace of a run that ended at `end`.
     pub(crate) fn write(self, info: &RunInfo, events: &Kept, end: Time) -> Result<(), Failure> {
         self.file.write(|out| self.form.write(out, info, events.iter(), end))
-    }
-}
-
-impl Kept {
-    pub(crate) fn push(&mut self, event: &Event) {
-        if self.0.last().is_none_or(|piece| piece.len() == PIECE) {
-            self.0.push(Vec::with_capacity(PIECE));
-        }
-        self.0.last_mut().expect("there is one now").push(*event);
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
-        self.0.iter().flatten()
-    }
-
-    /// The same events in order of time. Events of one time keep their order.
-    pub(crate) fn in_order(self) -> Kept {
-        let mut all: Vec<_> = self.0.into_iter().flatten().collect();
-        all.sort_by_key(|event| event.at);
-        Kept(vec![all])
     }
 }

@@ -248,7 +248,7 @@ impl Changes {
     /// Notes on the basis and the limits of the comparison, a line each.
     pub(crate) fn notes(&self) -> Vec<String> {
         if self.pairs == 1 {
-            let only = "One run each: differences may be noise. Several seeds a side, of two scenarios, tell.";
+            let only = "One run each: differences may be noise. To tell, compare the scenarios with --seeds 20.";
             return vec![only.to_owned()];
         }
         let rows = [&self.latencies, &self.chains, &self.tasks, &self.groups];

@@ -140,6 +140,19 @@ pub fn judged(asked: &[Asked]) -> Vec<Judged> {
     asked.iter().zip(&all).zip(&chances).map(judge).collect()
 }
 
+/// A metric, or a condition on it, as people read it: the field's name `p999` is `p99.9` in tables.
+///
+/// ```
+/// assert_eq!(runyard_report::metric_title("p999(chains.web.latency)"), "p99.9(chains.web.latency)");
+/// ```
+#[must_use]
+pub fn metric_title(metric: &str) -> String {
+    match metric.strip_prefix("p999(") {
+        Some(of) => format!("p99.9({of}"),
+        None => metric.to_owned(),
+    }
+}
+
 /// The titles of the columns of [`Judged::cells`].
 pub(crate) const TITLES: [&str; 8] =
     ["judged", "before", "after", "ratio", "difference", "95 % interval", "p", "verdict"];
@@ -153,7 +166,10 @@ impl Judged {
         // The ratio is that of thousandths.
         let whole = |it: Option<f64>| it.map(|it| (it * 1_000.0).round() as u64);
         [
-            self.metric.chars().map(|it| if it.is_control() { '?' } else { it }).collect(),
+            metric_title(&self.metric)
+                .chars()
+                .map(|it| if it.is_control() { '?' } else { it })
+                .collect(),
             value(self.before),
             value(self.after),
             ratio_cell(whole(self.before), whole(self.after)),

@@ -57,7 +57,7 @@ pub use course::SeriesReport;
 pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
-pub use judged::{Asked, Judged, NOISE, Verdict, judged};
+pub use judged::{Asked, Judged, NOISE, Verdict, judged, metric_title};
 pub use names::Names;
 pub use pressure::Pressure;
 pub use reference::reference;
@@ -71,7 +71,7 @@ pub use story::{WokenBy, story};
 pub use stretches::Stretches;
 pub use text::{Checks, TaskRows, by_cause, render, table};
 pub use timeline::timeline;
-pub use trace::TraceForm;
+pub use trace::{Kept, TraceForm};
 pub use units::{MetricUnit, span};
 pub use why::{
     BlameReport, Cause, CauseEntry, CauseTimes, DoingReport, Explained, Explanation, PartReport,

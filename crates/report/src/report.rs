@@ -106,6 +106,16 @@ pub struct Violation {
     pub what: String,
 }
 
+impl Violation {
+    /// The violation of a run that ended at `end`, if the causes of the waits of tasks, CPUs or groups are not all of them.
+    #[must_use]
+    pub fn of_waits(totals: &Totals, end: Time) -> Option<Violation> {
+        let violation =
+            |what| Violation { invariant: "waits-have-causes".to_owned(), at: end, what };
+        totals.broken_waits().map(violation)
+    }
+}
+
 /// A change of the scenario's timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timed {

@@ -111,15 +111,16 @@ impl Folder {
             Ok(text) if resume => own.is_that_of(&text, plan, dir)?,
             Ok(_) => {
                 return Err(Failure::input(format_args!(
-                    "{shown}: a sweep is there already: --resume goes on with it; else name another folder"
+                    "{shown}: a sweep is there already; --resume continues it, or uses its results; a new sweep takes another folder"
                 )));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound && !is_empty => {
                 return Err(refused(&manifest, &error));
             }
             Err(_) if !is_empty => {
-                let what =
-                    format!("{shown}: the folder has files, and none of a sweep: name another one");
+                let what = format!(
+                    "{shown}: the folder has files, and none of a sweep; a new sweep takes an empty or a new folder"
+                );
                 return Err(Failure::Input(what));
             }
             Err(_) => {

@@ -14,7 +14,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema};
 use runyard_outcome::Failure;
 use runyard_report::statistics::{Summaries, Summary};
-use runyard_report::table;
+use runyard_report::{metric_title, table};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -138,7 +138,7 @@ impl Gathered {
             let said = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
             let set = |cell: &Cell| said(Some(cell.to_string()).filter(|_| *cell != Cell::Null));
             let values = plan.point(row.point).values.iter().map(set).collect();
-            let own = [Some(metric.to_string()), mean, interval].map(said);
+            let own = [Some(metric_title(&metric.to_string())), mean, interval].map(said);
             table.add_row([values, Vec::from(own)].concat());
         }
         let mut text = table.trim_fmt() + "\n";

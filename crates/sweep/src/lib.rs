@@ -62,7 +62,9 @@ pub use metric::Metric;
 pub use plan::{Plan, Point, Text};
 pub use rows::Row;
 pub use run::{Ran, Runner};
-pub use simulated::{Detail, Named, Whole, info, reaches, report, whole};
+pub use simulated::{Detail, How, Named, Whole, info, reaches, report, whole};
+
+pub use runyard_sim::Check;
 
 use runyard_outcome::Failure;
 use std::borrow::Cow;

@@ -4,6 +4,7 @@ use crate::cell::Cell;
 use crate::gather::Gathered;
 use crate::plan::Plan;
 use runyard_report::html::{self, Sweep, SweepColumn, SweepMetric};
+use runyard_report::metric_title;
 
 /// The page.
 pub(crate) fn page(plan: &Plan, gathered: &Gathered) -> String {
@@ -14,7 +15,7 @@ pub(crate) fn page(plan: &Plan, gathered: &Gathered) -> String {
     };
     let point = |at: usize| plan.point(at).values.iter().zip(&columns).map(place).collect();
     let metric = |metric: &crate::metric::Metric| SweepMetric {
-        name: metric.to_string(),
+        name: metric_title(&metric.to_string()),
         unit: metric.unit(),
     };
     html::sweep(&Sweep {

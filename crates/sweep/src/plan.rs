@@ -221,6 +221,12 @@ impl Plan {
         &self.name
     }
 
+    /// The plan with another name of its scenario in reports.
+    #[must_use]
+    pub fn called(self, name: String) -> Plan {
+        Plan { name, ..self }
+    }
+
     /// The columns of the sweep: paths and axes.
     #[must_use]
     pub fn columns(&self) -> &[String] {

@@ -6,11 +6,12 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_outcome::scenario;
 use runyard_report::{
-    Chains, Collector, Histogram, Names, Report, RunInfo, Stretches, TaskInfo, Timed, Totals,
+    Chains, Collector, Histogram, Kept, Names, Report, RunInfo, Stretches, TaskInfo, Timed, Totals,
     Violation,
 };
-use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
+use runyard_sim::{Check, Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
+use runyard_workload::log::Row;
 use runyard_workload::scenario::{SpecId, TaskAttr};
 use std::iter;
 use std::ops::Range;
@@ -27,6 +28,36 @@ pub enum Detail {
     Report,
     /// Everything that a page shows.
     Page,
+}
+
+impl Detail {
+    /// Whether it is more than the figures.
+    fn is_whole(self) -> bool {
+        self != Detail::Figures
+    }
+}
+
+/// How a scenario is run, and what is kept of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// The seed of all random draws.
+    pub seed: u64,
+    /// The detail of the report.
+    pub detail: Detail,
+    /// The invariants to verify. The report lists the violations.
+    pub check: Check,
+    /// Whether to keep all events, as for a trace.
+    pub events: bool,
+    /// Whether to keep the rows of rt-app's log.
+    pub log: bool,
+}
+
+impl How {
+    /// A run in this detail that is not checked, and of which neither events nor rows are kept.
+    #[must_use]
+    pub fn new(seed: u64, detail: Detail) -> How {
+        How { seed, detail, check: Check::No, events: false, log: false }
+    }
 }
 
 /// The names of the tasks, task groups and cookies of a run.
@@ -73,12 +104,31 @@ pub struct Whole {
     pub report: Report,
     /// The data of a page's timeline, if a page is asked for.
     pub stretches: Option<Stretches>,
+    /// The time at which the run ended.
+    pub end: Time,
+    /// All events, if they are kept, and what a trace needs besides.
+    pub events: Option<(Kept, RunInfo)>,
+    /// The rows of rt-app's log, if they are kept.
+    pub rows: Vec<Row>,
     /// The accounts of the report.
     totals: Totals,
     chains: Option<Chains>,
 }
 
 impl Whole {
+    /// The latency that the part `millionths` of the latencies do not exceed: of the wake-ups of a thread with all its
+    /// instances, or of one instance, or of a chain. Zero gives the shortest latency, and a million the longest. The outer `None` is
+    /// for a name that the run does not have, the inner one for no latency.
+    ///
+    /// # Panics
+    /// If `millionths` is above a million.
+    #[must_use]
+    pub fn quantile(&self, name: &str, millionths: u32) -> Option<Option<Nanos>> {
+        let of_task = self.wakeup_latencies(name, None);
+        let latencies = of_task.or_else(|| self.chain_latencies(name, None))?;
+        Some(if millionths == 0 { latencies.min() } else { latencies.quantile(millionths) })
+    }
+
     /// The wake-up latencies of all instances of a thread, or else of the instance of this name; of a span of the run, if
     /// one is given that was kept. `None` if there is no such task.
     pub(crate) fn wakeup_latencies(
@@ -122,17 +172,17 @@ pub fn report(
     seed: u64,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Report>, String> {
-    Ok(whole(scenario, (seed, Detail::Figures), stop)?.map(|run| run.report))
+    Ok(whole(scenario, How::new(seed, Detail::Figures), stop)?.map(|run| run.report))
 }
 
-/// Runs `scenario` under the name `name`, in the given detail. It calls `stop` now and then, and returns `None` if
+/// Runs `scenario` under the name `name`. It calls `stop` now and then, and returns `None` if
 /// `stop` returns `true`.
 ///
 /// # Errors
 /// The reason why the scenario cannot be simulated.
 pub fn whole(
     scenario: (&str, &Scenario),
-    how: (u64, Detail),
+    how: How,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Whole>, String> {
     run(scenario, how, &[], stop)
@@ -144,22 +194,50 @@ pub(crate) fn measured(
     (seed, spans): (u64, &[Range<Time>]),
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Whole>, String> {
-    run(scenario, (seed, Detail::Figures), spans, stop)
+    run(scenario, How::new(seed, Detail::Figures), spans, stop)
 }
 
 fn run(
     (name, scenario): (&str, &Scenario),
-    (seed, detail): (u64, Detail),
+    how: How,
     spans: &[Range<Time>],
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Whole>, String> {
+    let How { seed, check, log, .. } = how;
+    let chains = scenario::chains(scenario).map(|chains| chains.with_spans(spans));
+    let mut recorder = Recorder {
+        scenario,
+        accounts: collector(scenario, how.detail).with_spans(spans),
+        chains: if how.detail.is_whole() { chains.map(Chains::with_series) } else { chains },
+        events: how.events.then(Kept::default),
+        rows: Vec::new(),
+    };
+    let options = Options { seed, check, log, explain: true, ..Options::default() };
+    let Some(outcome) = outcome(scenario, options, &mut recorder, stop)? else { return Ok(None) };
+    let end = outcome.end;
+    reaches(scenario, end)?;
+    let Recorder { accounts, chains, events, rows, .. } = recorder;
+    let mut info = info(scenario, outcome, chains.as_ref());
+    let totals = accounts.finish(end);
+    if check != Check::No {
+        info.violations.extend(Violation::of_waits(&totals, end));
+    }
+    let info = RunInfo { scenario: name.to_owned(), seed, wall: Nanos::ZERO, ..info };
+    let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
+    let events = events.map(|events| (events, info.clone()));
+    let report = Report::new(info, &totals);
+    Ok(Some(Whole { report, stretches, end, events, rows, totals, chains }))
+}
+
+/// The collector of the events of a run.
+fn collector(scenario: &Scenario, detail: Detail) -> Collector {
     let accounts = match detail {
         Detail::Figures => Collector::default(),
         Detail::Report => Collector::with_history(),
         Detail::Page => Collector::with_timeline(),
     };
-    let (machine, is_whole) = (scenario::explained(scenario), detail != Detail::Figures);
-    let accounts = match is_whole {
+    let machine = scenario::explained(scenario);
+    let accounts = match detail.is_whole() {
         true => {
             let (threads, groups) = scenario::names(scenario);
             let tasks = scenario.instances().count();
@@ -167,21 +245,7 @@ fn run(
         }
         false => accounts,
     };
-    let accounts = accounts.with_waits(machine).with_pressure(&scenario::parents(scenario));
-    let accounts = accounts.with_spans(spans);
-    let chains = scenario::chains(scenario).map(|chains| chains.with_spans(spans));
-    let chains = if is_whole { chains.map(Chains::with_series) } else { chains };
-    let mut kept = Kept { scenario, accounts, chains };
-    let options = Options { seed, explain: true, ..Options::default() };
-    let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };
-    let end = outcome.end;
-    reaches(scenario, end)?;
-    let info = info(scenario, outcome, kept.chains.as_ref());
-    let info = RunInfo { scenario: name.to_owned(), seed, wall: Nanos::ZERO, ..info };
-    let totals = kept.accounts.finish(end);
-    let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
-    let report = Report::new(info, &totals);
-    Ok(Some(Whole { report, stretches, totals, chains: kept.chains }))
+    accounts.with_waits(machine).with_pressure(&scenario::parents(scenario))
 }
 
 /// Checks that a run that ended at `end` reached the part that counts.
@@ -213,19 +277,26 @@ pub(crate) fn outcome(
     Ok(Some(sim.outcome()))
 }
 
-/// The accounts of a run's events.
-struct Kept<'s> {
+/// The records of a run.
+struct Recorder<'s> {
     scenario: &'s Scenario,
     accounts: Collector,
     chains: Option<Chains>,
+    /// All events, if they are kept.
+    events: Option<Kept>,
+    /// The rows of rt-app's log.
+    rows: Vec<Row>,
 }
 
-impl Observer for &mut Kept<'_> {
+impl Observer for &mut Recorder<'_> {
     #[inline]
     fn event(&mut self, event: &Event) {
         self.accounts.event(event);
         if let Some(chains) = &mut self.chains {
             chains.event(event);
+        }
+        if let Some(events) = &mut self.events {
+            events.push(event);
         }
     }
 
@@ -241,6 +312,10 @@ impl Observer for &mut Kept<'_> {
         self.accounts.runs(task, thread.0);
         let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
         self.accounts.asks(task, attr, attr.effective_slack(), cookie);
+    }
+
+    fn row(&mut self, row: &Row) {
+        self.rows.push(row.clone());
     }
 }
 

@@ -175,7 +175,9 @@ pub fn worst(report: &Report) -> RecordBatch {
     };
     let example = row("", &WorstReport::default());
     let scalars = rows(&example, all().map(|(task, worst)| row(&task.name, worst)));
-    let ran = ran(all().map(|(_, worst)| worst));
+    let pairs =
+        |worst: &WorstReport| worst.ran.iter().map(|it| (it.task.clone(), it.ns as i64)).collect();
+    let ran = ran(all().map(|(_, worst)| pairs(worst)));
     let mut fields: Vec<_> = scalars.schema().fields().iter().cloned().collect();
     fields.push(Arc::new(Field::new("ran", ran.data_type().clone(), true)));
     let columns = scalars.columns().iter().cloned().chain([ran]).collect();
@@ -183,9 +185,12 @@ pub fn worst(report: &Report) -> RecordBatch {
         .expect("each column has a row for each wake-up")
 }
 
-/// The first rows of a table for an HTML document. Lists are left out.
+/// The first rows of a table of so many `rows` for an HTML document, out of its first batch. Lists are left out.
+///
+/// # Panics
+/// If the batch has more rows.
 #[must_use]
-pub fn html(table: &RecordBatch) -> String {
+pub fn html(table: &RecordBatch, rows: usize) -> String {
     let titles: Vec<String> =
         table.schema().fields().iter().map(|field| field.name().clone()).collect();
     let text = |column: &Arc<dyn Array>, at| {
@@ -193,28 +198,28 @@ pub fn html(table: &RecordBatch) -> String {
     };
     let row = |at| table.columns().iter().map(|column| text(column, at)).collect();
     let shown = table.num_rows().min(SHOWN);
-    let rows: Vec<Vec<String>> = (0..shown).map(row).collect();
-    let rest = match table.num_rows() - shown {
+    let texts: Vec<Vec<String>> = (0..shown).map(row).collect();
+    let rest = match rows - shown {
         0 => String::new(),
         rest => format!("<p>and {rest} more rows</p>\n"),
     };
-    runyard_report::html::texts(&titles, &rows) + &rest
+    runyard_report::html::texts(&titles, &texts) + &rest
 }
 
-/// The tasks that ran during each wait.
-fn ran<'w>(all: impl Iterator<Item = &'w WorstReport>) -> Arc<dyn Array> {
+/// A column of lists: in each row tasks, and the nanoseconds for which each of them ran.
+pub fn ran(all: impl Iterator<Item = Vec<(String, i64)>>) -> Arc<dyn Array> {
     let fields = Fields::from(vec![
         Field::new("task", DataType::Utf8, true),
         Field::new("ns", DataType::Int64, true),
     ]);
     let mut lists = ListBuilder::new(StructBuilder::from_fields(fields, 0));
-    for worst in all {
+    for row in all {
         let tasks = lists.values();
-        for ran in &worst.ran {
+        for (name, ns) in row {
             let task = tasks.field_builder::<StringBuilder>(0).expect("the first is a text");
-            task.append_value(&ran.task);
-            let ns = tasks.field_builder::<Int64Builder>(1).expect("the second is a number");
-            ns.append_value(ran.ns as i64);
+            task.append_value(name);
+            let time = tasks.field_builder::<Int64Builder>(1).expect("the second is a number");
+            time.append_value(ns);
             tasks.append(true);
         }
         lists.append(true);

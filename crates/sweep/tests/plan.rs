@@ -114,7 +114,7 @@ fn each_mistake_has_its_place() {
         ),
         ("\"points\": []", "2:11: there is no point"),
         ("\"sample\": 2", "2:11: the grid has 1 points only"),
-        ("\"duration\": \"10\"", "2:13: a span is a whole number"),
+        ("\"duration\": \"ten\"", "2:13: a time is a number of seconds, or a number and us"),
         ("\"duration\": 0", "2:13: a duration is a number of seconds above 0"),
         (
             "\"metrics\": [\"p99(tasks.wbe.wakeup_latency)\"]",

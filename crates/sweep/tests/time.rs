@@ -3,7 +3,7 @@
 use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_report::{Report, SeriesReport};
-use runyard_sweep::{Detail, Plan, Runner, Text, report, whole};
+use runyard_sweep::{Detail, How, Plan, Runner, Text, report, whole};
 use runyard_workload::{Overrides, Window, parse};
 use serde_json::{Value, to_value};
 use std::collections::BTreeMap;
@@ -121,7 +121,8 @@ fn series_are_all_latencies_of_the_part() {
     let text = busy("6.18", r#""global": {"duration": 1}"#);
     for window in [Window::default(), Window { from: Some(Nanos(123_456_789)), until: None }] {
         let scenario = parse("-", &text, &Overrides { window, ..newest() }).unwrap().scenario;
-        let whole = whole(("-", &scenario), (1, Detail::Report), &|| false).unwrap().unwrap();
+        let whole =
+            whole(("-", &scenario), How::new(1, Detail::Report), &|| false).unwrap().unwrap();
         let report = whole.report;
         let of = |kind: &str, name: &str| {
             report.series.iter().find(|it| (&*it.kind, &*it.name) == (kind, name)).unwrap()

@@ -67,6 +67,7 @@ pub use diagnostic::{Diagnostic, Place};
 pub use nearest::advice;
 pub use overrides::{DeadlinePolicy, Overrides, Window};
 pub use scenario::Scenario;
+pub use shape::Keys;
 pub use span::{moment, moment_text, span};
 pub use text::{MAX_TEXT, TOO_LONG};
 

@@ -37,7 +37,7 @@ pub(crate) struct Names {
     open: bool,
 }
 
-type Keys = &'static [(&'static str, Shape)];
+type Members = &'static [(&'static str, Shape)];
 
 /// The top level.
 pub(crate) const ROOT: Shape = Shape::Keys(&[
@@ -180,7 +180,7 @@ pub(crate) const CHANGE: Shape = Shape::Keys(&[
 pub(crate) const RESOURCE: Shape = Shape::Keys(&[("type", Shape::Value), ("target", Shape::Value)]);
 
 /// The keys of a thread that a phase does not have.
-const OF_THREAD: Keys = &[
+const OF_THREAD: Members = &[
     ("instance", Shape::Value),
     ("delay", Shape::Value),
     ("phases", Shape::Named(&Names { what: "phase", of: PHASE, open: false })),
@@ -189,7 +189,7 @@ const OF_THREAD: Keys = &[
     ("period", Shape::Value),
 ];
 
-const OF_PHASE: Keys = &[
+const OF_PHASE: Members = &[
     ("loop", Shape::Value),
     ("cpus", Shape::Value),
     ("taskgroup", Shape::Value),
@@ -257,6 +257,36 @@ const EVENTS: [(&str, Event, Shape); 24] = [
     ("kernel", Event::Kernel, Shape::Value),
 ];
 
+/// The keys that a program of a task may have, for builders of scenarios.
+///
+/// ```
+/// use runyard_workload::Keys;
+///
+/// assert!(Keys::Thread.known().contains(&"delay") && !Keys::Phase.known().contains(&"delay"));
+/// assert!(Keys::Events.known().contains(&"sleep"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// The keys of a thread, without its events.
+    Thread,
+    /// The keys of a phase, without its events.
+    Phase,
+    /// The names of events. A key is an event if it begins with one of them.
+    Events,
+}
+
+impl Keys {
+    /// Returns the keys.
+    #[must_use]
+    pub fn known(self) -> Vec<&'static str> {
+        match self {
+            Keys::Thread => THREAD.keys(),
+            Keys::Phase => PHASE.keys(),
+            Keys::Events => EVENTS.iter().map(|&(name, ..)| name).collect(),
+        }
+    }
+}
+
 /// The kind of event that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -309,7 +339,7 @@ pub(crate) fn needs_no_value(key: &str) -> bool {
 impl Shape {
     /// Returns the known keys, in the order of the messages.
     pub(crate) fn keys(self) -> Vec<&'static str> {
-        let of = |keys: Keys| keys.iter().map(|&(key, _)| key).collect::<Vec<_>>();
+        let of = |keys: Members| keys.iter().map(|&(key, _)| key).collect::<Vec<_>>();
         match self {
             Shape::Value | Shape::Named(_) | Shape::List(_) => Vec::new(),
             Shape::Keys(keys) => of(keys),
@@ -328,7 +358,8 @@ impl Shape {
 
     /// Returns the shape of the known `key`, which a setting may add.
     pub(crate) fn known(self, key: &str) -> Option<Shape> {
-        let of = |keys: Keys| keys.iter().find(|(known, _)| *known == key).map(|&(_, shape)| shape);
+        let of =
+            |keys: Members| keys.iter().find(|(known, _)| *known == key).map(|&(_, shape)| shape);
         match self {
             Shape::Value | Shape::List(_) => None,
             Shape::Keys(keys) => of(keys),

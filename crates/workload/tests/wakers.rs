@@ -30,15 +30,18 @@ impl Text {
         self.line(prev, TASK, micros, &event);
     }
 
-    fn woken(&mut self, who: &str, flags: &str, micros: u64, event: &str, woken: &str) {
-        let (comm, tid) = woken.rsplit_once('-').unwrap();
-        let event = format!("{event}: comm={comm} pid={tid} prio=120 target_cpu=000");
-        self.line(who, flags, micros, &event);
+    fn wakes(&mut self, micros: u64, (who, flags): (&str, &str), woken: &str) {
+        self.line(who, flags, micros, &named("sched_waking", woken));
     }
 
     fn imported(&self) -> Imported {
         import("recording", &self.0).unwrap()
     }
+}
+
+fn named(event: &str, task: &str) -> String {
+    let (comm, tid) = task.rsplit_once('-').unwrap();
+    format!("{event}: comm={comm} pid={tid} prio=120 target_cpu=000")
 }
 
 /// Returns the number of events of a kind in the program of a task.
@@ -56,10 +59,10 @@ fn asked(times: u64, who: &str, flags: &str) -> Imported {
         // The distances differ, so no clock wakes the server.
         let at = 1_000 * (nth + 1) + 311 * (nth % 3);
         if who != "hog-13" {
-            text.woken("hog-13", HARD, at - 100, "sched_waking", who);
+            text.wakes(at - 100, ("hog-13", HARD), who);
             text.switch(at - 90, "hog-13", "R", who);
         }
-        text.woken(who, flags, at, "sched_waking", "server-11");
+        text.wakes(at, (who, flags), "server-11");
         let state = if who == "hog-13" { "R" } else { "S" };
         text.switch(at + 10, who, state, "server-11");
         text.switch(at + 40, "server-11", "S", "hog-13");
@@ -102,7 +105,7 @@ fn who_comes_late_and_sleeps_soon_was_woken_unseen() {
     let waited = |state| {
         let mut text = Text::default();
         text.switch(0, "server-11", "S", "hog-13");
-        text.woken("hog-13", HARD, 10, "sched_waking", "server-11");
+        text.wakes(10, ("hog-13", HARD), "server-11");
         text.switch(20, "hog-13", "R", "server-11");
         text.switch(30, "server-11", "S", "hog-13");
         text.switch(200_000, "hog-13", "R", "late-14");
@@ -121,7 +124,7 @@ fn who_comes_late_and_sleeps_soon_was_woken_unseen() {
 fn a_task_begins_where_another_one_forks_it() {
     let mut text = Text::default();
     text.switch(0, "swapper/0-0", "R", "parent-11");
-    text.woken("parent-11", TASK, 500, "sched_wakeup_new", "child-12");
+    text.line("parent-11", TASK, 500, &named("sched_wakeup_new", "child-12"));
     text.switch(600, "parent-11", "S", "child-12");
     text.switch(900, "child-12", "X", "swapper/0-0");
     let imported = text.imported();

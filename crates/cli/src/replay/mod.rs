@@ -10,6 +10,7 @@ mod shown;
 use crate::exit::Done;
 use crate::import::Source;
 use crate::interrupt::Interrupt;
+use crate::names::KERNELS;
 use crate::options;
 use crate::output;
 use crate::progress::SimProgress;
@@ -37,14 +38,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
     /// The kernel of the recorded machine, if the recording does not name it.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = KERNELS)]
     recorded_on: Option<Model>,
     /// A value of the recorded machine or of its tasks that the recording does not tell, as machine.packs_below=68.
     /// Repeatable.
     #[arg(long = "known", value_name = "PATH=VALUE")]
     known: Vec<Setting>,
     /// What if: the kernel whose rules the machine follows.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = KERNELS)]
     kernel: Option<Model>,
     /// What if: a value of the imported scenario is replaced, as tasks.web-17.policy=SCHED_IDLE. The name
     /// "web-*" stands for all tasks whose names begin so. Repeatable.

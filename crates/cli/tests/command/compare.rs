@@ -97,7 +97,7 @@ fn what_is_no_report_is_refused_with_its_place() {
         (
             "scenario.json",
             RUN.to_owned(),
-            "1:1: no report but a scenario: a scenario is compared with a scenario",
+            "1:1: no report but a scenario; compare two reports, or two scenarios with --seeds 20",
         ),
         ("list.json", "[\n1]".to_owned(), ""),
         ("text.json", "\n\n  nothing".to_owned(), "3:4: "),
@@ -116,7 +116,7 @@ fn what_is_no_report_is_refused_with_its_place() {
         }
     }
     let line = call(&["compare", "no/such.json", &good]).refused();
-    assert!(line.starts_with("no/such.json:1:1: No such file"), "{line}");
+    assert!(line.starts_with("cannot read no/such.json: No such file"), "{line}");
     let latin = file("latin-report.json", b"\xff");
     assert_eq!(call(&["compare", &latin, &good]).refused(), "latin-report.json:1:1: not UTF-8");
     assert!(call(&["compare", "-", "-"]).refused().starts_with("-: "));
@@ -249,7 +249,7 @@ fn a_condition_gives_the_exit_code() {
 fn scenarios_and_reports_are_told_apart() {
     let (report, scenario) = (saved("apart.json", &[]), file("apart-scenario.json", RUN));
     let line = call(&["compare", &report, &scenario, "--seeds", "2"]).refused();
-    let of_one_run = "apart.json:1:1: a report, of one run; it is compared with another report, and a scenario with a scenario";
+    let of_one_run = "apart.json:1:1: a report, of one run; compare it with another report, or two scenarios with --seeds 20";
     assert_eq!(line, of_one_run);
     for (options, said) in [
         (

@@ -78,11 +78,19 @@ fn a_part_of_a_recording_is_imported() {
 }
 
 #[test]
+fn the_figures_need_no_file_for_the_scenario() {
+    let said = call_with(&["import", "-", "--json"], RECORDING.as_bytes());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let figures: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(figures["schema"], "runyard.import/1");
+}
+
+#[test]
 fn a_text_without_a_line_that_makes_sense_is_bad_input() {
     let said = call_with(&["import", "-"], b"\n  no recording\n").refused();
     assert!(said.starts_with("-:2:3: no event"), "{said}");
     let said = call(&["import", "no-such-file"]).refused();
-    assert!(said.starts_with("no-such-file:1:1: "), "{said}");
+    assert!(said.starts_with("cannot read no-such-file: No such file"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the command as scripts see it: arguments and files are the input, exit codes and two streams the output.
 
 mod compare;
+mod examples;
 mod explain;
 mod hosts;
 mod import;

@@ -20,6 +20,13 @@ fn bash_completes() {
     let Some(found) = complete("runyard calib", 1) else { return };
     assert_eq!(found, "calibrate");
     assert_eq!(complete("runyard sim --topo", 2).unwrap(), "--topology");
+    assert_eq!(complete("runyard sim --kernel 6.12", 3).unwrap(), "6.12");
+    assert_eq!(complete("runyard replay --recorded-on 6.6", 3).unwrap(), "6.6");
+    assert_eq!(
+        complete("runyard sim --feature NO_RT_PUS", 3).unwrap(),
+        "NO_RT_PUSH NO_RT_PUSH_PAST_STUCK"
+    );
+    assert_eq!(complete("runyard sim --seed ", 3).unwrap(), "", "a number is no file");
     for shell in ["zsh", "fish", "powershell", "elvish"] {
         assert!(call(&["completions", shell]).done().contains("calibrate"), "{shell}");
     }

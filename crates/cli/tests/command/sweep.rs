@@ -294,10 +294,32 @@ fn a_part_of_each_run_is_swept() {
             r#""from": 0.1, "warmup": 0.1,"#,
             "part.json:5:30: \"warmup\" is another name of \"from\"",
         ),
-        (r#""until": "x","#, "part.json:5:26: a moment is a number"),
+        (r#""until": "x","#, "part.json:5:26: a time is a number of seconds"),
     ] {
         let said = call(&["sweep", &spec(keys), "--out", "part-wrong"]);
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{}", said.err);
         assert!(said.err.contains(what), "{}", said.err);
     }
+}
+
+/// Tables for programs keep the name of the report's field.
+#[test]
+fn people_read_the_quantile_of_a_thousand_as_a_percentage() {
+    written();
+    let one = SPEC.replace("[\"p99(", "[\"p99.9(").replace("20,", "1,");
+    let out = place("sweep-thousand");
+    let said = call(&["sweep", &file("thousand.json", one), "--out", &out]);
+    assert!(said.out.contains("p99.9(tasks.probe.wakeup_latency)"), "{}", said.out);
+    let read = |name: &str| std::fs::read_to_string(folder().join(&out).join(name)).unwrap();
+    assert!(read("summary.csv").contains("p999(tasks.probe.wakeup_latency)"));
+    assert!(read("index.html").contains("p99.9(tasks.probe.wakeup_latency)"));
+    let metric = "p999(tasks.probe.wakeup_latency)";
+    let compare =
+        |options: &[&str]| call(&[&["compare", "swept.json", "--seeds", "2"], options].concat());
+    let said = compare(&["--metric", metric, "--fail-if", &format!("{metric} > 900%")]);
+    assert!(said.out.contains("\np99.9(tasks.probe.wakeup_latency) "), "{}", said.out);
+    assert!(said.out.contains(": p99.9(tasks.probe.wakeup_latency) > +900%"), "{}", said.out);
+    assert!(!said.out.contains("p999("), "{}", said.out);
+    let said = compare(&["--metric", "p99.9(tasks.probe.wakeup_latency)", "--json"]);
+    assert!(said.out.contains(metric), "{}", said.out);
 }

@@ -14,10 +14,13 @@
 
 mod cast;
 mod ftrace;
+mod kept;
 mod pen;
 mod perfetto;
 mod scene;
 mod schema;
+
+pub use kept::Kept;
 
 use crate::report::RunInfo;
 use cast::Cast;

@@ -6,8 +6,8 @@
 //! the mean.
 
 use crate::metric::Metric;
-use runyard_report::Asked;
 use runyard_report::statistics::{pairs_needed, pairs_to_decide, shift_of};
+use runyard_report::{Asked, metric_title};
 use serde::Serialize;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -149,7 +149,7 @@ impl fmt::Display for Outcome {
             Is::Kept => "kept",
             Is::Undecided => "undecided",
         };
-        write!(f, "{is}: {}", self.condition)?;
+        write!(f, "{is}: {}", metric_title(&self.condition))?;
         match (self.percent, self.lo.zip(self.hi)) {
             (Some(percent), Some((low, high))) => {
                 write!(f, ": {percent:+.1} %, interval {low:+.1} to {high:+.1} %")?;

@@ -165,7 +165,7 @@ impl Side {
     pub fn new(scenario: Text, options: Vec<String>, over: &Overrides) -> Result<Side, Failure> {
         let Text { file, text } = scenario;
         if saved::is_report(&text) {
-            let what = "a report, of one run; it is compared with another report, and a scenario with a scenario";
+            let what = "a report, of one run; compare it with another report, or two scenarios with --seeds 20";
             return Err(Failure::Input(format!("{file}:1:1: {what}")));
         }
         let parsed = runyard_workload::parse(&file, &text, over).map_err(Failure::input)?;

@@ -33,7 +33,7 @@ fn wrong(file: &str, text: &str, error: &serde_json::Error) -> Failure {
         match value.get("schema").and_then(serde_json::Value::as_str) {
             Some(schema) if schema != SCHEMA => return another(file, schema),
             None if value.get("tasks").is_some_and(serde_json::Value::is_object) => {
-                let what = "no report but a scenario: a scenario is compared with a scenario, and a report with a report";
+                let what = "no report but a scenario; compare two reports, or two scenarios with --seeds 20";
                 return Failure::Input(format!("{file}:1:1: {what}"));
             }
             _ => {}

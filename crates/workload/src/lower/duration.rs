@@ -4,14 +4,19 @@ use super::context::Context;
 use super::number::MAX_INT;
 use super::values;
 use super::warnings::Warnings;
-use crate::diagnostic::Fault;
+use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;
 use crate::json::Node;
+use crate::nearest::advice;
 use runyard_engine::attr::Slice;
 use runyard_engine::time::Nanos;
 
 const FORMS: &str = "microseconds, or a distribution as {\"uniform\": [low, high]} (the others are exponential, normal, \
                      lognormal, pareto, weibull, tail and values)";
+
+/// The names of the distributions.
+const KNOWN: [&str; 8] =
+    ["uniform", "exponential", "normal", "lognormal", "pareto", "weibull", "tail", "values"];
 
 /// A million: shapes and percentages are kept in millionths.
 const MILLION: u64 = 1_000_000;
@@ -75,7 +80,11 @@ pub(super) fn draw(node: Node<'_>, context: &mut Context) -> Result<Draw, Fault>
             Draw::Tail { usual, extra, often: percent as u32 }
         }
         "values" => Draw::Values(values::read(value, &context.folder)?),
-        _ => return Err(Fault::new(member.at, format!("expected {FORMS}"))),
+        other => {
+            let what =
+                format!("no distribution is called {}{}", quoted(other), advice(other, &KNOWN));
+            return Err(Fault::new(member.at, what));
+        }
     };
     tell_cut(draw, value.at(), &mut context.warnings);
     Ok(draw)

@@ -9,7 +9,7 @@ use super::partitions;
 use crate::cpusets::Cpuset;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Keys, MAX_DEPTH, Member, Node};
-use crate::nearest::did_you_mean;
+use crate::nearest::advice;
 use crate::scenario::TaskGroup;
 use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuSet;
@@ -66,8 +66,9 @@ impl Groups {
         let path = &*node.text()?;
         let listed = self.by_path.get(path).filter(|id| id.index() < self.listed);
         listed.copied().ok_or_else(|| {
-            let all = self.known[..self.listed].iter().map(|group| &*group.path);
-            let near = did_you_mean(path, all);
+            // "/" is there always, so nobody forgot to list it.
+            let listed = self.known[1..self.listed].iter().map(|group| &*group.path);
+            let near = advice(path, &listed.collect::<Vec<_>>());
             let what = format!("no task group {} is listed in `groups`{near}", quoted(path));
             Fault::new(node.at(), what)
         })
