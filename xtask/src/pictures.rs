@@ -129,15 +129,15 @@ pub fn pictures_are_of_their_sources(tree: &Tree) -> Vec<Violation> {
         let path = format!("{FOLDER}/{}.png", picture.name);
         text(&path).is_none() || made.get(picture.name) != Some(&picture.fingerprint(tree))
     };
-    let violation = |picture: &Picture| Violation {
-        path: MADE.to_owned(),
-        line: 1,
-        reason: format!(
-            "{} is not of the present sources. Run `cargo xtask pictures` and look at it",
-            picture.name
-        ),
-    };
-    PICTURES.iter().filter(is_old).map(violation).collect()
+    let old: Vec<_> = PICTURES.iter().filter(is_old).map(|picture| picture.name).collect();
+    if old.is_empty() {
+        return Vec::new();
+    }
+    let reason = format!(
+        "not of the present sources: {}. Run `cargo xtask pictures` and look at them",
+        old.join(", ")
+    );
+    vec![Violation { path: MADE.to_owned(), line: 1, reason }]
 }
 
 impl Picture {
