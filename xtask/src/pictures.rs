@@ -46,18 +46,14 @@ struct Picture {
     size: [u32; 2],
 }
 
+const WHAT_IF: [&str; 6] =
+    ["compare", "INPUT", "--after", "--set tasks.encoder.policy=SCHED_IDLE", "--html", "OUT"];
+
 const PICTURES: [Picture; 5] = [
     Picture {
         name: "what-if",
         input: "scenarios/batch-beside-latency.json",
-        command: &[
-            "compare",
-            "INPUT",
-            "--after",
-            "--set tasks.encoder.policy=SCHED_IDLE",
-            "--html",
-            "OUT",
-        ],
+        command: &WHAT_IF,
         page: "",
         hidden: "section:not(:has(#latency)), header, footer, .cards, body > p",
         size: [1_000, 500],
@@ -65,14 +61,7 @@ const PICTURES: [Picture; 5] = [
     Picture {
         name: "comparison",
         input: "scenarios/batch-beside-latency.json",
-        command: &[
-            "compare",
-            "INPUT",
-            "--after",
-            "--set tasks.encoder.policy=SCHED_IDLE",
-            "--html",
-            "OUT",
-        ],
+        command: &WHAT_IF,
         page: "",
         hidden: "footer",
         size: [1_000, 640],
