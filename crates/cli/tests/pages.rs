@@ -17,6 +17,8 @@ use std::process::Command;
 use std::{fs, iter, thread};
 
 const README: &str = "README.md";
+/// The first page of the book.
+const BOOK: &str = "docs/README.md";
 
 /// The folders of pages for users.
 const FOLDERS: [&str; 3] = ["docs/start", "docs/guides", "docs/reference"];
@@ -59,7 +61,7 @@ fn pages() -> Vec<PathBuf> {
     let names = FOLDERS.iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let mut pages: Vec<_> = names.map(|entry| entry.unwrap().path()).collect();
     pages.retain(|path| path.extension().is_some_and(|end| end == "md"));
-    pages.push(root().join(README));
+    pages.extend([README, BOOK].map(|page| root().join(page)));
     pages.sort();
     pages
 }
@@ -168,7 +170,7 @@ fn folder_for(page: &Path) -> PathBuf {
 #[cfg(unix)]
 fn faults(page: &Path) -> String {
     let folder = folder_for(page);
-    let is_readme = page.ends_with(README);
+    let is_readme = page == root().join(README);
     let old = fs::read_to_string(page).unwrap();
     let text = with_tables(&old);
     let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
