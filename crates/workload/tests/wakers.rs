@@ -119,16 +119,19 @@ fn who_comes_late_and_sleeps_soon_was_woken_unseen() {
     assert_eq!(waited("R"), Nanos::from_micros(200_040));
 }
 
-/// A child of a parent that is late is late as well: it begins where its parent forks it.
+/// A child of a parent that is late is late as well: it begins where its parent forks it. A task that begins in an
+/// interrupt has no parent.
 #[test]
 fn a_task_begins_where_another_one_forks_it() {
-    let mut text = Text::default();
-    text.switch(0, "swapper/0-0", "R", "parent-11");
-    text.line("parent-11", TASK, 500, &named("sched_wakeup_new", "child-12"));
-    text.switch(600, "parent-11", "S", "child-12");
-    text.switch(900, "child-12", "X", "swapper/0-0");
-    let imported = text.imported();
-    assert_eq!(count(&imported, "parent-11", "fork"), 1);
-    assert_eq!(count(&imported, "child-12", "instance"), 1);
-    assert_eq!(count(&imported, "child-12", "delay"), 0);
+    for (flags, forks) in [(TASK, 1), (HARD, 0)] {
+        let mut text = Text::default();
+        text.switch(0, "swapper/0-0", "R", "parent-11");
+        text.line("parent-11", flags, 500, &named("sched_wakeup_new", "child-12"));
+        text.switch(600, "parent-11", "S", "child-12");
+        text.switch(900, "child-12", "X", "swapper/0-0");
+        let imported = text.imported();
+        assert_eq!(count(&imported, "parent-11", "fork"), forks);
+        assert_eq!(count(&imported, "child-12", "instance"), forks);
+        assert_eq!(count(&imported, "child-12", "delay"), 1 - forks);
+    }
 }

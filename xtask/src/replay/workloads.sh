@@ -148,9 +148,10 @@ record() {
 
 case $action in
 record)
+    # Also after a failure: a CPU may be off.
+    trap stop EXIT
     start
     record
-    stop
     ;;
 run) run ;;
 esac

@@ -115,10 +115,10 @@ fn what_the_options_ask_for_is_held_to_the_file() {
 fn a_scenario_has_at_most_500_megabytes() {
     let long = vec![b' '; 500_000_001];
     assert_eq!(call_with(&["sim", "-"], &long).refused(), "-:1:1: larger than 500 MB");
-    let name = file("long.json", "");
+    let name = file("too-long.json", "");
     let path = folder().join(&name);
     std::fs::File::create(&path).unwrap().set_len(5_000_000_000).unwrap();
     let said = call(&["sim", &name]).refused();
     std::fs::remove_file(path).unwrap();
-    assert_eq!(said, "long.json:1:1: larger than 500 MB");
+    assert_eq!(said, "too-long.json:1:1: larger than 500 MB");
 }

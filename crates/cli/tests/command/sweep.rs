@@ -79,7 +79,7 @@ fn a_sweep_that_was_killed_goes_on_as_if_it_had_not() {
     let text = std::fs::read(&torn).unwrap();
     std::fs::write(&torn, &text[..text.len() / 2]).unwrap();
     let refused = call(&["sweep", &spec, "--out", &killed]).refused();
-    assert!(refused.contains("--resume goes on with it"), "{refused}");
+    assert!(refused.contains("--resume continues it"), "{refused}");
     let said = call(&["sweep", &spec, "--out", &killed, "--resume"]);
     assert_eq!((said.code, said.out.as_str()), (Some(0), shown.as_str()), "{}", said.err);
     let (whole, killed) = (files(&folder().join(&whole)), files(&folder().join(&killed)));

@@ -276,7 +276,10 @@ impl Lives {
             What::Wakeup(task) if !wakers_tell => self.wake(record, task),
             What::New(task) if task.tid != IDLE => {
                 self.forget(task.tid, at);
-                let parent = record.who.and_then(|(tid, _)| self.by_tid.get(&tid).copied());
+                // Nothing forks in an interrupt. A trace of a simulation has tasks that begin by themselves.
+                let forks = matches!(record.context, Context::Task | Context::Unknown);
+                let parent = record.who.filter(|_| forks);
+                let parent = parent.and_then(|(tid, _)| self.by_tid.get(&tid).copied());
                 let life = self.life(task.tid, task.comm, at);
                 (self.all[life].parent, self.all[life].is_born) = (parent, true);
                 if let Some(parent) = parent {
