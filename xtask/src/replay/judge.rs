@@ -79,9 +79,10 @@ impl Figure {
     /// Returns whether the prediction is right: in the direction, if both recordings have the same, and in the size.
     fn verdict(self) -> &'static str {
         let ([least, most], predicted) = (self.real(), self.predicted());
+        let all = [self.before, self.after, [self.replayed, self.what_if]];
         let (up, down) = (least >= LEAST_CHANGE, most <= 1.0 / LEAST_CHANGE);
         match () {
-            () if ![least, most, predicted].iter().all(|it| it.is_finite()) => "not judged",
+            () if all.iter().flatten().any(|it| !it.is_finite()) => "not judged",
             () if up && predicted <= 1.0 || down && predicted >= 1.0 => "**wrong**",
             () if predicted < least / FACTOR || predicted > most * FACTOR => "**size**",
             () if up || down => "right",
