@@ -275,9 +275,12 @@ impl Run {
         self.outcome.end
     }
 
+    /// Returns the task of this name, or else the first one of the thread of this name.
     #[track_caller]
     pub fn task(&self, name: &str) -> TaskId {
-        let at = self.outcome.tasks.iter().position(|task| task.name == name);
+        let tasks = &self.outcome.tasks;
+        let at = tasks.iter().position(|task| task.name == name);
+        let at = at.or_else(|| tasks.iter().position(|task| task.thread == name));
         TaskId(at.unwrap_or_else(|| panic!("no task is called {name}")) as u64)
     }
 

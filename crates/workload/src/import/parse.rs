@@ -278,7 +278,7 @@ mod tests {
         }
         let idle =
             only("  <idle>-0  [001] 17,25: sched_wakeup: comm=d pid=2 prio=120 target_cpu=000");
-        assert_eq!((idle.who, idle.context), (Some((IDLE, "<idle>")), Context::Task));
+        assert_eq!((idle.who, idle.context), (Some((IDLE, "<idle>")), Context::Unknown));
     }
 
     #[test]
