@@ -7,7 +7,7 @@ use clap::Args;
 use crate::workspace::{self, Outcome, cargo};
 
 /// The command to compare with.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[group(skip)] // Steps put these beside options of their own.
 pub struct Options {
     /// A built `runyard`; else a release is built

@@ -1,6 +1,6 @@
 //! `cargo xtask full`: the checks that take too long for every change. They are a siege of an hour with each allocator,
-//! long searches, all models, the founding experiments on real CPUs, the simulator beside the kernel, counts of
-//! instructions, the tests of the runtime with few resources, and the tests of all other people's libraries.
+//! long searches, all models, the founding experiments on real CPUs, the simulator beside the kernel, the pages of reports in a
+//! browser, counts of instructions, the tests of the runtime with few resources, and the tests of all other people's libraries.
 //!
 //! Of the checks of `.ci/run` it repeats only those that are longer here. Its times are for a machine without other
 //! work.
@@ -8,7 +8,7 @@
 use clap::Args;
 
 use crate::workspace::{self, Outcome, cargo};
-use crate::{fuzz, instructions, models, release, siege};
+use crate::{fuzz, instructions, models, pages, release, siege};
 
 /// The seconds of fuzzing, and of the runtime's soak: ten minutes each.
 const LONG: u64 = 600;
@@ -66,6 +66,7 @@ pub fn run(options: &Options) -> Outcome {
         ("fidelity", &|| fidelity(seed)),
         ("musl", &musl),
         ("others", &others),
+        ("pages", &pages::all),
         ("release", &release::rehearse),
         ("benches", &benches),
         ("instructions", &count),

@@ -23,6 +23,7 @@ pub mod lines;
 pub mod median;
 pub mod models;
 mod packages;
+pub mod pages;
 pub mod pictures;
 pub mod price;
 pub mod python;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    book, command, fidelity, figures, first_answer, full, fuzz, instructions, lines, models,
+    book, command, fidelity, figures, first_answer, full, fuzz, instructions, lines, models, pages,
     pictures, price, python, release, replay, rt_app, same, siege, tidy, traces, wide, workspace,
 };
 
@@ -39,6 +39,8 @@ enum Command {
     KernelLab(fidelity::lab::Options),
     /// Make the tables of the documents from the measurements in docs/figures
     Figures(figures::Options),
+    /// Look at the pages of reports in a browser: in three widths, by day and by night
+    Pages(pages::Options),
     /// Make the pictures of the documents in a browser
     Pictures(pictures::Options),
     /// Measure the way of a newcomer: from a clone to the first table, and to the wheel
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Fidelity(options) => fidelity::run(&options),
         Command::KernelLab(options) => fidelity::lab::run(&options),
         Command::Figures(options) => figures::run(&options),
+        Command::Pages(options) => pages::run(&options),
         Command::Pictures(options) => pictures::run(&options),
         Command::FirstAnswer(options) => first_answer::run(&options),
         Command::Lines(options) => lines::run(&options),

@@ -146,7 +146,7 @@ fn tell(imported: &Imported) {
         Some(hz) => say(format_args!("the tick comes {hz} times a second")),
         None => say("warning: the rate of the tick is unknown; --tick-hz sets it"),
     }
-    let (tasks, millis) = (imported.tasks.len(), span.0 / 1_000_000);
+    let (tasks, millis) = (imported.tasks.len(), (span.0 + 500_000) / 1_000_000);
     say(format_args!("{events} events in {millis} ms; tasks: {tasks}; CPUs: {cpus}"));
 }
 

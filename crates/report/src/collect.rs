@@ -104,7 +104,7 @@ impl Collector {
         Collector { history: Some(Box::new(History::new())), ..Collector::default() }
     }
 
-    /// A collector that also keeps the occupancy of the first 64 CPUs: 16 bytes for each span, about five spans for a
+    /// A collector that also keeps the occupancy of the first 1,024 CPUs: 16 bytes for each span, about five spans for a
     /// switch, and at most 80 MB.
     #[must_use]
     pub fn with_timeline() -> Collector {

@@ -13,11 +13,18 @@ use std::collections::BTreeMap;
 /// The tasks of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoldedTask {
-    /// The number of tasks.
-    pub(crate) n: u64,
+    /// The tasks, as indices in the report.
+    pub(crate) tasks: Vec<usize>,
     /// The tasks as one: policy, priority and group of the first one, sums of counts and spans, percentiles of all
     /// latencies.
     pub(crate) all: TaskReport,
+}
+
+impl FoldedTask {
+    /// The number of tasks.
+    pub(crate) fn n(&self) -> u64 {
+        self.tasks.len() as u64
+    }
 }
 
 /// The key of a row: a name, a policy and a priority.
@@ -28,24 +35,24 @@ pub(crate) fn folded(report: &Report) -> Vec<FoldedTask> {
     let keys = keys(&report.tasks);
     let mut places = BTreeMap::new();
     let mut rows: Vec<(FoldedTask, Vec<&str>)> = Vec::new();
-    for task in &report.tasks {
+    for (at, task) in report.tasks.iter().enumerate() {
         let thread = thread(task);
         let key = keys[thread];
         let place = *places.entry(key).or_insert(rows.len());
         if place == rows.len() {
             let all = TaskReport { name: key.0.to_owned(), ..task.clone() };
-            rows.push((FoldedTask { n: 1, all }, vec![thread]));
+            rows.push((FoldedTask { tasks: vec![at], all }, vec![thread]));
             continue;
         }
         let (row, threads) = &mut rows[place];
-        row.n += 1;
+        row.tasks.push(at);
         row.all.add(task);
         if !threads.contains(&thread) {
             threads.push(thread);
         }
     }
     let known: BTreeMap<_, _> = report.latencies.iter().map(|it| (it.name.as_str(), it)).collect();
-    for (row, threads) in rows.iter_mut().filter(|(row, _)| row.n > 1) {
+    for (row, threads) in rows.iter_mut().filter(|(row, _)| row.n() > 1) {
         let all: Option<Vec<_>> = threads.iter().map(|thread| known.get(thread).copied()).collect();
         row.all.wakeup_latency = all.map_or_else(LatencyReport::default, |all| merged(&all));
     }
@@ -168,7 +175,7 @@ mod tests {
         let report = Report { tasks: tasks.to_vec(), ..Report::default() };
         let rows = folded(&report);
         let shown: Vec<_> =
-            rows.iter().map(|row| (&*row.all.name, row.n, row.all.runtime_ns.unwrap())).collect();
+            rows.iter().map(|row| (&*row.all.name, row.n(), row.all.runtime_ns.unwrap())).collect();
         let expected = [
             ("a", 2, 20),
             ("rt", 1, 10),

@@ -21,8 +21,8 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use std::ops::Range;
 
-/// The number of CPUs with a lane; more could not be told apart.
-pub(crate) const LANES: usize = 64;
+/// The number of CPUs with a lane. More would leave a page no room for what they did.
+pub(crate) const LANES: usize = 1_024;
 
 /// The largest number of spans: five for each of a million switches; a switch without interrupts has two or three. A
 /// span takes 16 bytes.

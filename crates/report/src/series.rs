@@ -29,7 +29,7 @@ pub struct HistoryReport {
     pub overhead_ns: Vec<u64>,
     /// Time idle.
     pub idle_ns: Vec<u64>,
-    /// The first 64 CPUs.
+    /// The first 1,024 CPUs.
     pub cpus: Vec<CpuHistory>,
 }
 

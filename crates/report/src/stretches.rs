@@ -10,6 +10,7 @@
 //! neighbours are [folded](crate::lanes), and the page says so.
 
 use crate::collect::Totals;
+use crate::history::STEPS;
 use crate::lanes::{LANES, Lanes, Span, Who};
 use crate::report::TaskInfo;
 use base64::Engine as _;
@@ -23,8 +24,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-/// The characters that a timeline may take: 5 MB minus the library, 1.1 MB, and the rest of a page, 0.3 MB.
+/// The characters that a timeline may take: 5 MB minus the library, 1.1 MB, and the rest of a page, 0.3 MB. How busy CPUs
+/// were over time takes [`SHARE`] characters of these for each CPU and step.
 const ROOM: usize = 3_600_000;
+
+const SHARE: usize = 4;
 
 /// The nanoseconds to which ends may be rounded. All are less than a switch and the work after it take.
 const QUANTA: [u64; 4] = [1, 16, 128, COARSEST];
@@ -34,12 +38,12 @@ pub(crate) const COARSEST: u64 = 1024;
 /// tried.
 const LEAST_CHARACTERS: usize = 1;
 
-/// The occupancy of the first 64 CPUs of a run, from its beginning to its end.
+/// The occupancy of the first 1,024 CPUs of a run, from its beginning to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stretches {
     /// The end of the run.
     end_ns: u64,
-    /// The number of CPUs with a lane: the first 64.
+    /// The number of CPUs with a lane: the first 1,024.
     pub(crate) cpus: usize,
     /// The nanoseconds to which the ends of spans are rounded.
     pub(crate) quantum_ns: u64,
@@ -85,7 +89,8 @@ impl Stretches {
     /// shown by its number.
     #[must_use]
     pub fn new(totals: &Totals, tasks: &[TaskInfo], cpus: usize) -> Option<Stretches> {
-        Some(Stretches::within(ROOM, totals.lanes()?, tasks).of(totals, cpus))
+        let room = ROOM - SHARE * STEPS * cpus.min(LANES);
+        Some(Stretches::within(room, totals.lanes()?, tasks).of(totals, cpus))
     }
 
     /// The timeline in at most `room` characters.

@@ -169,12 +169,15 @@ fn task_table(report: &Report, rows: TaskRows) -> String {
             (shown, left_out)
         }
         TaskRows::Tasks => {
-            let alone = |task: &TaskReport| FoldedTask { n: 1, all: task.clone() };
-            (report.tasks.iter().map(alone).collect(), 0)
+            let alone = |(at, task): (usize, &TaskReport)| FoldedTask {
+                tasks: vec![at],
+                all: task.clone(),
+            };
+            (report.tasks.iter().enumerate().map(alone).collect(), 0)
         }
     };
     let marks = all.iter().any(|row| row.all.is_late_by_slack());
-    let scale = |row: &FoldedTask| Scale { things: row.n, marks, ..Scale::default() };
+    let scale = |row: &FoldedTask| Scale { things: row.n(), marks, ..Scale::default() };
     let rows: Vec<_> = all.iter().map(|row| (&row.all, scale(row))).collect();
     let mut text = finish(&table_of(Place::Text, &rows), left_out, "name");
     if marks {

@@ -118,7 +118,7 @@ fn the_text_is_silent_where_nobody_was_to_be_moved() {
 #[test]
 fn a_page_has_the_same_table() {
     let page = |report: &Report| html::page(Run { report, stretches: None });
-    let row = "<tr><td class=text title=\"machine\">machine</td>\
+    let row = "<tr><th scope=row class=text title=\"machine\"><span>machine</span></th>\
                <td class=text title=\"newly idle\">newly idle</td><td data-value=2>2</td>\
                <td data-value=0>0</td><td data-value=0>0</td><td data-value=1>1</td>\
                <td data-value=1000>1,000</td><td data-value=0>0</td></tr>\n</tbody>";

@@ -105,6 +105,8 @@ fn a_trace_tells_the_kernel_and_the_number_of_cpus() {
     assert_eq!(model.as_deref(), Some("6.18"));
     let info = packet(&[message(45, &int(8, 16))]);
     assert_eq!(imported(&[EVENTS, &info].concat()).statistics.cpus, 16);
+    let guest = packet(&[int(98, 1), message(45, &int(8, 64))]);
+    assert_eq!(imported(&[EVENTS, &info, &guest].concat()).statistics.cpus, 16, "the host's");
 }
 
 /// Wherever a trace breaks off, its place is told; and what is before it is imported if that is wanted.

@@ -61,8 +61,8 @@ addEventListener("load", () => {
   }
 
   function rows(table) {
-    return [...table.tBodies[0].rows].map((row) => ({
-      name: row.cells[0].textContent,
+    return [...table.tBodies].flatMap((body) => [...body.rows]).map((row) => ({
+      name: (row.cells[0].querySelector("span") || row.cells[0]).textContent,
       figures: [...row.cells].slice(1).map((it) => it.dataset.value === undefined ? null : Number(it.dataset.value)),
     }));
   }
@@ -132,6 +132,8 @@ addEventListener("load", () => {
     const look = () => ({
       rows: rows(), axis: list("axis").selectedOptions[0].textContent, lines: list("lines").selectedOptions[0].textContent,
       series: chartOf("sweep").getOption().series.map(({ type, data }) => [type, data.length]),
+      dots: [...document.querySelectorAll("#sweep svg circle, #sweep svg path")].map((it) => it.getBBox())
+        .filter(({ width, height }) => Math.abs(width - 8) < 0.5 && Math.abs(height - 8) < 0.5).length,
     });
     const choose = (id, value) => {
       list(id).value = value;
@@ -146,6 +148,15 @@ addEventListener("load", () => {
     return seen;
   }
 
+  // Opens the first name of several tasks, and counts the rows that are seen before and after.
+  function unfold() {
+    const seen = () => [...document.querySelectorAll("#tasks tbody tr")].filter((row) => !row.hidden).length;
+    const button = document.querySelector("button.fold");
+    const closed = seen();
+    if (button) button.click();
+    return [closed, seen()];
+  }
+
   function write(more) {
     const tables = {};
     document.querySelectorAll("table").forEach((table) => (tables[table.id] = rows(table)));
@@ -157,12 +168,13 @@ addEventListener("load", () => {
     if (runtime) {
       runtime.click();
       const column = titles.indexOf(runtime);
-      sorted = [...document.getElementById("tasks").tBodies[0].rows].map((row) => Number(row.cells[column].dataset.value));
+      const names = [...document.getElementById("tasks").tBodies].filter((body) => body.rows.length);
+      sorted = names.map(({ rows: [row] }) => Number(row.cells[column].dataset.value));
     }
     const seen = {
       errors: document.getElementById("errors").textContent,
       requests: performance.getEntriesByType("resource").length + window.blocked.length,
-      tables, charts, sorted, chosen: choose(), ...more,
+      tables, charts, sorted, chosen: choose(), unfolded: unfold(), ...more,
       overflow: document.documentElement.scrollWidth - innerWidth,
       paper: getComputedStyle(document.querySelector("section")).backgroundColor,
     };

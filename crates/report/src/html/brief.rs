@@ -15,7 +15,7 @@ pub(super) fn brief(report: &Report) -> String {
     let all = folded(report);
     let shown = busiest(&all, ROWS, |row| row.all.runtime_ns);
     let left_out = all.len() - shown.len();
-    let scale = |row: &FoldedTask| Scale { things: row.n, ..Scale::of(report) };
+    let scale = |row: &FoldedTask| Scale { things: row.n(), ..Scale::of(report) };
     let rows: Vec<_> = shown.into_iter().map(|row| (&row.all, scale(row))).collect();
     let columns = TaskReport::shown(Place::Brief, &rows);
     let titles: Vec<_> = columns.iter().map(|it| it.title.to_owned()).collect();
@@ -34,11 +34,15 @@ pub(super) fn brief(report: &Report) -> String {
 /// A table of texts.
 pub(super) fn table(titles: &[String], rows: &[Vec<String>]) -> String {
     let row = |kind: &str, cells: &[String]| {
-        let cell = |text: &String| format!("<{kind}>{}</{kind}>", escaped(text.trim()));
+        let end = kind.split(' ').next().unwrap_or_default();
+        let cell = |text: &String| format!("<{kind}>{}</{end}>", escaped(text.trim()));
         format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
     };
     let body: String = rows.iter().map(|cells| row("td", cells)).collect();
-    format!("<table><thead>{}</thead><tbody>\n{body}</tbody></table>\n", row("th", titles))
+    format!(
+        "<table><thead>{}</thead><tbody>\n{body}</tbody></table>\n",
+        row("th scope=col", titles)
+    )
 }
 
 #[cfg(test)]

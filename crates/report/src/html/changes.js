@@ -6,11 +6,11 @@
   const { runs } = JSON.parse(document.getElementById("runs").textContent);
 
   // Where in its place a chart has the times `from` to `to`. The edges of the timeline are those of timeline.js.
-  function area(place, { timeline, cpus_per_node }) {
+  function area(place) {
     const chart = echarts.getInstanceByDom(place);
     if (!chart) {
       const { from, to } = place.dataset;
-      return { top: 6, right: 12, bottom: 62, left: timeline.cpus > cpus_per_node ? 72 : 56, from: Number(from), to: Number(to) };
+      return { top: 6, right: 12, bottom: 62, left: Number(place.dataset.left), from: Number(from), to: Number(to) };
     }
     const { x, y, width, height } = chart.getModel().getComponent("grid").coordinateSystem.getRect();
     const to = chart.getOption().xAxis[0].max;
@@ -19,7 +19,7 @@
 
   // Lays the marks over a drawn chart. They take the place of those before.
   function lay(place, run) {
-    const { top, right, bottom, left, from, to } = area(place, run);
+    const { top, right, bottom, left, from, to } = area(place);
     const marks = document.createElement("div");
     marks.className = "marks";
     marks.style.inset = `${top}px ${right}px ${bottom}px ${left}px`;
@@ -59,11 +59,12 @@
         new MutationObserver(draw).observe(place, { attributeFilter: ["data-from", "data-to"] });
       } else {
         draw();
+        place.addEventListener("drawn", draw);
         marked.push(draw);
       }
     }
   });
   // The charts are drawn anew before these listeners are called, since those of page.js came first.
   addEventListener("resize", () => marked.forEach((draw) => draw()));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => marked.forEach((draw) => draw()));
+  Page.darkened(() => marked.forEach((draw) => draw()));
 })();

@@ -4,7 +4,7 @@
 //! figure is.
 
 use super::run::Run;
-use super::table::{ROWS, TAKES_ALL, cell, escaped, section, sorting};
+use super::table::{ROWS, TAKES_ALL, cell, escaped, name_cell, section, sorting};
 use super::tables::{self, FOOTER, course, latencies, said, timelines, utilization, violations};
 use crate::change::{Change, Changes, Row, heaviest};
 use crate::judged::{Judged, TITLES, Verdict};
@@ -47,7 +47,9 @@ pub(super) fn two(runs: [Run; 2], changes: &Changes) -> String {
             body.push_str(&section(&title, note, &table(id, rows, changes.pairs)));
         }
     }
-    body.push_str(&utilization(&runs));
+    if runs.iter().any(|run| run.report.history.is_some()) {
+        body.push_str(&utilization(&runs));
+    }
     body.push_str(&course(&runs));
     body.push_str(&timelines(&runs));
     let note = "All instances of a task together.";
@@ -92,12 +94,11 @@ fn cards(machine: &Row) -> String {
         let (before, after) = (change.cell(change.before), change.cell(change.after));
         let ratio = match change.ratio() {
             unknown if unknown == UNKNOWN => String::new(),
-            ratio => format!("&times; {ratio}"),
+            ratio => format!("<dd>&times; {ratio}</dd>"),
         };
         writeln!(
             text,
-            "<dl class=card><dt>{name}</dt><dd><span class=was>{before} &rarr;</span> {after}</dd>\
-             <dd>{ratio}</dd></dl>"
+            "<dl class=card><dt>{name}</dt><dd><span class=was>{before} &rarr;</span> {after}</dd>{ratio}</dl>"
         )
         .expect(TAKES_ALL);
     }
@@ -113,8 +114,9 @@ fn judged(all: &[Judged]) -> String {
     html.push_str("</tr></thead>\n<tbody>\n");
     for one in all {
         let mark = mark(one);
-        let [name, cells @ ..] = one.cells().map(|cell| escaped(&cell));
-        write!(html, "<tr><td class=text>{name}</td>").expect(TAKES_ALL);
+        let [name, cells @ ..] = one.cells();
+        let cells = cells.map(|cell| escaped(&cell));
+        write!(html, "<tr>{}", name_cell(&name, "")).expect(TAKES_ALL);
         let Judged { before, after, difference, p, .. } = *one;
         let ratio = before.zip(after).map(|(before, after)| after / before);
         for (cell, value) in cells.iter().zip([before, after, ratio, difference, difference, p, p])
@@ -143,24 +145,28 @@ fn table(id: &str, rows: &[Row], pairs: usize) -> String {
     let shown = heaviest(&all, ROWS);
     let whats = rows.first().map(|row| row.changes.as_slice()).unwrap_or_default();
     let paired: &[&str] = if pairs > 1 { &["difference"] } else { &[] };
-    let mut html = format!("<div class=scroll><table id={id}>\n<thead><tr><th></th>");
+    let mut html = format!("<div class=scroll><table id={id}>\n<thead><tr><td></td>");
     for change in whats {
         let columns = 3 + paired.len();
-        write!(html, "<th class=\"span first\" colspan={columns}>{}</th>", change.named(pairs))
-            .expect(TAKES_ALL);
+        write!(
+            html,
+            "<th scope=colgroup class=\"span first\" colspan={columns}>{}</th>",
+            change.named(pairs)
+        )
+        .expect(TAKES_ALL);
     }
     html.push_str("</tr>\n<tr>");
-    html.push_str(&sorting("", true));
+    html.push_str(&sorting("name", true));
     for _ in whats {
-        html.push_str("<th class=first data-sort=number>before</th>");
+        html.push_str("<th scope=col class=first data-sort=number>before</th>");
         for title in ["after", "ratio"].iter().chain(paired) {
             html.push_str(&sorting(title, false));
         }
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for row in &shown {
-        let name = escaped(&row.name);
-        write!(html, "<tr><td class=text title=\"{name}\">{name}</td>").expect(TAKES_ALL);
+        let name = if row.name.is_empty() { "machine" } else { &row.name };
+        write!(html, "<tr>{}", name_cell(name, "")).expect(TAKES_ALL);
         row.changes.iter().for_each(|change| html.push_str(&cells(change, pairs)));
         html.push_str("</tr>\n");
     }

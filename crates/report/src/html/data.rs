@@ -6,7 +6,7 @@ use crate::chains::ChainReport;
 use crate::course::SeriesReport;
 use crate::figure::{Figure, LatencyReport};
 use crate::report::{Report, Timed};
-use crate::series::{Distribution, HistoryReport};
+use crate::series::{CpuHistory, Distribution, HistoryReport};
 use crate::stretches::Stretches;
 use crate::text::busiest;
 use serde::Serialize;
@@ -30,13 +30,37 @@ struct Drawn<'a> {
     from_ns: u64,
     cpus: usize,
     cpus_per_node: usize,
-    history: Option<&'a HistoryReport>,
+    history: Option<Busy<'a>>,
     latencies: Vec<Curve<'a>>,
     chains: Vec<Curve<'a>>,
     series: Vec<&'a SeriesReport>,
     timeline: Option<&'a Stretches>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'a [Timed],
+}
+
+/// The work of the machine over time, and how busy each CPU was in each step: in thousandths, which take a third of the
+/// characters of nanoseconds.
+#[derive(Serialize)]
+struct Busy<'a> {
+    step_ns: u64,
+    rt_ns: &'a [u64],
+    normal_ns: &'a [u64],
+    idle_policy_ns: &'a [u64],
+    overhead_ns: &'a [u64],
+    cpus: Vec<Vec<u64>>,
+}
+
+impl<'a> Busy<'a> {
+    fn of(history: &'a HistoryReport, duration_ns: u64) -> Busy<'a> {
+        let HistoryReport { step_ns, rt_ns, normal_ns, idle_policy_ns, overhead_ns, .. } = history;
+        let wide =
+            |step: usize| duration_ns.saturating_sub(step as u64 * step_ns).min(*step_ns).max(1);
+        let share = |(step, &ns): (usize, &u64)| ns.saturating_mul(1_000) / wide(step);
+        let lane = |cpu: &CpuHistory| cpu.busy_ns.iter().enumerate().map(share).collect();
+        let cpus = history.cpus.iter().map(lane).collect();
+        Busy { step_ns: *step_ns, rt_ns, normal_ns, idle_policy_ns, overhead_ns, cpus }
+    }
 }
 
 /// A distribution, as the script draws it.
@@ -65,7 +89,7 @@ pub(super) fn json<'a>(runs: &[Run<'a>]) -> String {
         from_ns: run.report.from_ns,
         cpus: run.report.machine.cpus,
         cpus_per_node: run.report.machine.cpus_per_node(),
-        history: run.report.history.as_ref(),
+        history: run.report.history.as_ref().map(|it| Busy::of(it, run.report.duration_ns)),
         latencies: drawn_latencies(run.report).into_iter().map(Curve::of_task).collect(),
         chains: drawn_chains(run.report).into_iter().map(Curve::of_chain).collect(),
         series: drawn_series(run.report),

@@ -23,6 +23,7 @@ mod run;
 mod sweep;
 mod table;
 mod tables;
+mod tasks;
 mod worst;
 
 pub use run::Run;
@@ -33,6 +34,8 @@ use crate::report::Report;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
+/// What the scripts of all pages share.
+const COMMON: &str = include_str!("common.js");
 const SCRIPT: &str = include_str!("page.js");
 /// The style that the page of a sweep adds.
 const SWEEP_STYLE: &str = include_str!("sweep.css");
@@ -131,6 +134,7 @@ fn write(it: &Page) -> String {
         ("@body@", body),
         ("@data@", data),
         ("@library@", LIBRARY),
+        ("@common@", COMMON),
         ("@timeline@", TIMELINE),
         ("@script@", script),
     ];

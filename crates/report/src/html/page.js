@@ -1,24 +1,15 @@
-// Draws the charts of a report and sorts its tables. Everything that is read is in the page: the
-// figures in #runs (see data.rs), the tables in the document.
+// Draws the charts of a report. Everything that is read is in the page: the figures in #runs (see data.rs), the tables in
+// the document.
 "use strict";
 (() => {
   const { runs } = JSON.parse(document.getElementById("runs").textContent);
-  // The colours of the page, which are the style sheet's, as they are now: light or dark.
-  const theme = () => {
-    const style = getComputedStyle(document.documentElement);
-    const names = ["ink", "quiet", "line", "axis", "grid", "paper", "lane", "cold", "hot", "overhead", "accent", "worse"];
-    return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-  };
+  const { escaped, legend, theme, UNITS } = Page;
   const OVERHEAD = "#8b95a3";
   const KINDS = [
     { key: "rt_ns", name: "real-time", color: "#c8553d" },
     { key: "normal_ns", name: "normal", color: "#3f74b5" },
     { key: "idle_policy_ns", name: "idle policy", color: "#8fb8a4" },
     { key: "overhead_ns", name: "scheduler", color: OVERHEAD },
-  ];
-  const PALETTE = [
-    "#3f74b5", "#d98032", "#4c9a5f", "#b5475d", "#7d62b0", "#2f9aa0",
-    "#a9792b", "#c66aa6", "#6b7f2e", "#5b6fd6", "#a14f33", "#4f8f86",
   ];
   let look = theme();
   const axis = (more) => ({
@@ -33,27 +24,15 @@
     type: "value", min: run.from_ns, max: run.from_ns + longest, name: "time since the run's start", splitLine: { show: false }, nameGap: 24,
     axisLabel: { formatter: moment, showMaxLabel: false, hideOverlap: true },
   });
-  const tooltip = (more) => ({
-    confine: true,
-    transitionDuration: 0,
-    backgroundColor: look.paper,
-    borderColor: look.line,
-    textStyle: { color: look.ink, fontSize: 12 },
-    ...more,
-  });
+  const tooltip = (more) => Page.tooltip(look, more);
 
   // One colour for a task wherever it is drawn, in both runs.
   const colors = new Map();
   const color = (pool) => {
-    if (!colors.has(pool)) colors.set(pool, PALETTE[colors.size % PALETTE.length]);
+    if (!colors.has(pool)) colors.set(pool, Page.color(colors.size));
     return colors.get(pool);
   };
   runs.forEach(({ latencies }) => latencies.forEach(({ name }) => color(name)));
-
-  const escaped = (text) =>
-    text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-
-  const UNITS = [[1, "ns"], [1e3, "us"], [1e6, "ms"], [1e9, "s"]];
 
   // A span of time in three digits, as the tables have it.
   function span(ns) {
@@ -75,36 +54,7 @@
 
   const percent = (part) => `${(100 * part).toFixed(2)} %`;
 
-  function draw(id, height, renderer, option) {
-    const place = document.getElementById(id);
-    place.style.height = `${height}px`;
-    const old = echarts.getInstanceByDom(place);
-    if (old) old.dispose();
-    const chart = echarts.init(place, null, { renderer });
-    chart.setOption({ animation: false, textStyle: { fontFamily: "inherit" }, ...option });
-    return chart;
-  }
-
-  // The entries of a legend; each calls `pressed` if there is such a thing.
-  function legend(id, entries, pressed) {
-    const list = document.getElementById(id);
-    list.replaceChildren(...entries.map(([name, color]) => {
-      const entry = document.createElement("li");
-      const label = document.createElement(pressed ? "button" : "span");
-      const sign = document.createElement("i");
-      sign.style.background = color;
-      label.append(sign, name);
-      if (pressed) {
-        label.setAttribute("aria-pressed", "true");
-        label.addEventListener("click", () => {
-          label.setAttribute("aria-pressed", label.getAttribute("aria-pressed") !== "true");
-          pressed(name);
-        });
-      }
-      entry.append(label);
-      return entry;
-    }));
-  }
+  const whose = (run) => (runs.length > 1 ? `, ${run.label}` : "");
 
   // The begin and the end of each step, and for each kind the share of the machine.
   function steps({ history, from_ns, duration_ns, cpus }) {
@@ -115,7 +65,7 @@
     ]);
     const wide = ends.map(([begin, end]) => Math.max(end - begin, 1));
     const shares = KINDS.map(({ key }) => history[key].map((ns, at) => ns / (wide[at] * cpus)));
-    return { ends, wide, shares };
+    return { ends, shares };
   }
 
   function utilization(run, at, longest) {
@@ -137,7 +87,7 @@
         `<br><span style="color:${color}">&#9632;</span> ${name} <b>${percent(shares[kind][step])}</b>`);
       return `${moment(ends[step][0])} to ${moment(ends[step][1])}${rows.reverse().join("")}`;
     };
-    draw(`utilization-${at}`, 220, "svg", {
+    Page.draw(`utilization-${at}`, { height: 220, renderer: "svg", said: `The share of CPU time of each kind of work over time${whose(run)}.` }, {
       grid: { left: 58, right: 18, top: 10, bottom: 42 },
       xAxis: time(run, longest),
       yAxis: axis({ type: "value", min: 0, max: 100, name: "share of CPU time", nameGap: 42, axisLabel: { formatter: "{value} %" } }),
@@ -169,7 +119,7 @@
       const step = Math.min(points[0].dataIndex, it.count.length - 1);
       return `${moment(edge(it, step))} to ${moment(edge(it, step + 1))}${rows.join("")}`;
     };
-    const chart = draw(`course-${at}`, 260, "svg", {
+    const chart = Page.draw(`course-${at}`, { height: 260, renderer: "svg", said: `The 99th percentile over time of ${series.map(({ name }) => name).join(", ")}${whose(run)}.` }, {
       grid: { left: 70, right: 18, top: 10, bottom: 42 },
       legend: { show: false },
       xAxis: time(run, longest),
@@ -183,33 +133,37 @@
 
   // From the colour of an idle CPU to that of a busy one.
   function shade(share) {
-    const parts = (color) => color.match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
-    const [cold, hot] = [parts(look.cold), parts(look.hot)];
+    const [cold, hot] = [Page.parts(look.cold), Page.parts(look.hot)];
     const mix = (at) => Math.round(cold[at] + (hot[at] - cold[at]) * Math.min(share, 1));
     return `rgb(${mix(0)},${mix(1)},${mix(2)})`;
   }
 
+  // How busy each CPU was over time; the CPUs of a large machine are folded, and a fold has their mean.
+  const folds = runs.map(({ history, cpus_per_node }) => (history ? Page.groups(history.cpus.length, cpus_per_node) : []));
   function lanes(run, at, longest) {
-    const { ends, wide } = steps(run);
-    const rows = run.history.cpus;
+    const { ends } = steps(run);
+    const rows = Page.rows(run.history.cpus.length, folds[at]);
     const data = [];
-    rows.forEach(({ busy_ns }, row) => busy_ns.forEach((ns, step) => {
-      if (step < ends.length) data.push([row, ends[step][0], ends[step][1], ns / wide[step]]);
+    rows.forEach(({ first, end }, row) => ends.forEach(([from, to], step) => {
+      const own = run.history.cpus.slice(first, end).map((busy) => busy[step] / 1000);
+      data.push([row, from, to, own.reduce((sum, share) => sum + share, 0) / own.length]);
     }));
-    const node = (cpu) => Math.floor(cpu / run.cpus_per_node);
     const nodes = run.cpus > run.cpus_per_node;
-    const place = (row) => (nodes ? `${"node "}${node(row)}, ` : "") + `CPU ${row}`;
+    const node = (cpu) => Math.floor(cpu / run.cpus_per_node);
+    const begins = ({ first, end }) => nodes && first && first % run.cpus_per_node === 0 && end - first === 1;
+    const place = ({ name, first, end }) => (nodes && end - first === 1 ? `node ${node(first)}, ${name}` : name);
     const high = Math.max(6, Math.min(20, 320 / Math.max(rows.length, 1)));
     const each = Math.ceil(13 / high);
-    const names = { interval: (row) => row % each === 0,
-      formatter: (name, row) => (nodes && row % run.cpus_per_node === 0 ? `node ${node(row)}  ${name}` : name) };
-    const edges = rows.filter(({ cpu }) => nodes && cpu && cpu % run.cpus_per_node === 0).map(({ cpu }) => [cpu]);
-    draw(`lanes-${at}`, 8 + high * rows.length + 42, "canvas", {
-      grid: { left: nodes ? 96 : 58, right: 18, top: 8, bottom: 42 },
+    const label = (name, row) => (begins(rows[row]) ? `node ${node(rows[row].first)}  ${name}` : name);
+    const edges = rows.flatMap((it, row) => (begins(it) ? [[row]] : []));
+    const said = `How busy each of ${run.history.cpus.length} CPUs was over time${whose(run)}.`;
+    Page.draw(`lanes-${at}`, { height: 8 + high * rows.length + 42, renderer: "canvas", said }, {
+      grid: { left: nodes || folds[at].length ? 96 : 58, right: 18, top: 8, bottom: 42 },
       xAxis: time(run, longest),
-      yAxis: axis({ type: "category", inverse: true, data: rows.map(({ cpu }) => `CPU ${cpu}`), axisTick: { show: false }, axisLabel: names }),
+      yAxis: axis({ type: "category", inverse: true, data: rows.map(({ name }) => name), axisTick: { show: false },
+        axisLabel: { interval: (row) => row % each === 0 || rows[row].end - rows[row].first > 1, formatter: label } }),
       tooltip: tooltip({ formatter: ({ value: [row, begin, end, share] }) =>
-        `${place(rows[row].cpu)}, ${moment(begin)} to ${moment(end)}<br>busy <b>${percent(share)}</b>` }),
+        `${place(rows[row])}, ${moment(begin)} to ${moment(end)}<br>busy <b>${(100 * share).toFixed(1)} %</b>` }),
       series: [{
         type: "custom", data, clip: true, encode: { x: [1, 2], y: 0 }, progressive: 0,
         renderItem: (_, api) => {
@@ -232,6 +186,7 @@
         },
       }],
     });
+    document.getElementById(`lanes-${at}`).dispatchEvent(new Event("drawn"));
   }
 
   // Percentiles on a scale on which 90, 99 and 99.9 % are equally far apart.
@@ -270,7 +225,8 @@
     const all = series.flatMap(({ data }) => data);
     const right = all.reduce((most, [x]) => Math.max(most, x), 1);
     const marks = [0, HALF, ...Array(Math.floor(right)).keys()].map((at, place) => (place < 2 ? at : at + 1));
-    const chart = draw(id, 340, "svg", {
+    const said = `The ${name} of ${many} at each percentile, of ${[...new Set(series.map((it) => it.name))].join(", ")}.`;
+    const chart = Page.draw(id, { height: 340, renderer: "svg", said }, {
       grid: { left: 70, right: 18, top: 12, bottom: 44 },
       legend: { show: false },
       xAxis: axis({ type: "value", min: 0, max: right, interval: 1, axisTick: { customValues: marks },
@@ -293,11 +249,11 @@
     }
     // The timeline counts from where the report begins to count.
     const moment = (ns, width) => momentWithin(from_ns + Math.round(ns), width);
-    const words = { theme, color, span, escaped, moment };
+    const words = { color, span, moment };
     const drawn = await Timeline.draw(place, { ...packed, cpus_per_node }, words);
     const pools = [...drawn.pools];
-    const more = pools.length > PALETTE.length ? [[`and ${pools.length - PALETTE.length} more`, "transparent"]] : [];
-    legend(`timeline-legend-${at}`, pools.slice(0, PALETTE.length).map((pool) => [pool, color(pool)])
+    const more = pools.length > Page.COLORS ? [[`and ${pools.length - Page.COLORS} more`, "transparent"]] : [];
+    legend(`timeline-legend-${at}`, pools.slice(0, Page.COLORS).map((pool) => [pool, color(pool)])
       .concat(more, [["the scheduler", OVERHEAD]]));
     drawn.listen((from, to) => {
       document.getElementById(`timeline-range-${at}`).textContent =
@@ -308,29 +264,6 @@
       document.getElementById(`timeline-${action}-${at}`).addEventListener("click", does);
     }
     return drawn;
-  }
-
-  // A click on a title sorts by its column: numbers from the greatest, texts from the first.
-  function sortable(table) {
-    const titles = [...table.querySelectorAll("thead [data-sort]")];
-    for (const [column, title] of titles.entries()) {
-      title.addEventListener("click", () => {
-        const text = title.dataset.sort === "text";
-        const first = text ? "ascending" : "descending";
-        const last = text ? "descending" : "ascending";
-        const order = title.getAttribute("aria-sort") === first ? last : first;
-        titles.forEach((other) => other.removeAttribute("aria-sort"));
-        title.setAttribute("aria-sort", order);
-        const key = (row) => {
-          const cell = row.cells[column];
-          return text ? cell.textContent : Number(cell.dataset.value ?? -1);
-        };
-        const sign = order === "ascending" ? 1 : -1;
-        const rows = [...table.tBodies[0].rows].map((row) => [key(row), row]);
-        rows.sort(([a], [b]) => sign * (text ? a.localeCompare(b, "en", { numeric: true }) : a - b));
-        table.tBodies[0].append(...rows.map(([, row]) => row));
-      });
-    }
   }
 
   // A click on a wake-up shows its window in the timeline, with as much time again before and after it.
@@ -373,7 +306,7 @@
   }
   charts();
   if (runs.some((run) => run.history)) legend("kinds", KINDS.map(({ name, color }) => [name, color]));
-  document.querySelectorAll("table").forEach(sortable);
+  runs.forEach((run, at) => run.history && Page.folds(document.getElementById(`lanes-${at}`), folds[at], () => lanes(run, at, longest)));
 
   // A page that becomes wider, or dark.
   const drawn = [];
@@ -384,7 +317,7 @@
     });
     drawn.forEach((timeline) => timeline.redraw());
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  Page.darkened(() => {
     charts();
     drawn.forEach((timeline) => timeline.dress());
   });

@@ -3,21 +3,10 @@
 (() => {
   const data = JSON.parse(document.getElementById("runs").textContent);
   const { columns, points, metrics, figures } = data;
-  const style = getComputedStyle(document.documentElement);
-  const color = (name, or) => style.getPropertyValue(name).trim() || or;
-  const INK = color("--ink", "#1c2430");
-  const QUIET = color("--quiet", "#5d6878");
-  const LINE = color("--line", "#dfe3e8");
-  const GROUND = color("--card", color("--ground", "#ffffff"));
-  const PALETTE = [
-    "#3f74b5", "#d98032", "#4c9a5f", "#b5475d", "#7d62b0", "#2f9aa0",
-    "#a9792b", "#c66aa6", "#6b7f2e", "#5b6fd6", "#a14f33", "#4f8f86",
-  ];
+  const { escaped, UNITS } = Page;
   const ANY = "any";
   const NONE = "none";
 
-  const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-  const UNITS = [[1, "ns"], [1e3, "us"], [1e6, "ms"], [1e9, "s"]];
   function span(ns) {
     const size = Math.abs(ns);
     const [unit, name] = UNITS.find(([unit]) => size < 999.5 * unit) || UNITS[3];
@@ -34,7 +23,7 @@
   const swept = columns.map((_, at) => at).filter((at) => columns[at].values.length > 1);
   const chosen = {
     metric: 0,
-    axis: swept.find((at) => columns[at].is_number) ?? swept[0] ?? -1,
+    axis: swept.find((at) => columns[at].is_number) ?? [...swept].sort((a, b) => columns[b].values.length - columns[a].values.length)[0] ?? -1,
     lines: -1,
     values: columns.map(() => (data.is_grid ? 0 : -1)),
   };
@@ -72,7 +61,7 @@
     }
     if (names.length > 1) {
       const others = [[-1, NONE], ...names.filter(([at]) => at !== chosen.axis)];
-      all.push(select("lines by", "lines", others, chosen.lines, (it) => (chosen.lines = it)));
+      all.push(select("colours by", "lines", others, chosen.lines, (it) => (chosen.lines = it)));
     }
     for (const at of swept.filter((at) => at !== chosen.axis && at !== chosen.lines)) {
       const values = [[-1, ANY], ...columns[at].values.map((value, place) => [place, value])];
@@ -100,18 +89,19 @@
     const sorted = [...found].sort(([a], [b]) => a - b);
     return sorted.map(([key, own], at) => ({
       name: key < 0 ? metrics[chosen.metric].name : columns[chosen.lines].values[key],
-      color: PALETTE[at % PALETTE.length],
+      color: Page.color(at),
+      dash: Page.dash(at),
       points: own.sort((a, b) => a.x - b.x),
       // Several points at one place are no line.
       joined: new Set(own.map(({ x }) => x)).size === own.length,
     }));
   }
 
-  function series({ name, color, points, joined }) {
+  function series({ name, color, dash, points, joined }) {
     const line = {
       type: joined ? "line" : "scatter", name, color, symbol: "circle", symbolSize: joined ? 6 : 7,
       data: points.map((it) => ({ value: [it.x, it.figures[1]], point: it.point })),
-      lineStyle: { width: 1.8 }, emphasis: { disabled: true }, z: 3,
+      lineStyle: { width: 1.8, type: dash }, emphasis: { disabled: true }, z: 3,
     };
     const withEnds = points.filter((it) => it.figures[3]);
     const ends = withEnds.map((it) => [it.x, ...it.figures[3]]);
@@ -135,10 +125,36 @@
     return [band, line];
   }
 
-  const place = document.getElementById("sweep");
-  place.style.height = "420px";
-  const chart = echarts.init(place, null, { renderer: "svg" });
-  addEventListener("resize", () => chart.resize());
+  // What has no order along an axis has a row each: the mean as a point, the interval as a line through it.
+  function dots({ name, color, points, slots }) {
+    return [{
+      type: "custom", name, color, z: 3, emphasis: { disabled: true },
+      data: points.map((it, at) => ({ value: [it.figures[1], it.x, ...(it.figures[3] || [it.figures[1], it.figures[1]])], point: it.point, slot: slots[at] })),
+      encode: { x: [0, 2, 3], y: 1 },
+      renderItem: ({ dataIndex }, api) => {
+        const [of, all] = slots[dataIndex];
+        const [x, middle] = api.coord([api.value(0), api.value(1)]);
+        const y = middle + ((of + 0.5) / all - 0.5) * api.size([0, 1])[1] * 0.8;
+        const [low, high] = [2, 3].map((at) => api.coord([api.value(at), 0])[0]);
+        return { type: "group", children: [
+          { type: "line", shape: { x1: low, y1: y, x2: high, y2: y }, style: { stroke: color, lineWidth: 2, opacity: 0.6 } },
+          { type: "circle", shape: { cx: x, cy: y, r: 4 }, style: { fill: color } },
+        ] };
+      },
+    }];
+  }
+
+  // For each point of each line, the place among those of its category, and their number.
+  function slotted(all) {
+    const used = new Map();
+    all.forEach((line) => (line.slots = line.points.map(({ x }) => {
+      const slot = [used.get(x) || 0, 0];
+      used.set(x, slot[0] + 1);
+      return slot;
+    })));
+    all.forEach(({ points, slots }) => points.forEach(({ x }, at) => (slots[at][1] = used.get(x))));
+    return Math.max(1, ...used.values());
+  }
 
   function tell(point) {
     const rows = columns.map(({ name, values }, at) => `<br>${escaped(name)} <b>${escaped(values[points[point][at]])}</b>`);
@@ -149,30 +165,41 @@
     return `${escaped(name)}${rows.join("")}<br>mean <b>${shown(mean)}</b>, median <b>${shown(median)}</b>${interval}<br>${n} ${n === 1 ? "run" : "runs"}`;
   }
 
+  const ROW_PX = 14, LETTER_PX = 6.6;
+
   function draw() {
     const all = lines();
+    const look = Page.theme();
     const column = columns[chosen.axis];
     const shown = SHOWN[metrics[chosen.metric].unit];
-    const base = {
-      axisLine: { lineStyle: { color: QUIET } }, axisLabel: { color: QUIET, fontSize: 11, hideOverlap: true },
-      splitLine: { lineStyle: { color: LINE } }, nameTextStyle: { color: QUIET, fontSize: 11 },
-    };
+    const is_number = column && column.is_number;
+    const base = (more) => ({
+      axisLine: { lineStyle: { color: look.axis } }, splitLine: { lineStyle: { color: look.grid } },
+      nameTextStyle: { color: look.quiet, fontSize: 11 }, ...more,
+      axisLabel: { color: look.quiet, fontSize: 11, hideOverlap: true, ...more.axisLabel },
+    });
     const text = all.flatMap(({ points }) => points.flatMap(({ figures }) => [figures[1], ...(figures[3] || [])]));
     const [low, high] = [Math.min(...text), Math.max(...text)];
-    const axis = column && column.is_number
-      ? { type: "value", scale: true }
-      : { type: "category", data: column ? column.values : [""], boundaryGap: true };
-    chart.setOption({
-      animation: false, textStyle: { fontFamily: "inherit", color: INK },
-      grid: { left: 8, right: 24, top: 44, bottom: 30, containLabel: true },
-      legend: { type: "scroll", top: 0, data: all.map(({ name }) => name), icon: "roundRect", itemWidth: 11, itemHeight: 11,
-        textStyle: { color: INK, fontSize: 12 } },
-      xAxis: { ...base, ...axis, name: column ? column.name : "", nameLocation: "middle", nameGap: 26, splitLine: { show: false } },
-      yAxis: { ...base, type: "value", scale: low > 0.3 * high, name: "", axisLabel: { ...base.axisLabel, formatter: shown } },
-      tooltip: { trigger: "item", confine: true, transitionDuration: 0, backgroundColor: GROUND, borderColor: LINE,
-        textStyle: { color: INK, fontSize: 12 }, formatter: ({ data }) => (data && data.point !== undefined ? tell(data.point) : "") },
-      series: all.flatMap(series),
-    }, true);
+    const figure = base({ type: "value", scale: low > 0.3 * high, name: "", axisLabel: { formatter: shown } });
+    const wide = document.getElementById("sweep").clientWidth;
+    const names = column ? column.values : [metrics[chosen.metric].name];
+    const width = Math.min(300, 0.4 * wide, Math.ceil(LETTER_PX * Math.max(...names.map((name) => name.length))) + 4);
+    const rows = Math.max(slotted(all), ...names.map((name) => Math.ceil((LETTER_PX * name.length) / width)));
+    const axes = is_number
+      ? { xAxis: base({ type: "value", scale: true, name: column.name, nameLocation: "middle", nameGap: 26, splitLine: { show: false } }), yAxis: figure }
+      : { xAxis: figure, yAxis: base({ type: "category", data: names, inverse: true, axisTick: { show: false }, splitLine: { show: true },
+          axisLabel: { interval: 0, hideOverlap: false, width, overflow: "break", lineHeight: ROW_PX } }) };
+    const said = `${metrics[chosen.metric].name}${column ? ` by ${column.name}` : ""}: the mean of each point, and its interval. The table below has the figures.`;
+    const chart = Page.draw("sweep", { height: is_number ? 400 : 52 + names.length * (rows * ROW_PX + 14), renderer: "svg", said }, {
+      textStyle: { fontFamily: "inherit", color: look.ink },
+      grid: { left: 8, right: 24, top: 12, bottom: is_number ? 30 : 12, containLabel: true },
+      legend: { show: false },
+      ...axes,
+      tooltip: Page.tooltip(look, { trigger: "item", formatter: ({ data }) => (data && data.point !== undefined ? tell(data.point) : "") }),
+      series: all.flatMap(is_number ? series : dots),
+    });
+    Page.legend("sweep-legend", all.map(({ name, color }) => [name, color]),
+      (name) => chart.dispatchAction({ type: "legendToggleSelect", name }));
   }
 
   function rows() {
@@ -182,32 +209,15 @@
   }
 
   function show() {
+    const focused = document.activeElement.id;
     choices();
+    if (focused) document.getElementById(focused)?.focus();
     draw();
     rows();
   }
 
-  // A click on a title sorts by its column: numbers from the greatest, texts from the first.
-  function sortable(table) {
-    const titles = [...table.tHead.rows[0].cells];
-    titles.forEach((title, column) => {
-      if (!title.dataset.sort) return;
-      title.addEventListener("click", () => {
-        const text = title.dataset.sort === "text";
-        const [first, last] = text ? ["ascending", "descending"] : ["descending", "ascending"];
-        const order = title.getAttribute("aria-sort") === first ? last : first;
-        titles.forEach((other) => other.removeAttribute("aria-sort"));
-        title.setAttribute("aria-sort", order);
-        const sign = order === "ascending" ? 1 : -1;
-        const key = (row) => (text ? row.cells[column].textContent : Number(row.cells[column].dataset.value ?? -Infinity));
-        const sorted = [...table.tBodies[0].rows].map((row) => [key(row), row]);
-        sorted.sort(([a], [b]) => sign * (text ? a.localeCompare(b, "en", { numeric: true }) : a - b));
-        table.tBodies[0].append(...sorted.map(([, row]) => row));
-      });
-    });
-  }
-
   show();
-  sortable(document.getElementById("points"));
+  addEventListener("resize", draw);
+  Page.darkened(draw);
   document.body.dataset.drawn = "all";
 })();

@@ -3,7 +3,7 @@
 //!
 //! The table is in the document. The script shows the rows of the chosen metric, and draws the chart.
 
-use super::table::{escaped, section};
+use super::table::{escaped, section, sorting, text_cell};
 use crate::statistics::Summary;
 use crate::text::counted;
 use crate::units::{MetricUnit, UNKNOWN};
@@ -148,13 +148,13 @@ fn left_out(sweep: &Sweep, shown: &Shown) -> String {
 fn figure(sweep: &Sweep) -> String {
     let note = match sweep.seeds {
         1 => {
-            "One run of each point: there is no band, and what looks like a difference may be chance."
+            "One run of each point: there is no interval, and what looks like a difference may be chance."
         }
         _ => {
-            "Lines are means over the seeds. A band holds its mean 95 times in 100; where bands do not overlap, means differ."
+            "Lines and points are means over the seeds. A band or a bar holds its mean 95 times in 100; where two do not overlap, means differ."
         }
     };
-    let content = "<form class=choices id=choices></form>\n<div class=chart id=sweep></div>\n";
+    let content = "<form class=choices id=choices></form>\n<ul class=legend id=sweep-legend></ul>\n<div class=chart id=sweep></div>\n";
     section("Figure", note, content)
 }
 
@@ -162,12 +162,11 @@ fn figure(sweep: &Sweep) -> String {
 fn table(sweep: &Sweep, shown: &Shown) -> String {
     let mut html = "<div class=scroll><table id=points>\n<thead><tr>".to_owned();
     for column in &sweep.columns {
-        write!(html, "<th class=text data-sort=text>{}</th>", escaped(&column.name))
-            .expect(TAKES_ALL);
+        html.push_str(&sorting(&escaped(&column.name), true));
     }
-    html.push_str("<th class=text>metric</th>");
+    html.push_str("<th scope=col class=text>metric</th>");
     for title in ["n", "mean", "median", "lo", "hi"] {
-        write!(html, "<th data-sort=number>{title}</th>").expect(TAKES_ALL);
+        html.push_str(&sorting(title, false));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     let metrics = shown.metrics.min((ROWS / shown.points.max(1)).max(1));
@@ -196,9 +195,9 @@ fn row(
 ) -> String {
     let mut html = format!("<tr data-metric={at}>");
     for (value, column) in values.iter().zip(&sweep.columns) {
-        write!(html, "<td class=text>{}</td>", escaped(&column.values[*value])).expect(TAKES_ALL);
+        html.push_str(&text_cell(&column.values[*value]));
     }
-    write!(html, "<td class=text>{}</td>", escaped(&metric.name)).expect(TAKES_ALL);
+    html.push_str(&text_cell(&metric.name));
     let n = figures.map_or(0, |figures| figures.n);
     write!(html, "<td data-value={n}>{n}</td>").expect(TAKES_ALL);
     let interval = figures.and_then(|figures| figures.interval);

@@ -1,6 +1,6 @@
 //! The parts of a page's tables.
 
-use crate::column::{Cell, Columns, Place, Scale};
+use crate::column::{Cell, Columns, Place, Scale, Titled};
 use crate::figure::Figure;
 use crate::names::printable;
 use crate::text::counted;
@@ -38,13 +38,55 @@ impl Table {
         Table { html, texts }
     }
 
+    /// A table with these columns.
+    pub(super) fn of_columns<T: Columns>(id: &str, columns: &[Titled<T>]) -> Table {
+        let titles: Vec<_> = columns.iter().map(|it| it.title).collect();
+        Table::new(id, &titles, columns.iter().filter(|it| it.is_text()).count())
+    }
+
     /// Adds a row: texts, then figures with their shown form.
     pub(super) fn row(&mut self, texts: &[&str], figures: &[Cell]) {
-        debug_assert_eq!(texts.len(), self.texts, "a row has the table's columns");
         self.html.push_str("<tr>");
-        for text in texts {
-            let text = escaped(text);
-            write!(self.html, "<td class=text title=\"{text}\">{text}</td>").expect(TAKES_ALL);
+        self.cells(texts, figures, "");
+    }
+
+    /// Adds the row of a name, which opens to the parts that follow.
+    pub(super) fn fold<T: Columns>(&mut self, columns: &[Titled<T>], row: (&T, &Scale)) {
+        let n = row.1.things;
+        let button = match n {
+            1 => String::new(),
+            n => format!(" <button class=fold aria-expanded=false>{n} tasks</button>"),
+        };
+        self.html.push_str("</tbody><tbody>\n<tr>");
+        self.row_of(columns, row, &button);
+    }
+
+    /// Adds a row that is hidden until its name opens.
+    pub(super) fn part<T: Columns>(&mut self, columns: &[Titled<T>], row: (&T, &Scale)) {
+        self.html.push_str("<tr class=part hidden>");
+        self.row_of(columns, row, "");
+    }
+
+    /// The cells of a row, with markup behind the first text.
+    fn row_of<T: Columns>(
+        &mut self,
+        columns: &[Titled<T>],
+        (row, scale): (&T, &Scale),
+        behind: &str,
+    ) {
+        let texts: Vec<_> = columns[..self.texts].iter().map(|it| it.text(row, scale)).collect();
+        let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+        let cells: Vec<_> = columns[self.texts..].iter().map(|it| it.cell(row, scale)).collect();
+        self.cells(&texts, &cells, behind);
+    }
+
+    fn cells(&mut self, texts: &[&str], figures: &[Cell], behind: &str) {
+        debug_assert_eq!(texts.len(), self.texts, "a row has the table's columns");
+        for (at, text) in texts.iter().enumerate() {
+            self.html.push_str(&match at {
+                0 => name_cell(text, behind),
+                _ => text_cell(text),
+            });
         }
         for (figure, shown) in figures {
             self.html.push_str(&cell("", *figure, shown));
@@ -91,9 +133,21 @@ impl Table {
 
 pub(super) fn sorting(title: &str, text: bool) -> String {
     match text {
-        true => format!("<th class=text data-sort=text>{title}</th>"),
-        false => format!("<th data-sort=number>{title}</th>"),
+        true => format!("<th scope=col class=text data-sort=text>{title}</th>"),
+        false => format!("<th scope=col data-sort=number>{title}</th>"),
     }
+}
+
+/// The first cell of a row, which names it, with markup behind the name.
+pub(super) fn name_cell(name: &str, behind: &str) -> String {
+    let name = escaped(name);
+    format!("<th scope=row class=text title=\"{name}\"><span>{name}</span>{behind}</th>")
+}
+
+/// Another cell with a text.
+pub(super) fn text_cell(text: &str) -> String {
+    let text = escaped(text);
+    format!("<td class=text title=\"{text}\">{text}</td>")
 }
 
 /// A cell that shows a figure, and carries its exact value.

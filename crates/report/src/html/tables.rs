@@ -3,13 +3,13 @@
 use super::data::{drawn_latencies, drawn_series, shown_changes};
 use super::run::Run;
 use super::table::{ROWS, TAKES_ALL, Table, escaped, section};
-use super::{chains, worst};
+use super::{chains, tasks, worst};
 use crate::column::{Cell, Columns, Place, Scale, counted as counted_cell, spanned};
 use crate::cookies::CookieReport;
 use crate::figure::{Figure, LatencyReport, sum};
 use crate::folded::folded;
 use crate::groups::GroupReport;
-use crate::report::{MachineReport, Report, TaskReport};
+use crate::report::{MachineReport, Report};
 use crate::series::Distribution;
 use crate::stretches::{COARSEST, Stretches};
 use crate::text::{busiest, counted, ran_without};
@@ -58,9 +58,7 @@ pub(super) fn one(run: Run) -> String {
     body.push_str(&chains::chains(report));
     body.push_str(&worst::longest(report));
     let scale = Scale::of(report);
-    let runtime = |task: &TaskReport| task.runtime_ns;
-    let tasks = busiest_table("tasks", (&report.tasks, scale), runtime, "task");
-    body.push_str(&section("Tasks", "", &tasks));
+    body.push_str(&section("Tasks", "", &tasks::table(report)));
     body.push_str(&waits(report));
     if !report.groups.is_empty() {
         let runtime = |group: &GroupReport| group.runtime_ns;

@@ -138,10 +138,11 @@ const Timeline = (() => {
     return ((255 << 24) | (mix(16) << 16) | (mix(8) << 8) | mix(0)) >>> 0;
   };
 
-  // Draws into `place`. `look` has the colours and the words: theme(), color(pool), span(ns), moment(ns, width).
+  // Draws into `place`. `look` has colours and words of the page: color(pool), span(ns), moment(ns, width).
   async function draw(place, packed, look) {
     const { lanes, names } = await unpack(packed);
     const nodes = Math.ceil(packed.cpus / packed.cpus_per_node);
+    const groups = Page.groups(lanes.length, packed.cpus_per_node);
     const total = Math.max(packed.end_ns, LEAST_NS);
     const canvas = document.createElement("canvas");
     const tip = document.createElement("div");
@@ -152,74 +153,96 @@ const Timeline = (() => {
     canvas.setAttribute("aria-label", "Who had which CPU when. The keys + and - zoom, the arrows move.");
     place.append(canvas, tip);
     const context = canvas.getContext("2d");
-    const high = Math.max(lanes.length > 32 ? 9 : 13, Math.min(26, Math.floor(520 / Math.max(lanes.length, 1))));
-    const left = nodes > 1 ? 72 : 56, right = 12, top = 6;
-    const plotHeight = high * lanes.length;
-    const height = top + plotHeight + AXIS_PX + OVERVIEW_PX;
-    place.style.height = `${height}px`;
+    const left = groups.length ? 84 : nodes > 1 ? 72 : 56, right = 12, top = 6;
+    place.dataset.left = left;
+    // The rows, each with its top and its height: CPUs, and groups of CPUs that are closed.
+    let rows, plotHeight, height;
+    function arrange() {
+      rows = Page.rows(lanes.length, groups);
+      const high = (row, most) => Math.max(row.end - row.first > 1 || rows.length <= 32 ? 13 : 9, Math.min(most, Math.floor(520 / rows.length)));
+      plotHeight = 0;
+      for (const row of rows) {
+        row.top = plotHeight;
+        row.height = high(row, row.end - row.first > 1 ? 34 : 26);
+        plotHeight += row.height;
+      }
+      height = top + plotHeight + AXIS_PX + OVERVIEW_PX;
+      place.style.height = `${height}px`;
+    }
+    arrange();
+    const rowAt = (py) => rows.find((row) => py >= top + row.top && py < top + row.top + row.height);
+    const rowOf = (cpu) => rows.find((row) => cpu >= row.first && cpu < row.end);
     let from = 0, to = total, mark = null, width = 0, overview = null, queued = false, listener = () => {};
 
     const name = (who) => (who < TASKS ? ["idle", "forced idle", "the scheduler"][who] : names.tasks[who - TASKS][0]);
     const pool = (who) => names.pools[names.tasks[who - TASKS][1]];
     let colors, stripes, theme;
-    // The first task of each thread stands for it.
-    const firsts = new Map();
-    const band = [IDLE, FORCED, SCHEDULER];
-    names.tasks.forEach(([, pool], at) => {
-      if (!firsts.has(pool)) firsts.set(pool, at + TASKS);
-      band.push(firsts.get(pool));
-    });
+    // Tasks of one thread have one colour, and are one band of a column.
+    const bands = [IDLE, FORCED, SCHEDULER, ...names.tasks.map(([, pool]) => pool + TASKS)];
+    const count = names.pools.length + TASKS;
     function dress() {
-      theme = look.theme();
+      theme = Page.theme();
       const ground = rgba(theme.lane);
-      colors = new Uint32Array(names.tasks.length + TASKS);
-      [ground, lighter(rgba(theme.quiet), ground), rgba(theme.overhead)].forEach((color, at) => (colors[at] = color));
-      const of = new Map(names.pools.map((pool) => [pool, rgba(look.color(pool))]));
-      names.tasks.forEach(([, pool], at) => (colors[at + TASKS] = of.get(names.pools[pool])));
+      const own = [ground, lighter(rgba(theme.quiet), ground), rgba(theme.overhead)];
+      colors = Uint32Array.from([...own, ...names.pools.map((pool) => rgba(look.color(pool)))]);
       stripes = colors.map((color) => lighter(color, ground));
       overview = null;
     }
 
     function paint(ratio) {
       const columns = Math.max(1, Math.floor((width - left - right) * ratio));
-      const rows = Math.max(1, Math.round(plotHeight * ratio));
-      const image = context.createImageData(columns, rows);
+      const tall = Math.max(1, Math.round(plotHeight * ratio));
+      const image = context.createImageData(columns, tall);
       const pixels = new Uint32Array(image.data.buffer);
       pixels.fill(rgba(theme.paper));
-      const sums = new Float64Array(colors.length);
-      const step = (to - from) / columns;
+      const sums = new Float64Array(bands.length);
+      const view = { begin: from, step: (to - from) / columns, columns };
       const wide = [];
-      lanes.forEach((lane, row) => {
-        const first = Math.round(row * high * ratio), after = Math.round(((row + 1) * high - 2) * ratio);
+      for (const row of rows) {
+        const first = Math.round(row.top * ratio), after = Math.round((row.top + row.height - 2) * ratio);
         for (let y = first; y < after; y += 1) pixels.fill(colors[IDLE], y * columns, (y + 1) * columns);
-        const full = (begin, end, who, striped) => {
-          for (let y = first; y < after; y += 1) {
-            if (striped) {
-              for (let x = begin; x < end; x += 1) pixels[y * columns + x] = (x + y) & 4 ? colors[who] : stripes[who];
-            } else pixels.fill(colors[who], y * columns + begin, y * columns + end);
-          }
-          if (end - begin > 24 * ratio && who >= TASKS) wide.push([begin / ratio, end / ratio, row, who]);
-        };
-        const stack = (x, touched, striped) => {
-          const all = touched.reduce((sum, who) => sum + sums[who], 0);
-          // Tasks of one colour are one band; above them is the scheduler.
-          const bands = new Map();
-          for (const who of touched) {
-            if (who !== IDLE) bands.set(band[who], (bands.get(band[who]) || 0) + sums[who]);
-          }
+        // A column as a pile of its bands, `all` high; the scheduler is above the tasks.
+        const pile = (x, shares, all, striped) => {
           let y = after;
-          for (const who of [...bands.keys()].sort((a, b) => b - a)) {
+          for (const [band, ns] of shares.sort(([a], [b]) => b - a)) {
             // A task that is seen at all is seen.
-            const share = (bands.get(who) / all) * (after - first);
-            let rows = Math.min(who >= TASKS ? Math.max(Math.round(share), Math.round(ratio)) : Math.round(share), y - first);
-            for (; rows > 0; rows -= 1) {
+            const share = (ns / all) * (after - first);
+            let deep = Math.min(band >= TASKS ? Math.max(Math.round(share), Math.round(ratio)) : Math.round(share), y - first);
+            for (; deep > 0; deep -= 1) {
               y -= 1;
-              pixels[y * columns + x] = striped && (x + y) & 4 ? stripes[who] : colors[who];
+              pixels[y * columns + x] = striped && (x + y) & 4 ? stripes[band] : colors[band];
             }
           }
         };
-        paintLane(lane, { begin: from, step, columns }, { sums, full, stack });
-      });
+        if (row.end - row.first === 1) {
+          const full = (begin, end, who, striped) => {
+            const band = bands[who];
+            for (let y = first; y < after; y += 1) {
+              if (striped) {
+                for (let x = begin; x < end; x += 1) pixels[y * columns + x] = (x + y) & 4 ? colors[band] : stripes[band];
+              } else pixels.fill(colors[band], y * columns + begin, y * columns + end);
+            }
+            if (end - begin > 24 * ratio && who >= TASKS) wide.push([begin / ratio, end / ratio, row, who]);
+          };
+          const stack = (x, touched, striped) => {
+            const shares = new Map();
+            for (const who of touched) if (who !== IDLE) shares.set(bands[who], (shares.get(bands[who]) || 0) + sums[who]);
+            pile(x, [...shares], touched.reduce((all, who) => all + sums[who], 0), striped);
+          };
+          paintLane(lanes[row.first], view, { sums, full, stack });
+          continue;
+        }
+        // The CPUs of a group are one pile.
+        const shares = new Float32Array(columns * count);
+        const full = (begin, end, who) => { for (let x = begin; x < end; x += 1) shares[x * count + bands[who]] += view.step; };
+        const stack = (x, touched) => { for (const who of touched) shares[x * count + bands[who]] += sums[who]; };
+        for (let cpu = row.first; cpu < row.end; cpu += 1) paintLane(lanes[cpu], view, { sums, full, stack });
+        for (let x = 0; x < columns; x += 1) {
+          const own = [];
+          for (let band = FORCED; band < count; band += 1) if (shares[x * count + band] > 0) own.push([band, shares[x * count + band]]);
+          pile(x, own, view.step * (row.end - row.first), false);
+        }
+      }
       context.putImageData(image, Math.round(left * ratio), Math.round(top * ratio));
       return wide;
     }
@@ -241,7 +264,7 @@ const Timeline = (() => {
       const columns = Math.max(1, Math.floor(width - left - right));
       const busy = new Float64Array(columns);
       const step = total / columns;
-      const sums = new Float64Array(colors.length);
+      const sums = new Float64Array(bands.length);
       for (const lane of lanes) {
         paintLane(lane, { begin: 0, step, columns }, {
           sums,
@@ -273,41 +296,44 @@ const Timeline = (() => {
       listener(from, to);
     }
 
+    const middle = (row) => top + row.top + row.height / 2 - 1;
+
     function labels(wide) {
       context.textAlign = "left";
-      context.fillStyle = "#fff";
-      if (high >= 13) {
-        for (const [begin, end, row, who] of wide) {
-          const text = name(who);
-          if (context.measureText(text).width < end - begin - 6) context.fillText(text, left + begin + 4, top + row * high + high / 2 - 1);
-        }
+      for (const [begin, end, row, who] of wide.filter(([, , row]) => row.height >= 13)) {
+        const text = name(who);
+        context.fillStyle = Page.letters(look.color(pool(who)));
+        if (context.measureText(text).width < end - begin - 6) context.fillText(text, left + begin + 4, middle(row));
       }
-      const each = Math.ceil(12 / high);
       context.textAlign = "right";
       context.fillStyle = theme.quiet;
-      lanes.forEach((_, row) => {
-        if (row % each === 0) context.fillText(`CPU ${row}`, left - 6, top + row * high + high / 2 - 1);
-      });
+      let free = 0;
+      for (const row of rows) {
+        if (row.end - row.first > 1 || row.top >= free) {
+          context.fillText(row.name, left - 6, middle(row));
+          free = row.top + 12;
+        }
+      }
+      // The nodes of which the CPUs are seen.
       if (nodes < 2) return;
       for (let node = 0; node < nodes; node += 1) {
-        const first = node * packed.cpus_per_node;
-        const last = Math.min(first + packed.cpus_per_node, lanes.length);
-        if (first >= last) break;
-        const middle = top + ((first + last) / 2) * high;
+        const first = rowOf(node * packed.cpus_per_node);
+        if (!first || first.end - first.first > 1) continue;
+        const last = rowOf(Math.min((node + 1) * packed.cpus_per_node, lanes.length) - 1);
+        const [begin, end] = [top + first.top, top + last.top + last.height];
         context.save();
-        context.translate(9, middle);
+        context.translate(9, (begin + end) / 2);
         context.rotate(-Math.PI / 2);
         context.textAlign = "center";
-        if ((last - first) * high > 38) context.fillText(`node ${node}`, 0, 0);
-        else context.fillText(node, 0, 0);
+        context.fillText(end - begin > 38 ? `node ${node}` : node, 0, 0);
         context.restore();
         context.strokeStyle = theme.axis;
         context.beginPath();
-        context.moveTo(20.5, top + first * high + 1);
-        context.lineTo(20.5, top + last * high - 3);
+        context.moveTo(20.5, begin + 1);
+        context.lineTo(20.5, end - 3);
         if (node) {
-          context.moveTo(20, top + first * high - 1);
-          context.lineTo(width - right, top + first * high - 1);
+          context.moveTo(20, begin - 1);
+          context.lineTo(width - right, begin - 1);
         }
         context.stroke();
       }
@@ -339,10 +365,11 @@ const Timeline = (() => {
       if (!mark) return;
       const [begin, end] = [Math.max(x(mark.from), left), Math.min(x(mark.to), width - right)];
       if (end <= begin) return;
-      const y = top + mark.cpu * high - 1.5;
+      const row = rowOf(mark.cpu);
+      const y = top + row.top - 1.5;
       context.strokeStyle = theme.worse;
       context.lineWidth = 2;
-      context.strokeRect(begin, y, end - begin, high);
+      context.strokeRect(begin, y, end - begin, row.height);
       context.lineWidth = 1;
       context.setLineDash([3, 3]);
       context.beginPath();
@@ -387,6 +414,12 @@ const Timeline = (() => {
       from = Math.min(Math.max(begin - (long - (end - begin)) / 2, 0), total - long);
       to = from + long;
       if (wait !== undefined) mark = wait;
+      const closed = wait && groups.find((it) => !it.open && wait.cpu >= it.first && wait.cpu < it.end);
+      if (closed) {
+        closed.open = true;
+        closed.opened();
+        arrange();
+      }
       redraw();
     }
     // Zooms about a moment, which stays where it is.
@@ -396,31 +429,39 @@ const Timeline = (() => {
       show(begin, begin + long);
     };
 
+    // What so many CPUs did within one and a half pixels of a moment: the number of spans, and the time of each occupant.
+    function near(row, time, step) {
+      const [first, last] = [Math.max(time - 1.5 * step, 0), time + 1.5 * step];
+      const shares = new Map();
+      let spans = 0;
+      for (const { ends, who } of lanes.slice(row.first, row.end)) {
+        for (let at = after(ends, first), start = first; at < ends.length && start < last; at += 1) {
+          const stop = Math.min(ends[at], last);
+          shares.set(who[at], (shares.get(who[at]) || 0) + stop - start);
+          start = stop;
+          spans += 1;
+        }
+      }
+      const told = [...shares].sort((a, b) => b[1] - a[1]).slice(0, 6)
+        .map(([who, ns]) => `<br>${Page.escaped(name(who))} <b>${look.span(ns)}</b>`);
+      return `${spans} spans on ${row.name} within ${look.span(last - first)} at ${look.moment(time, to - from)}${told.join("")}`;
+    }
+
     // What is at a place: a span, or several if they are narrower than three pixels.
     function tell(row, px) {
-      const lane = lanes[row];
       const time = timeAt(px);
+      const step = (to - from) / (width - left - right);
+      if (row.end - row.first > 1) return near(row, time, step);
+      const lane = lanes[row.first];
       const at = after(lane.ends, time);
       if (at >= lane.ends.length) return "idle";
       const begin = at ? lane.ends[at - 1] : 0;
       const end = lane.ends[at];
-      const step = (to - from) / (width - left - right);
       const folded = lane.folded.get(at);
       const when = `for ${look.span(end - begin)} from ${look.moment(begin, to - from)}`;
-      if (folded) return `<b>${folded.parts} spans, merged</b> on CPU ${row}<br>${when}<br>busy ${((100 * folded.busy) / (end - begin)).toFixed(0)} %, most of it ${look.escaped(name(lane.who[at]))}`;
-      if (end - begin >= 3 * step) return `<b>${look.escaped(name(lane.who[at]))}</b> on CPU ${row}<br>${when}`;
-      const [first, last] = [time - 1.5 * step, time + 1.5 * step];
-      const shares = new Map();
-      let count = 0;
-      for (let here = after(lane.ends, first), start = Math.max(first, 0); here < lane.ends.length && start < last; here += 1) {
-        const stop = Math.min(lane.ends[here], last);
-        shares.set(lane.who[here], (shares.get(lane.who[here]) || 0) + stop - start);
-        start = stop;
-        count += 1;
-      }
-      const rows = [...shares].sort((a, b) => b[1] - a[1]).slice(0, 6)
-        .map(([who, ns]) => `<br>${look.escaped(name(who))} <b>${look.span(ns)}</b>`);
-      return `${count} spans on CPU ${row} within ${look.span(last - first)} at ${look.moment(time, to - from)}${rows.join("")}`;
+      if (folded) return `<b>${folded.parts} spans, merged</b> on ${row.name}<br>${when}<br>busy ${((100 * folded.busy) / (end - begin)).toFixed(0)} %, most of it ${Page.escaped(name(lane.who[at]))}`;
+      if (end - begin >= 3 * step) return `<b>${Page.escaped(name(lane.who[at]))}</b> on ${row.name}<br>${when}`;
+      return near(row, time, step);
     }
 
     const place_of = (event) => {
@@ -430,8 +471,8 @@ const Timeline = (() => {
     const pointers = new Map();
     let dragged = "";
     function hover(px, py) {
-      const row = Math.floor((py - top) / high);
-      tip.hidden = row < 0 || row >= lanes.length || px < left || px > width - right;
+      const row = rowAt(py);
+      tip.hidden = !row || px < left || px > width - right;
       if (tip.hidden) return;
       tip.innerHTML = tell(row, px);
       const { offsetWidth: w, offsetHeight: h } = tip;
@@ -484,6 +525,10 @@ const Timeline = (() => {
       else if (event.key === "0") show(0, total);
       else return;
       event.preventDefault();
+    });
+    Page.folds(place, groups, () => {
+      arrange();
+      redraw();
     });
     dress();
     frame();

@@ -1,7 +1,7 @@
 //! The longest waits: their time, CPU and cause, and the tasks that ran meanwhile. Each has a button that shows its
 //! window in the timeline.
 
-use super::table::{TAKES_ALL, cell, escaped, moment, section, sorting};
+use super::table::{TAKES_ALL, cell, escaped, moment, name_cell, section, sorting};
 use crate::report::Report;
 use crate::units::span;
 use crate::why::WorstReport;
@@ -45,7 +45,7 @@ pub(super) fn longest(report: &Report) -> String {
         content.push_str(&sorting(title, text));
     }
     content.push_str(
-        "<th class=text>tasks that ran there meanwhile</th><th></th></tr></thead>\n<tbody>\n",
+        "<th scope=col class=text>tasks that ran there meanwhile</th><td></td></tr></thead>\n<tbody>\n",
     );
     for (at, (name, it)) in all.iter().enumerate().filter(|(_, (name, _))| shown.contains(name)) {
         content.push_str(&row(name, it, at < OF_THE_RUN));
@@ -58,9 +58,9 @@ fn row(name: &str, it: &WorstReport, of_the_run: bool) -> String {
     let WorstReport { at_ns, latency_ns, cpu, .. } = *it;
     let first = if of_the_run { " data-first" } else { " hidden" };
     let mut row = format!(
-        "<tr data-from={at_ns} data-to={} data-cpu={cpu}{first}><td class=text>{}</td>",
+        "<tr data-from={at_ns} data-to={} data-cpu={cpu}{first}>{}",
         at_ns + latency_ns,
-        escaped(name)
+        name_cell(name, "")
     );
     row.push_str(&cell("", Some(at_ns), &moment(at_ns)));
     row.push_str(&cell("", Some(latency_ns), &span(latency_ns)));

@@ -139,10 +139,28 @@ fn cpus(life: &Life, seat: &Seat, number: u32) -> BTreeSet<u32> {
     }
 }
 
+/// The names of the kernel's threads of one CPU: those of Linux 6.1 to 6.18 that `smp_hotplug_thread`s and
+/// `kthread_create_on_cpu` make.
+const PER_CPU: [&str; 10] = [
+    "backlog_napi",
+    "cpuhp",
+    "idle_inject",
+    "irq_work",
+    "ksoftirqd",
+    "ktimers",
+    "kworker",
+    "migration",
+    "rcuc",
+    "watchdog",
+];
+
 /// Returns the CPU that a kernel thread is bound to by its name: `migration/3`, `kworker/3:1H-kblockd`. A recording
 /// does not contain the affinity of other tasks.
 fn bound(comm: &str) -> Option<u32> {
     let (name, cpu) = comm.split_once('/')?;
+    if !PER_CPU.contains(&name) {
+        return None;
+    }
     let cpu = if name == "kworker" { cpu.split_once(':')?.0 } else { cpu };
     cpu.bytes().all(|byte| byte.is_ascii_digit()).then(|| cpu.parse().ok()).flatten()
 }
@@ -166,7 +184,8 @@ fn is_periodic(life: &Life) -> bool {
 
 /// Returns whether interrupts wake this kernel thread, whatever task they interrupt.
 fn serves_interrupts(comm: &str) -> bool {
-    comm.starts_with("ksoftirqd/") || comm.starts_with("rcu_")
+    comm.starts_with("ksoftirqd/")
+        || ["rcu_", "rcuc/", "rcub/", "rcuop/", "rcuog/"].iter().any(|it| comm.starts_with(it))
 }
 
 /// The task that each post, a step of a life, wakes.
@@ -384,5 +403,25 @@ impl Maker<'_> {
             }
             _ => events.push(event),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_kernels_own_threads_are_bound_by_their_names() {
+        let bound = [
+            "migration/3",
+            "kworker/3:1H-kblockd",
+            "rcuc/3",
+            "worker/3",
+            "kworker/u8:1",
+            "rcuop/3",
+        ];
+        assert_eq!(bound.map(super::bound), [Some(3), Some(3), Some(3), None, None, None]);
+        assert!(["ksoftirqd/0", "rcu_sched", "rcuop/1"].into_iter().all(serves_interrupts));
+        assert!(!serves_interrupts("rcupdate"));
     }
 }

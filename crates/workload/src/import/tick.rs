@@ -5,7 +5,7 @@
 //! 1 ms contains one of 4 ms, so the highest rate would fit as well. Each CPU's grid may begin elsewhere.
 //!
 //! In the recordings of `docs/design/import.md` at least 87 in 100 of the times lie within a twentieth of a millisecond of
-//! their grid, and at most 44 of any other.
+//! their grid, and at most 44 on that of a lower rate.
 
 use super::record::{Record, What};
 use std::collections::BTreeMap;

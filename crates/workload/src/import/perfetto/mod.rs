@@ -99,12 +99,12 @@ impl Trace<'_> {
                 Err(_) => self.not_unpacked(),
             }
         }
-        if let Some(info) = packet.system_info {
-            self.machine(info);
-        }
         if packet.machine_id.is_some_and(|machine| machine != 0) {
             self.foreign += u64::from(packet.ftrace_events.is_some());
             return;
+        }
+        if let Some(info) = packet.system_info {
+            self.machine(info);
         }
         if let Some(tree) = packet.process_tree {
             self.tree(tree);
