@@ -49,7 +49,7 @@ struct Picture {
 const WHAT_IF: [&str; 6] =
     ["compare", "INPUT", "--after", "--set tasks.encoder.policy=SCHED_IDLE", "--html", "OUT"];
 
-const PICTURES: [Picture; 5] = [
+const PICTURES: [Picture; 6] = [
     Picture {
         name: "what-if",
         input: "scenarios/batch-beside-latency.json",
@@ -73,6 +73,14 @@ const PICTURES: [Picture; 5] = [
         page: "",
         hidden: "section:not(:has(#timeline-0)), header, footer, .cards",
         size: [1_000, 360],
+    },
+    Picture {
+        name: "causes",
+        input: "scenarios/tenants.json",
+        command: &["sim", "INPUT", "--duration", "1s", "--html", "OUT"],
+        page: "",
+        hidden: "section:not(:has(#causes-0)), header, footer, .cards",
+        size: [1_000, 410],
     },
     Picture {
         name: "page",

@@ -225,6 +225,14 @@ fn the_page_of_a_run_shows_the_run() {
     assert_eq!(charts["latency"]["drawn"], 5, "and each is a line");
     let series = [&charts["course-0"]["series"], &charts["course-0"]["lines"]];
     assert_eq!(series, [8, 8], "of a chain, five tasks and two groups, and each is a line");
+    let causes = report["history"]["waits"].as_object().unwrap();
+    assert!(causes.len() > 1, "tasks wait for several reasons: {causes:?}");
+    assert_eq!(charts["causes-0"]["series"], causes.len(), "a layer for each cause");
+    assert!(
+        number(&charts["causes-0"]["drawn"]) > 0.0,
+        "and some are areas: {}",
+        charts["causes-0"]
+    );
     assert_eq!(charts["chain-latency"]["lines"], 1, "one chain");
     assert_eq!(charts["lanes-0"]["lanes"], 2);
     for chart in ["utilization-0", "latency"] {
@@ -279,7 +287,7 @@ fn the_changes_of_a_timeline_are_marked() {
     let shown = Shown::open(browser, "changes.html");
     shown.is_whole();
     let words = ["CPU 1 offline; hog: SCHED_OTHER 5", "/<b>: weight 300"];
-    for chart in ["utilization-0", "lanes-0"] {
+    for chart in ["utilization-0", "lanes-0", "causes-0"] {
         let chart = &shown.probe["charts"][chart];
         let left = number(&chart["place"]["left"]) + number(&chart["area"]["x"]);
         for (nth, share) in [0.45, 0.55].into_iter().enumerate() {
@@ -344,6 +352,7 @@ fn two_runs_are_side_by_side() {
     }
     let place = |chart: &str, side: &str| number(&charts[chart]["place"][side]);
     assert_eq!(place("utilization-0", "top"), place("utilization-1", "top"));
+    assert_eq!(place("causes-0", "top"), place("causes-1", "top"), "both have causes");
     assert!(place("utilization-0", "right") <= place("utilization-1", "left"), "side by side");
     assert_eq!(charts["latency"]["drawn"], 10, "five tasks before and after, on one scale");
     assert_eq!(charts["latency"]["dashed"], 5);

@@ -287,6 +287,14 @@ impl TaskAccount {
         }
     }
 
+    /// The part of its waits up to `now` in which it had this CPU, since this was taken last; zero if it has it no more.
+    pub(crate) fn interrupted_on(&self, on: CpuId, now: Time) -> Nanos {
+        match self.state {
+            State::OnCpu { cpu, .. } if cpu == on => self.waited(now).1,
+            _ => Nanos::ZERO,
+        }
+    }
+
     /// Takes the part of its closed waits in which it had its CPU.
     #[inline]
     pub(crate) fn take_interrupted(&mut self) -> Nanos {

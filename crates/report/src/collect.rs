@@ -30,7 +30,7 @@ use crate::lanes::Lanes;
 use crate::names::Names;
 use crate::pressure::{Pressure, Pressures};
 use crate::schedstat::{Schedstat, SchedstatVersion};
-use crate::waits::Waits;
+use crate::waits::{WaitSteps, Waits};
 use crate::why::{Bad, BlameReport, Cause, CauseTimes, Explained, Explanation, Why};
 use crate::within::TasksWithin;
 use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
@@ -66,6 +66,8 @@ pub struct Collector {
     schedstat: Option<Box<Schedstat>>,
     /// Kept only if the host tells why tasks wait.
     waits: Option<Box<Waits>>,
+    /// Kept only with a history and the waits.
+    wait_steps: Option<Box<WaitSteps>>,
     /// Kept only if the host tells the groups of tasks.
     pressures: Option<Box<Pressures>>,
     /// Kept only for figures of spans of the run.
@@ -117,11 +119,12 @@ impl Collector {
         Collector { why: Some(Box::new(Why::new(tasks))), ..self }
     }
 
-    /// The same collector, which also sums all waits by cause. The host must explain waits, and report the attributes of
+    /// The same collector, which also sums all waits by cause, with a history also in each of its steps. The host must explain waits, and report the attributes of
     /// tasks ([`Collector::asks`]). All events are of CPUs of this machine.
     #[must_use]
     pub fn with_waits(self, machine: Explained) -> Collector {
-        Collector { waits: Some(Box::new(Waits::new(machine))), ..self }
+        let wait_steps = self.history.as_ref().map(|_| Box::new(WaitSteps::new(Time::ZERO)));
+        Collector { waits: Some(Box::new(Waits::new(machine))), wait_steps, ..self }
     }
 
     /// The same collector, which also finds the causes of the worst wake-ups. The host must report the attributes of
@@ -195,6 +198,7 @@ impl Collector {
         self.history = self.history.take().map(|_| Box::new(History::new()));
         self.lanes = self.lanes.take().map(|_| Box::new(Lanes::new()));
         self.waits.iter_mut().for_each(|waits| waits.count_from(now));
+        self.wait_steps.iter_mut().for_each(|steps| **steps = WaitSteps::new(now));
         self.why.iter_mut().for_each(|why| why.forget_worst());
         self.schedstat.iter_mut().for_each(|schedstat| schedstat.forget());
         self.pressures.iter_mut().for_each(|pressures| pressures.count_from(now));
@@ -230,6 +234,9 @@ impl Collector {
     #[inline]
     pub fn event(&mut self, event: &Event) {
         self.clock = self.clock.max(event.at);
+        if self.wait_steps.as_ref().is_some_and(|steps| steps.is_due(self.clock)) {
+            self.count_wait_steps();
+        }
         self.counts.events += 1;
         match event.what {
             What::Exec { task, policy } => self.execute(event.cpu, task, policy),
@@ -287,6 +294,7 @@ impl Collector {
     pub fn finish(mut self, at: Time) -> Totals {
         self.clock = self.clock.max(at);
         let now = self.clock;
+        self.count_wait_steps();
         for (cpu, account) in self.cpus.iter().enumerate() {
             let (cpu, span) = (CpuId::at(cpu), within(self.begin, account.since()..now));
             if let Some(history) = &mut self.history {
@@ -311,6 +319,7 @@ impl Collector {
         }
         if let Some(waits) = &mut self.waits {
             waits.finish(now);
+            self.wait_steps.iter_mut().for_each(|steps| steps.finish(&waits.sums(now), now));
         }
         if let Some(why) = &mut self.why {
             why.finish(now);
@@ -393,7 +402,21 @@ impl Collector {
                 return Some(format!("{id} waited {all} ns, {parts}"));
             }
         }
-        waits.broken_sums()
+        let steps = self.wait_steps.as_ref();
+        waits.broken_sums().or_else(|| steps?.broken(&waits.sums(self.clock)))
+    }
+
+    /// Ends the steps of the waits that end up to now. No event of now is noted yet.
+    #[cold]
+    fn count_wait_steps(&mut self) {
+        let (Some(steps), Some(waits)) = (&mut self.wait_steps, &self.waits) else { return };
+        while let Some(end) = steps.next(self.clock) {
+            let mut sums = waits.sums(end);
+            for (cpu, task) in waits.executed_last() {
+                sums[Cause::Cost] += self.tasks[task.index()].interrupted_on(cpu, end).0;
+            }
+            steps.count(&sums);
+        }
     }
 
     #[inline]
@@ -645,6 +668,11 @@ impl Totals {
     /// The worst wake-ups of `task`, the longest first.
     pub(crate) fn worst(&self, task: TaskId) -> &[Bad] {
         self.0.why.as_ref().map_or(&[], |why| why.worst(task))
+    }
+
+    /// The waits by cause in the steps of the history; `None` if they were not kept.
+    pub(crate) fn wait_steps(&self) -> Option<&WaitSteps> {
+        self.0.wait_steps.as_deref()
     }
 
     /// The history of the CPUs; `None` if it was not kept.

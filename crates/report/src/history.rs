@@ -21,7 +21,7 @@ use std::ops::Range;
 pub(crate) const STEPS: usize = 200;
 
 /// The width of the first steps: 2^10 ns, shorter than a context switch.
-const FIRST_SHIFT: u32 = 10;
+pub(crate) const FIRST_SHIFT: u32 = 10;
 
 /// The number of kinds of work; in the rest of its time a CPU is idle.
 pub(crate) const KINDS: usize = 4;

@@ -491,9 +491,10 @@ impl Report {
     #[must_use]
     pub fn new(info: RunInfo, totals: &Totals) -> Report {
         let counts = totals.counts();
-        let history = totals.history();
-        let history =
-            history.map(|history| HistoryReport::new(history, info.cpus, totals.duration()));
+        let history = totals.history().map(|history| {
+            let of = (history, totals.wait_steps());
+            HistoryReport::new(of, info.cpus, totals.duration())
+        });
         let latency = |task: &TaskInfo| totals.task(task.id).map(|did| &did.wakeup_latency);
         let latencies =
             distributions(info.tasks.iter().map(|task| (task.thread.as_str(), latency(task))));

@@ -5,6 +5,8 @@ use crate::figure::LatencyReport;
 use crate::histogram::Histogram;
 use crate::history::History;
 use crate::lanes::LANES;
+use crate::waits::WaitSteps;
+use crate::why::Cause;
 use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +33,10 @@ pub struct HistoryReport {
     pub idle_ns: Vec<u64>,
     /// The first 1,024 CPUs.
     pub cpus: Vec<CpuHistory>,
+    /// The waits of all tasks in each step, by cause, without causes of none; `None` if the host cannot know the causes. The
+    /// steps of a cause sum to `machine.waits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<BTreeMap<Cause, Vec<u64>>>,
 }
 
 /// The activity of one CPU over time.
@@ -57,10 +63,15 @@ pub struct Distribution {
 
 impl HistoryReport {
     /// # Panics
-    /// If CPUs did more in a step than it has time for.
-    pub(crate) fn new(history: &History, cpus: usize, duration: Nanos) -> HistoryReport {
+    /// If CPUs did more in a step than it has time for, or the waits have other steps.
+    pub(crate) fn new(
+        (history, waits): (&History, Option<&WaitSteps>),
+        cpus: usize,
+        duration: Nanos,
+    ) -> HistoryReport {
         let step_ns = history.step_ns();
         let steps = usize::try_from(duration.0.div_ceil(step_ns)).expect("steps are few");
+        assert!(waits.is_none_or(|waits| waits.step_ns() == step_ns), "all steps are as wide");
         let kind = |kind: usize| {
             let mut spans: Vec<_> = history.machine().iter().map(|step| step[kind]).collect();
             spans.resize(steps, 0);
@@ -87,8 +98,20 @@ impl HistoryReport {
             normal_ns,
             idle_policy_ns,
             overhead_ns,
+            waits: waits.map(|waits| wait_lists(waits, steps)),
         }
     }
+}
+
+/// The waits in each of so many steps, by cause.
+fn wait_lists(waits: &WaitSteps, steps: usize) -> BTreeMap<Cause, Vec<u64>> {
+    let list = |cause: Cause| {
+        let mut spans: Vec<_> = waits.steps().iter().map(|step| step[cause]).collect();
+        spans.resize(steps, 0);
+        (cause, spans)
+    };
+    let lists = Cause::ALL.into_iter().map(list);
+    lists.filter(|(_, spans)| spans.iter().any(|&span| span > 0)).collect()
 }
 
 /// A distribution as at most 128 ascending latencies in nanoseconds, each with the number that it stands for.

@@ -7,7 +7,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::{Collector, CpuTotals, TaskTotals, Totals};
+use runyard_report::{Collector, CpuTotals, Explained, TaskTotals, Totals};
 
 const A: TaskId = TaskId(0);
 const B: TaskId = TaskId(1);
@@ -324,7 +324,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             latency_nice: LatencyNice::ZERO,
         }),
     ];
-    (0..1000_u64, 0..3_u16, what).prop_map(|(at, cpu, what)| Event {
+    (0..4000_u64, 0..3_u16, what).prop_map(|(at, cpu, what)| Event {
         at: Time(at),
         cpu: CpuId(cpu),
         what,
@@ -334,12 +334,13 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #[test]
     fn the_laws_hold_for_streams_that_lie(events in prop::collection::vec(any_event(), 0..200)) {
-        let mut collector = Collector::with_history();
+        let explained = Explained { cpus: 3, threads: 1, parents: vec![None] };
+        let mut collector = Collector::with_history().with_waits(explained);
         for event in &events {
             collector.event(event);
             collector.check();
         }
-        let totals = collector.finish(Time(500));
+        let totals = collector.finish(Time(5_000));
         for cpu in (0..3).map(CpuId) {
             let did = totals.cpu(cpu);
             prop_assert_eq!(did.busy() + did.idle, totals.duration());

@@ -1,11 +1,15 @@
-//! The activity of the CPUs over time, and distributions of several tasks together.
+//! The activity of the CPUs and the waits over time, and distributions of several tasks together.
 
-use runyard_engine::attr::{Nice, Policy, RtPrio};
-use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{Event, What};
+use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::{Collector, Histogram, HistoryReport, Report, RunInfo, distributions};
+use runyard_report::{
+    Cause, Collector, Explained, GroupInfo, Histogram, HistoryReport, Report, RunInfo, TaskInfo,
+    distributions,
+};
+use std::collections::BTreeMap;
 
 const TASK: TaskId = TaskId(0);
 
@@ -78,10 +82,10 @@ fn a_run_may_last_as_long_as_there_is_time() {
 
 #[test]
 fn many_cpus_are_one_machine() {
-    let events: Vec<_> = (0..1_000).map(|cpu| (10, cpu, What::Overhead)).collect();
-    let history = history(&events, 1_000, 1_010);
-    assert_eq!((history.overhead_ns, history.idle_ns), (vec![1_000_000], vec![10_000]));
-    assert_eq!(history.cpus.len(), 64, "the first ones have steps of their own");
+    let events: Vec<_> = (0..2_000).map(|cpu| (10, cpu, What::Overhead)).collect();
+    let history = history(&events, 2_000, 1_010);
+    assert_eq!((history.overhead_ns, history.idle_ns), (vec![2_000_000], vec![20_000]));
+    assert_eq!(history.cpus.len(), 1_024, "the first ones have steps of their own");
     assert!(history.cpus.iter().all(|cpu| cpu.busy_ns == [1_000]));
 }
 
@@ -89,6 +93,95 @@ fn many_cpus_are_one_machine() {
 fn no_time_has_no_steps() {
     let history = history(&[], 2, 0);
     assert_eq!((history.rt_ns.len(), history.idle_ns.len(), history.cpus.len()), (0, 0, 2));
+}
+
+/// Two tasks on one CPU: `a` runs up to 3,000 ns but for an interrupt, `b` waits for it from 500 ns on. The run counts from
+/// `from`.
+fn waits(end: u64, from: Option<u64>) -> Report {
+    let explained = Explained { cpus: 1, threads: 1, parents: vec![None] };
+    let mut collector = Collector::with_history().with_waits(explained);
+    let (a, b) = (TASK, TaskId(1));
+    let policy = Policy::Normal(Nice::default());
+    for task in [a, b] {
+        collector.asks(task, &Attr::normal(CpuSet::first(1)), Nanos::ZERO, None);
+    }
+    let wake = |task, since| What::Wake { task, since: Time(since), by: None };
+    let events = [
+        (0, wake(a, 0)),
+        (0, What::Switch { prev: None, next: Some(a) }),
+        (10, What::Exec { task: a, policy }),
+        (500, wake(b, 500)),
+        (1_000, What::Overhead),
+        (1_100, What::Exec { task: a, policy }),
+        (3_000, What::Switch { prev: Some((a, Left::Blocked)), next: Some(b) }),
+        (3_050, What::Exec { task: b, policy }),
+    ];
+    let mut from = from;
+    for (at, what) in events {
+        if let Some(from) = from.take_if(|from| *from <= at) {
+            collector.count_from(Time(from));
+        }
+        collector.event(&Event { at: Time(at), cpu: CpuId(0), what });
+        collector.check();
+    }
+    let info = |id| TaskInfo {
+        id,
+        name: format!("{id}"),
+        thread: String::new(),
+        policy,
+        latency_nice: 0,
+        group: GroupId::ROOT,
+        cookie: None,
+        slack: Nanos::ZERO,
+        missed: None,
+    };
+    let info = RunInfo {
+        cpus: 1,
+        tasks: vec![info(a), info(b)],
+        groups: vec![GroupInfo::default()],
+        ..RunInfo::default()
+    };
+    Report::new(info, &collector.finish(Time(end)))
+}
+
+#[test]
+fn each_step_has_the_waits_of_its_time() {
+    let report = waits(3_500, None);
+    let expected = BTreeMap::from([
+        (Cause::Cost, vec![10 + 2 * 24, 2 * 76, 50, 0]),
+        (Cause::Turn, vec![500, 1_024 - 76, 952, 0]),
+    ]);
+    assert_eq!(report.history.unwrap().waits, Some(expected));
+
+    // Steps begin where the run begins to count.
+    let report = waits(3_500, Some(1_050));
+    let expected = BTreeMap::from([
+        (Cause::Cost, vec![2 * 50, 50, 0]),
+        (Cause::Turn, vec![1_024 - 50, 926, 0]),
+    ]);
+    assert_eq!(report.history.unwrap().waits, Some(expected));
+    assert_eq!(report.machine.waits.map(|waits| waits.total()), Some(2_050));
+}
+
+#[test]
+fn the_waits_of_a_long_run_have_its_wide_steps() {
+    for end in [3_001, 204_800, 204_801, 60_000_000_000, u64::MAX] {
+        let report = waits(end, None);
+        let (history, all) = (report.history.unwrap(), report.machine.waits.unwrap());
+        for (cause, steps) in history.waits.unwrap() {
+            assert_eq!(steps.len(), history.idle_ns.len(), "{cause:?} to {end}");
+            assert_eq!(steps.iter().sum::<u64>(), all[cause], "{cause:?} to {end}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_knows_no_causes_has_no_steps_of_waits() {
+    let history = history(&[(0, 0, What::Overhead)], 1, 1_000);
+    assert_eq!(history.waits, None);
+    let json = serde_json::to_string(&history).unwrap();
+    assert!(!json.contains("waits"), "{json}");
+    assert_eq!(serde_json::from_str::<HistoryReport>(&json).unwrap(), history);
 }
 
 #[test]

@@ -13,8 +13,8 @@
       return { top: 6, right: 12, bottom: 62, left: Number(place.dataset.left), from: Number(from), to: Number(to) };
     }
     const { x, y, width, height } = chart.getModel().getComponent("grid").coordinateSystem.getRect();
-    const to = chart.getOption().xAxis[0].max;
-    return { top: y, right: place.clientWidth - x - width, bottom: place.clientHeight - y - height, left: x, from: 0, to };
+    const { min: from, max: to } = chart.getOption().xAxis[0];
+    return { top: y, right: place.clientWidth - x - width, bottom: place.clientHeight - y - height, left: x, from, to };
   }
 
   // Lays the marks over a drawn chart. They take the place of those before.
@@ -49,7 +49,7 @@
   const marked = [];
   runs.forEach((run, at) => {
     if (!run.changes) return;
-    for (const chart of ["utilization", "lanes", "timeline"]) {
+    for (const chart of ["utilization", "lanes", "causes", "timeline"]) {
       const place = document.getElementById(`${chart}-${at}`);
       if (!place) continue;
       const draw = () => lay(place, run);

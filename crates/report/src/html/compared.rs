@@ -5,7 +5,9 @@
 
 use super::run::Run;
 use super::table::{ROWS, TAKES_ALL, cell, escaped, name_cell, section, sorting};
-use super::tables::{self, FOOTER, course, latencies, said, timelines, utilization, violations};
+use super::tables::{
+    self, FOOTER, causes, course, latencies, said, timelines, utilization, violations,
+};
 use crate::change::{Change, Changes, Row, heaviest};
 use crate::judged::{Judged, TITLES, Verdict};
 use crate::units::{UNKNOWN, count};
@@ -51,6 +53,7 @@ pub(super) fn two(runs: [Run; 2], changes: &Changes) -> String {
         body.push_str(&utilization(&runs));
     }
     body.push_str(&course(&runs));
+    body.push_str(&causes(&runs));
     body.push_str(&timelines(&runs));
     let note = "All instances of a task together.";
     let tasks = table("tasks", &changes.tasks, changes.pairs);

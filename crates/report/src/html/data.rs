@@ -9,6 +9,7 @@ use crate::report::{Report, Timed};
 use crate::series::{CpuHistory, Distribution, HistoryReport};
 use crate::stretches::Stretches;
 use crate::text::busiest;
+use crate::why::Cause;
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -49,6 +50,15 @@ struct Busy<'a> {
     idle_policy_ns: &'a [u64],
     overhead_ns: &'a [u64],
     cpus: Vec<Vec<u64>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits: Vec<CauseSteps<'a>>,
+}
+
+/// The waits of all tasks by one cause over time.
+#[derive(Serialize)]
+struct CauseSteps<'a> {
+    name: &'a str,
+    ns: &'a [u64],
 }
 
 impl<'a> Busy<'a> {
@@ -59,7 +69,10 @@ impl<'a> Busy<'a> {
         let share = |(step, &ns): (usize, &u64)| ns.saturating_mul(1_000) / wide(step);
         let lane = |cpu: &CpuHistory| cpu.busy_ns.iter().enumerate().map(share).collect();
         let cpus = history.cpus.iter().map(lane).collect();
-        Busy { step_ns: *step_ns, rt_ns, normal_ns, idle_policy_ns, overhead_ns, cpus }
+        let steps =
+            |(cause, ns): (&Cause, &'a Vec<u64>)| CauseSteps { name: cause.entry().name, ns };
+        let waits = history.waits.iter().flatten().map(steps).collect();
+        Busy { step_ns: *step_ns, rt_ns, normal_ns, idle_policy_ns, overhead_ns, cpus, waits }
     }
 }
 

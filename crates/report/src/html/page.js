@@ -56,7 +56,7 @@
 
   const whose = (run) => (runs.length > 1 ? `, ${run.label}` : "");
 
-  // The begin and the end of each step, and for each kind the share of the machine.
+  // The begin, the end and the width of each step, and for each kind the share of the machine.
   function steps({ history, from_ns, duration_ns, cpus }) {
     const count = history.rt_ns.length;
     const ends = [...Array(count).keys()].map((at) => [
@@ -65,22 +65,27 @@
     ]);
     const wide = ends.map(([begin, end]) => Math.max(end - begin, 1));
     const shares = KINDS.map(({ key }) => history[key].map((ns, at) => ns / (wide[at] * cpus)));
-    return { ends, shares };
+    return { ends, wide, shares };
+  }
+
+  // Layers on each other: `parts` are the heights of each in each step. Each is painted from 0 over those that are above it,
+  // so the highest comes first.
+  function layers(run, ends, parts) {
+    const sums = ends.map(() => 0);
+    return parts.map(({ name, color, heights }, nth) => {
+      heights.forEach((height, step) => (sums[step] += height));
+      const points = ends.map(([begin], step) => [begin, sums[step]]);
+      if (points.length) points.push([run.from_ns + run.duration_ns, points[points.length - 1][1]]);
+      return {
+        type: "line", name, data: points, step: "end", symbol: "none", z: 100 - nth,
+        lineStyle: { width: 0 }, areaStyle: { color, opacity: 1 }, emphasis: { disabled: true },
+      };
+    }).reverse();
   }
 
   function utilization(run, at, longest) {
     const { ends, shares } = steps(run);
-    const sums = ends.map(() => 0);
-    // Each kind is painted from 0 over those that are above it, so the highest comes first.
-    const series = KINDS.map(({ name, color }, kind) => {
-      shares[kind].forEach((share, step) => (sums[step] += share));
-      const points = ends.map(([begin], step) => [begin, 100 * sums[step]]);
-      if (points.length) points.push([run.from_ns + run.duration_ns, points[points.length - 1][1]]);
-      return {
-        type: "line", name, data: points, step: "end", symbol: "none", z: 10 - kind,
-        lineStyle: { width: 0 }, areaStyle: { color, opacity: 1 }, emphasis: { disabled: true },
-      };
-    }).reverse();
+    const series = layers(run, ends, KINDS.map((it, kind) => ({ ...it, heights: shares[kind].map((share) => 100 * share) })));
     const tell = (points) => {
       const step = Math.min(points[0].dataIndex, ends.length - 1);
       const rows = KINDS.map(({ name, color }, kind) =>
@@ -129,6 +134,42 @@
     });
     legend(`course-legend-${at}`, series.map(({ name, color }) => [name, color]),
       (name) => chart.dispatchAction({ type: "legendToggleSelect", name }));
+  }
+
+  // The mean number of waiting tasks in each step, by cause. A cause that is pressed away leaves the pile.
+  const causeNames = [...new Set(runs.flatMap(({ history }) => (history?.waits || []).map(({ name }) => name)))];
+  const mostWaiting = (run) => {
+    const { wide } = steps(run);
+    return Math.max(...wide.map((width, step) => run.history.waits.reduce((sum, { ns }) => sum + ns[step], 0) / width));
+  };
+  function causes(run, at, longest) {
+    if (!document.getElementById(`causes-${at}`)) return;
+    const { ends, wide } = steps(run);
+    const parts = run.history.waits.map(({ name, ns }) =>
+      ({ name, ns, color: Page.color(causeNames.indexOf(name)), heights: ns.map((it, step) => it / wide[step]) }));
+    const most = Math.max(...runs.map(mostWaiting));
+    const hidden = new Set();
+    const shown = () => parts.filter(({ name }) => !hidden.has(name));
+    const tell = (points) => {
+      const step = Math.min(points[0].dataIndex, ends.length - 1);
+      const some = shown().filter(({ ns }) => ns[step] > 0);
+      const rows = some.map(({ name, color, ns }) =>
+        `<br><span style="color:${color}">&#9632;</span> ${escaped(name)} <b>${(ns[step] / 1e6).toFixed(3)} ms</b>`);
+      const tasks = some.reduce((sum, { heights }) => sum + heights[step], 0);
+      return `${moment(ends[step][0])} to ${moment(ends[step][1])}: ${tasks.toFixed(2)} waiting${rows.reverse().join("")}`;
+    };
+    const said = `The mean number of waiting tasks over time, by cause: ${parts.map(({ name }) => name).join(", ")}${whose(run)}.`;
+    const chart = Page.draw(`causes-${at}`, { height: 240, renderer: "svg", said }, {
+      grid: { left: 58, right: 18, top: 10, bottom: 42 },
+      xAxis: time(run, longest),
+      yAxis: axis({ type: "value", min: 0, name: "waiting tasks", nameGap: 42, ...(runs.length > 1 && { max: most, axisLabel: { showMaxLabel: false } }) }),
+      tooltip: tooltip({ trigger: "axis", formatter: tell, axisPointer: { type: "line" } }),
+      series: layers(run, ends, parts),
+    });
+    legend(`causes-legend-${at}`, parts.map(({ name, color }) => [name, color]), (name) => {
+      if (!hidden.delete(name)) hidden.add(name);
+      chart.setOption({ series: layers(run, ends, shown()) }, { replaceMerge: ["series"] });
+    });
   }
 
   // From the colour of an idle CPU to that of a busy one.
@@ -299,6 +340,7 @@
       course(run, at, longest);
       if (!run.history) return;
       utilization(run, at, longest);
+      causes(run, at, longest);
       lanes(run, at, longest);
     });
     latency("latency", ({ latencies }) => latencies, { many: "wake-ups", name: "wake-up latency" });

@@ -15,6 +15,7 @@ use crate::stretches::{COARSEST, Stretches};
 use crate::text::{busiest, counted, ran_without};
 use crate::units::{UNKNOWN, percent_cell, rate_cell, span, span_cell};
 use crate::why::{Cause, CauseTimes};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The number of violations that are shown.
@@ -40,6 +41,9 @@ const LIMITS_NOTE: &str = "Who drew the budget of a limited task group, and wher
 const COURSE_NOTE: &str = "Of chains from beginning to end; of tasks, and of all tasks in a group, from wake-up to first \
                            instruction.";
 
+/// The explanation of the waits over time.
+const CAUSES_NOTE: &str = "How many tasks were runnable without a CPU, by cause. The areas of a cause add up to its waits.";
+
 /// The document of one run.
 pub(super) fn one(run: Run) -> String {
     let report = run.report;
@@ -53,6 +57,7 @@ pub(super) fn one(run: Run) -> String {
     body.push_str(&cards(report));
     body.push_str(&utilization(&[run]));
     body.push_str(&course(&[run]));
+    body.push_str(&causes(&[run]));
     body.push_str(&latencies(&[run]));
     body.push_str(&timelines(&[run]));
     body.push_str(&chains::chains(report));
@@ -189,6 +194,26 @@ pub(super) fn course(runs: &[Run]) -> String {
         .expect(TAKES_ALL);
     }
     beside("Latency over time", COURSE_NOTE, &columns)
+}
+
+/// The waits by cause over time; empty if they are not known of some run, or no task waited.
+pub(super) fn causes(runs: &[Run]) -> String {
+    let mut columns = String::new();
+    for (at, run) in runs.iter().enumerate() {
+        let Some(history) = run.report.history.as_ref() else { return String::new() };
+        if history.waits.as_ref().is_none_or(BTreeMap::is_empty) {
+            return String::new();
+        }
+        let step = span(history.step_ns);
+        writeln!(
+            columns,
+            "<div>{}<p class=note>The mean number of tasks that waited, in steps of {step}.</p>\n\
+             <ul class=legend id=causes-legend-{at}></ul>\n<div class=chart id=causes-{at}></div></div>",
+            heading(runs, at)
+        )
+        .expect(TAKES_ALL);
+    }
+    beside("Waits by cause over time", CAUSES_NOTE, &columns)
 }
 
 /// A section with the columns of the runs beside each other; none without columns.

@@ -216,6 +216,23 @@ impl Kind {
     }
 }
 
+impl Reading {
+    /// The time in each state since an earlier reading, without states of none.
+    #[inline(always)]
+    pub(super) fn since(&self, seen: &Reading) -> impl Iterator<Item = (State, u64)> {
+        let mut left = self.all - seen.all;
+        let parts = State::ALL.into_iter().map_while(move |state| {
+            if left == 0 {
+                return None;
+            }
+            let part = self.spent[state as usize] - seen.spent[state as usize];
+            left -= part;
+            Some((state, part))
+        });
+        parts.filter(|&(_, part)| part > 0)
+    }
+}
+
 impl Account {
     /// Adds an executing stretch.
     #[inline]
@@ -274,20 +291,31 @@ impl Cpu {
         self.kinds_waiting = self.kinds_waiting & !(1 << kind) | some << kind;
     }
 
+    /// Whether its clocks run while tasks wait.
+    #[inline(always)]
+    fn is_counted(&self) -> bool {
+        matches!(self.did, Did::Exec | Did::Forced)
+    }
+
+    /// The state for all kinds, or the task by which it is another one for each kind.
+    #[inline(always)]
+    fn state(&self) -> (State, Option<Last>) {
+        match (self.did, self.last) {
+            (Did::Exec, Some(last)) => (State::Due, Some(last).filter(|_| !self.due)),
+            _ => (State::Cookie, None),
+        }
+    }
+
     /// Adds the open stretch, and opens the next one.
     #[inline(always)]
     pub(super) fn close_stretch(&mut self, kinds: &[Kind], now: Time) {
         let begun = std::mem::replace(&mut self.since, now);
-        let is_counted = matches!(self.did, Did::Exec | Did::Forced);
-        if !is_counted || begun == now || self.waiting.is_empty() {
+        if !self.is_counted() || begun == now || self.waiting.is_empty() {
             return;
         }
         let span = now.since(begun).0;
         self.spent += span;
-        let (state, last) = match (self.did, self.last) {
-            (Did::Exec, Some(last)) => (State::Due, Some(last).filter(|_| !self.due)),
-            _ => (State::Cookie, None),
-        };
+        let (state, last) = self.state();
         let Some(last) = last else {
             self.accounts.iter_mut().for_each(|account| account.spent[state as usize] += span);
             return;
@@ -351,6 +379,22 @@ impl Clocks {
         let cpu = &mut self.cpus[cpu.index()];
         cpu.close_stretch(&self.kinds, now);
         Reading { spent: cpu.accounts[usize::from(kind)].spent, all: cpu.spent }
+    }
+
+    /// The clocks of a CPU for a kind of which a task waits there and is not throttled. The open stretch stays open.
+    pub(super) fn peek(&self, cpu: CpuId, kind: u16, now: Time) -> Reading {
+        let cpu = &self.cpus[cpu.index()];
+        let mut account = cpu.accounts[usize::from(kind)];
+        let span = if cpu.is_counted() { now.since(cpu.since).0 } else { 0 };
+        match cpu.state() {
+            _ if span == 0 => {}
+            (state, None) => account.spent[state as usize] += span,
+            (_, Some(last)) => {
+                let kind = &self.kinds[usize::from(kind)];
+                account.add(kind, (last.rank, last.cookie), cpu.since..now);
+            }
+        }
+        Reading { spent: account.spent, all: cpu.spent + span }
     }
 
     /// Adds a task to those that wait on a CPU, and returns its place there.

@@ -5,7 +5,10 @@
 //! Invariant: the causes of a task sum to the time that its account counts as waiting.
 
 mod clocks;
+mod steps;
 mod waste;
+
+pub(crate) use steps::WaitSteps;
 
 use crate::account::Doing;
 use crate::ranks::rank;
@@ -263,6 +266,36 @@ impl Waits {
         self.tasks.get(task.index()).map_or_else(CauseTimes::default, |waiter| waiter.causes)
     }
 
+    /// The waits of all tasks up to `now`, without what is not counted yet of their interruptions. Nothing is settled.
+    pub(crate) fn sums(&self, now: Time) -> CauseTimes {
+        let mut sums = CauseTimes::NONE;
+        self.cpus.iter().for_each(|cpu| sums.add(cpu));
+        let mut open = |waiter: &Waiter| {
+            let span = now.since(waiter.since).0;
+            if let Some(cause) = waiter.held {
+                sums[cause] += span;
+            } else if span > 0 {
+                let reading = self.clocks.peek(waiter.cpu, waiter.kind, now);
+                sums[Cause::Cost] += span - (reading.all - waiter.seen.all).min(span);
+                let parts = reading.since(&waiter.seen);
+                parts.for_each(|(state, part)| sums[waiter.cause(state)] += part);
+            }
+        };
+        let queued = self.clocks.cpus.iter().flat_map(|cpu| &cpu.waiting);
+        queued.for_each(|&at| open(&self.tasks[at as usize]));
+        if self.waste.moving > 0 {
+            let is_moving = |it: &&Waiter| it.waits && it.held == Some(Cause::Migration);
+            self.tasks.iter().filter(is_moving).for_each(open);
+        }
+        sums
+    }
+
+    /// The task that each CPU executed last since it was idle.
+    pub(crate) fn executed_last(&self) -> impl Iterator<Item = (CpuId, TaskId)> {
+        let cpus = self.clocks.cpus.iter().enumerate();
+        cpus.filter_map(|(cpu, own)| Some((CpuId::at(cpu), own.last?.task)))
+    }
+
     /// Says whether the causes of CPUs or groups differ from those of tasks, as far as they are counted.
     pub(crate) fn broken_sums(&self) -> Option<String> {
         let sum = |all: &mut dyn Iterator<Item = CauseTimes>| {
@@ -372,20 +405,13 @@ impl Waits {
             return add(&mut waiter.causes, cause, span);
         }
         let reading = clocks.read(waiter.cpu, waiter.kind, now);
-        let mut left = reading.all - waiter.seen.all;
-        if span > left {
-            add(&mut waiter.causes, Cause::Cost, span - left);
+        let told = reading.all - waiter.seen.all;
+        if span > told {
+            add(&mut waiter.causes, Cause::Cost, span - told);
         }
-        for state in State::ALL {
-            if left == 0 {
-                break;
-            }
-            let part = reading.spent[state as usize] - waiter.seen.spent[state as usize];
-            if part > 0 {
-                let cause = waiter.cause(state);
-                add(&mut waiter.causes, cause, part);
-                left -= part;
-            }
+        for (state, part) in reading.since(&waiter.seen) {
+            let cause = waiter.cause(state);
+            add(&mut waiter.causes, cause, part);
         }
         waiter.seen = reading;
     }

@@ -64,6 +64,11 @@ fn walked(waits: &[Wait]) -> usize {
 
 /// Returns the report of a run.
 pub fn report(run: &Run) -> Report {
+    report_by(run, Collector::default())
+}
+
+/// Returns the report of a run whose events go to a collector.
+pub fn report_by(run: &Run, collector: Collector) -> Report {
     let scenario = &run.scenario;
     let explained = Explained {
         cpus: scenario.machine.topology.cpus(),
@@ -71,8 +76,7 @@ pub fn report(run: &Run) -> Report {
         parents: scenario.groups.iter().map(|group| Some(group.spec.parent)).collect(),
     };
     let tasks = scenario.instances().count();
-    let mut collector =
-        Collector::default().with_causes(tasks, explained.clone()).with_waits(explained);
+    let mut collector = collector.with_causes(tasks, explained.clone()).with_waits(explained);
     let mut asked = run.asked.iter().peekable();
     for (nth, event) in run.events.iter().enumerate() {
         while let Some((_, task, attr)) = asked.next_if(|(at, ..)| *at <= nth) {
@@ -95,6 +99,7 @@ pub fn report(run: &Run) -> Report {
     });
     let root = runyard_report::GroupInfo { path: "/".to_owned(), ..Default::default() };
     let info = RunInfo {
+        cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),
         groups: vec![root; scenario.groups.len()],
         ..RunInfo::default()

@@ -1,7 +1,7 @@
 //! The causes of all waits. The sums of each report are compared with a naive walk over all events, which asks after each
-//! event why each task waits.
+//! event why each task waits. So are the steps of a history, which must not change the sums.
 
-use crate::late::{Cpu, Doing, importance, report, threads};
+use crate::late::{Cpu, Doing, importance, report, report_by, threads};
 use crate::rig::{FREE, Run, ms, world};
 use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::cpu::CpuId;
@@ -9,7 +9,7 @@ use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Level;
-use runyard_report::{Cause, CauseTimes, Report};
+use runyard_report::{Cause, CauseTimes, Collector, Report};
 use runyard_workload::scenario::{Costs, TaskAttr};
 use std::collections::BTreeMap;
 
@@ -21,10 +21,22 @@ pub fn hold(run: &Run, report: &Report) {
     if run.events.len() * report.tasks.len() > PATIENCE {
         return;
     }
-    let naive = Naive::new(run).walk();
-    for (at, told) in report.tasks.iter().enumerate() {
+    let with_history = report_by(run, Collector::with_history());
+    let history = with_history.history.as_ref().expect("it is kept");
+    let naive = Naive::new(run, history.step_ns).walk();
+    for (at, (told, beside)) in report.tasks.iter().zip(&with_history.tasks).enumerate() {
         let waits = naive.tasks.get(&TaskId(at as u64)).map(|task| task.waits);
         run.is(&format!("{} waits", told.name), &told.waits, &Some(waits.unwrap_or_default()));
+        run.is(&format!("{} waits with a history", told.name), &beside.waits, &told.waits);
+    }
+    let machine = |report: &Report| (report.machine.waits, report.machine.wasted);
+    run.is("waits with a history", machine(&with_history), machine(report));
+    let mut steps = naive.steps;
+    steps.values_mut().for_each(|steps| steps.resize(history.rt_ns.len(), 0));
+    run.is("the steps of waits", &history.waits, &Some(steps));
+    for (cause, steps) in history.waits.iter().flatten() {
+        let all = report.machine.waits.map(|waits| waits[*cause]);
+        run.is(&format!("the steps of {cause:?}"), Some(steps.iter().sum::<u64>()), all);
     }
 }
 
@@ -57,10 +69,13 @@ struct Naive<'r> {
     due: Vec<bool>,
     /// The task that executed last since the CPU was idle.
     last: Vec<Option<(TaskId, Policy)>>,
+    step_ns: u64,
+    /// By cause, the waits of all tasks in each step, up to the last step with some.
+    steps: BTreeMap<Cause, Vec<u64>>,
 }
 
 impl<'r> Naive<'r> {
-    fn new(run: &'r Run) -> Naive<'r> {
+    fn new(run: &'r Run, step_ns: u64) -> Naive<'r> {
         let cpus = run.scenario.machine.topology.cpus();
         Naive {
             run,
@@ -68,6 +83,8 @@ impl<'r> Naive<'r> {
             cpus: vec![Cpu::idle(); cpus],
             due: vec![false; cpus],
             last: vec![None; cpus],
+            step_ns,
+            steps: BTreeMap::new(),
         }
     }
 
@@ -78,17 +95,18 @@ impl<'r> Naive<'r> {
             while let Some((_, task, attr)) = asked.next_if(|(at, ..)| *at <= nth) {
                 self.asks(*task, attr);
             }
-            self.pass(event.at.since(now));
+            self.pass(now, event.at);
             now = event.at;
             self.event(event);
             self.unplace();
         }
-        self.pass(self.run.end().since(now));
+        self.pass(now, self.run.end());
         self
     }
 
     /// Gives a span to the causes of all waits.
-    fn pass(&mut self, span: Nanos) {
+    fn pass(&mut self, from: Time, to: Time) {
+        let span = to.since(from);
         if span == Nanos::ZERO {
             return;
         }
@@ -96,6 +114,12 @@ impl<'r> Naive<'r> {
         let causes: Vec<_> = waiting.map(|(id, it)| (*id, self.cause(it))).collect();
         for (id, cause) in causes {
             self.tasks.get_mut(&id).unwrap().waits[cause] += span.0;
+            let steps = self.steps.entry(cause).or_default();
+            for step in from.0 / self.step_ns..to.0.div_ceil(self.step_ns) {
+                let (begin, end) = (step * self.step_ns, (step + 1) * self.step_ns);
+                steps.resize(steps.len().max(step as usize + 1), 0);
+                steps[step as usize] += to.0.min(end) - from.0.max(begin);
+            }
         }
     }
 
