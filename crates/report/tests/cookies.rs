@@ -141,7 +141,7 @@ fn a_page_has_it_and_a_comparison_has_a_row_of_it() {
     let page = page(Run { report: &report, stretches: None });
     let card = "<dt>Forced idle</dt><dd>70.0 us</dd><dd>35.00 % of CPU time</dd>";
     assert!(page.contains(card) && page.contains("<h2>Cookies</h2>"));
-    assert!(page.contains(">b &lt;b&gt;</td><td data-value=52000>52.0 us</td>"));
+    assert!(page.contains("<span>b &lt;b&gt;</span></th><td data-value=52000>52.0 us</td>"));
 
     let mut without = report.clone();
     without.cpus.iter_mut().for_each(|cpu| cpu.forced_idle_ns = Some(0));
