@@ -117,6 +117,14 @@ pub(super) fn try_out(release: &Release, archive: &Path) -> Outcome {
     Ok(())
 }
 
+/// Installs the command below `prefix` as a user does, and runs it there.
+pub(super) fn try_installed(script: &Path, prefix: &Path) -> Outcome {
+    workspace::run(program("sh").arg(script).arg("--to").arg(prefix))?;
+    let mut command = program(prefix.join("bin/runyard"));
+    output(command.env_clear().arg("--version"))?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,7 @@ use crate::{packages, python};
 const MANIFEST: &str = "Cargo.toml";
 const CHANGELOG: &str = "CHANGELOG.md";
 const SUMS: &str = "SHA256SUMS";
+const INSTALL: &str = "install.sh";
 
 /// The lock files that name our crates.
 const LOCKS: [&str; 3] = ["Cargo.lock", "fuzz/Cargo.lock", "siege/Cargo.lock"];
@@ -30,7 +31,7 @@ pub struct Options {
     /// The version of the release: that of the tree or a later one
     #[arg(value_name = "VERSION")]
     pub version: Version,
-    /// The folder for wheel, archives and checksums; else target/release-VERSION
+    /// The folder for wheel, archives, install script and checksums; else target/release-VERSION
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Make all of it, but leave the tree as it is, and go on where the tree is not ready
@@ -151,7 +152,7 @@ impl Release {
         Ok(fs::write(&path, edit(&fs::read_to_string(&path)?))?)
     }
 
-    /// Makes the wheel, the archives and the sums of them.
+    /// Makes the wheel, the archives, the script that installs the command, and the sums of them.
     fn make(&self) -> Outcome {
         let builder = python::builder(&self.source, &self.work)?;
         let wheel = python::wheel_of(&builder, &self.source, &self.work, &self.epoch)?;
@@ -170,9 +171,13 @@ impl Release {
             }
             made.push(archive);
         }
+        let install = self.out.join(INSTALL);
+        fs::write(&install, include_str!("install.sh"))?;
+        made.push(install.clone());
         let mut sums = program("sha256sum");
         sums.current_dir(&self.out).args(made.iter().filter_map(|path| path.file_name()));
-        Ok(fs::write(self.out.join(SUMS), output(&mut sums)?.stdout)?)
+        fs::write(self.out.join(SUMS), output(&mut sums)?.stdout)?;
+        binary::try_installed(&install, &self.work.join("installed"))
     }
 }
 

@@ -5,12 +5,13 @@
   const NEAR_PX = 4;
   const { runs } = JSON.parse(document.getElementById("runs").textContent);
 
-  // Where in its place a chart has the times `from` to `to`. The edges of the timeline are those of timeline.js.
-  function area(place) {
+  // Where in its place a chart has the times `from` to `to`. The edges of the timeline are those of timeline.js, which counts
+  // from where the report begins to count.
+  function area(place, { from_ns }) {
     const chart = echarts.getInstanceByDom(place);
     if (!chart) {
       const { from, to } = place.dataset;
-      return { top: 6, right: 12, bottom: 62, left: Number(place.dataset.left), from: Number(from), to: Number(to) };
+      return { top: 6, right: 12, bottom: 62, left: Number(place.dataset.left), from: from_ns + Number(from), to: from_ns + Number(to) };
     }
     const { x, y, width, height } = chart.getModel().getComponent("grid").coordinateSystem.getRect();
     const { min: from, max: to } = chart.getOption().xAxis[0];
@@ -19,7 +20,7 @@
 
   // Lays the marks over a drawn chart. They take the place of those before.
   function lay(place, run) {
-    const { top, right, bottom, left, from, to } = area(place);
+    const { top, right, bottom, left, from, to } = area(place, run);
     const marks = document.createElement("div");
     marks.className = "marks";
     marks.style.inset = `${top}px ${right}px ${bottom}px ${left}px`;
