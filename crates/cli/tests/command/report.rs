@@ -131,7 +131,7 @@ fn the_fields_of_the_contract_come_first_and_in_order() {
         assert_eq!(task.at("wakeup_latency").keys(), LATENCY);
     }
     assert!(report.list("groups").iter().all(|group| group.keys().starts_with(&GROUP)));
-    assert_eq!(report.at("history").keys(), HISTORY);
+    assert!(report.at("history").keys().starts_with(&HISTORY));
     assert!(report.list("history.cpus").iter().all(|cpu| cpu.keys() == ["cpu", "busy_ns"]));
     for distribution in report.list("latencies") {
         assert_eq!(distribution.keys(), DISTRIBUTION);
