@@ -70,10 +70,12 @@ async function open() {
   await new Promise((go) => setTimeout(go, 500));
 }
 
-const browsing = await chromium.launch({ executablePath: browser, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+const launch = () => chromium.launch({ executablePath: browser, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
 for (const scheme of SCHEMES) {
   const shots = [];
   for (const name of names) {
+    // Each page has a browser of its own: one that dies has no part in the next page.
+    const browsing = await launch();
     for (const width of WIDTHS) {
       const where = `${name} at ${width}, ${scheme}`;
       const page = await browsing.newPage({ viewport: { width, height: 900 }, colorScheme: scheme, offline: true });
@@ -98,14 +100,15 @@ for (const scheme of SCHEMES) {
       }
       await page.close();
     }
+    await browsing.close();
   }
   const figure = ({ where, shot }) => `<figure><figcaption>${where}</figcaption><img src="data:image/png;base64,${readFileSync(shot, "base64")}"></figure>`;
+  const browsing = await launch();
   const sheet = await browsing.newPage({ viewport: { width: 2_400, height: 1_000 } });
   await sheet.setContent(`<style>body { display: grid; grid-template-columns: repeat(9, 1fr); gap: 12px; font: 12px sans-serif }
     figure { margin: 0 } img { width: 100%; max-height: 420px; object-fit: contain; object-position: top }</style>${shots.map(figure).join("")}`);
   await sheet.screenshot({ path: join(folder, `all-${scheme}.png`), fullPage: true });
-  await sheet.close();
+  await browsing.close();
 }
-await browsing.close();
 console.log(`${names.length} pages, ${WIDTHS.length} widths, ${SCHEMES.length} schemes: ${wrong} findings`);
 process.exitCode = wrong ? 1 : 0;
