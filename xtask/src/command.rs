@@ -1,10 +1,11 @@
 //! The `runyard` command, for the steps that compare something with it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 
-use crate::workspace::{self, Outcome, cargo};
+use crate::workspace::{self, Outcome, cargo, program};
 
 /// The command to compare with.
 #[derive(Args, Clone, Debug, Default)]
@@ -26,6 +27,19 @@ impl Options {
         workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
         Ok(workspace::target("release")?.join("runyard"))
     }
+}
+
+/// The command line of these words, with the paths in place of `INPUT` and `OUT`.
+pub fn filled(runyard: &Path, words: &[&str], input: &Path, out: &Path) -> Command {
+    let mut command = program(runyard);
+    for &word in words {
+        match word {
+            "INPUT" => command.arg(input),
+            "OUT" => command.arg(out),
+            word => command.arg(word),
+        };
+    }
+    command
 }
 
 #[cfg(test)]

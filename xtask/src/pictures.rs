@@ -143,15 +143,8 @@ impl Picture {
         let page =
             if self.page.is_empty() { out.with_extension("html") } else { out.join(self.page) };
         let written = if self.page.is_empty() { &page } else { &out };
-        let mut command = program(runyard);
-        for &word in self.command {
-            match word {
-                "INPUT" => command.arg(self.input),
-                "OUT" => command.arg(written),
-                word => command.arg(word),
-            };
-        }
-        workspace::output(&mut command)?;
+        let input = Path::new(self.input);
+        workspace::output(&mut command::filled(runyard, self.command, input, written))?;
         let text = std::fs::read_to_string(&page)?;
         let hiding = format!("<style>{} {{ display: none }}</style></head>", self.hidden);
         let part = scratch.join(format!("{}-part.html", self.name));

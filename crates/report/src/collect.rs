@@ -119,8 +119,8 @@ impl Collector {
         Collector { why: Some(Box::new(Why::new(tasks))), ..self }
     }
 
-    /// The same collector, which also sums all waits by cause, with a history also in each of its steps. The host must explain waits, and report the attributes of
-    /// tasks ([`Collector::asks`]). All events are of CPUs of this machine.
+    /// The same collector, which also sums all waits by cause, with a history also in each of its steps. The host must explain
+    /// waits, and report the attributes of tasks ([`Collector::asks`]). All events are of CPUs of this machine.
     #[must_use]
     pub fn with_waits(self, machine: Explained) -> Collector {
         let wait_steps = self.history.as_ref().map(|_| Box::new(WaitSteps::new(Time::ZERO)));

@@ -75,15 +75,7 @@ impl list::Page {
         if let Some(scenario) = &self.input {
             std::fs::write(&input, scenario.to_string())?;
         }
-        let mut command = program(runyard);
-        for &word in &self.command {
-            match word {
-                "INPUT" => command.arg(&input),
-                "OUT" => command.arg(&out),
-                word => command.arg(word),
-            };
-        }
-        workspace::output(&mut command)?;
+        workspace::output(&mut command::filled(runyard, &self.command, &input, &out))?;
         if is_sweep {
             std::fs::copy(out.join("index.html"), html)?;
         }
