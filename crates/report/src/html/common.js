@@ -38,6 +38,14 @@ const Page = (() => {
   const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
   const UNITS = [[1, "ns"], [1e3, "us"], [1e6, "ms"], [1e9, "s"]];
 
+  const axis = (look, more) => ({
+    axisLine: { lineStyle: { color: look.axis } },
+    splitLine: { lineStyle: { color: look.grid } },
+    nameTextStyle: { color: look.quiet, fontSize: 11 },
+    nameLocation: "middle",
+    ...more,
+    axisLabel: { color: look.quiet, fontSize: 11, ...more.axisLabel },
+  });
   const tooltip = (look, more) => ({
     confine: true, transitionDuration: 0, backgroundColor: look.paper, borderColor: look.line,
     textStyle: { color: look.ink, fontSize: 12 }, ...more,
@@ -166,5 +174,5 @@ const Page = (() => {
     opens(table);
   });
 
-  return { COLORS, UNITS, color, dash, darkened, draw, escaped, folds, groups, legend, letters, parts, rows, theme, tooltip };
+  return { COLORS, UNITS, axis, color, dash, darkened, draw, escaped, folds, groups, legend, letters, parts, rows, theme, tooltip };
 })();

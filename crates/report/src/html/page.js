@@ -12,14 +12,7 @@
     { key: "overhead_ns", name: "scheduler", color: OVERHEAD },
   ];
   let look = theme();
-  const axis = (more) => ({
-    axisLine: { lineStyle: { color: look.axis } },
-    splitLine: { lineStyle: { color: look.grid } },
-    nameTextStyle: { color: look.quiet, fontSize: 11 },
-    nameLocation: "middle",
-    ...more,
-    axisLabel: { color: look.quiet, fontSize: 11, ...more.axisLabel },
-  });
+  const axis = (more) => Page.axis(look, more);
   const time = (run, longest) => axis({
     type: "value", min: run.from_ns, max: run.from_ns + longest, name: "time since the run's start", splitLine: { show: false }, nameGap: 24,
     axisLabel: { formatter: moment, showMaxLabel: false, hideOverlap: true },

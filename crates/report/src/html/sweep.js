@@ -173,11 +173,7 @@
     const column = columns[chosen.axis];
     const shown = SHOWN[metrics[chosen.metric].unit];
     const is_number = column && column.is_number;
-    const base = (more) => ({
-      axisLine: { lineStyle: { color: look.axis } }, splitLine: { lineStyle: { color: look.grid } },
-      nameTextStyle: { color: look.quiet, fontSize: 11 }, ...more,
-      axisLabel: { color: look.quiet, fontSize: 11, hideOverlap: true, ...more.axisLabel },
-    });
+    const base = (more) => Page.axis(look, { ...more, axisLabel: { hideOverlap: true, ...more.axisLabel } });
     const text = all.flatMap(({ points }) => points.flatMap(({ figures }) => [figures[1], ...(figures[3] || [])]));
     const [low, high] = [Math.min(...text), Math.max(...text)];
     const figure = base({ type: "value", scale: low > 0.3 * high, name: "", axisLabel: { formatter: shown } });
@@ -186,7 +182,7 @@
     const width = Math.min(300, 0.4 * wide, Math.ceil(LETTER_PX * Math.max(...names.map((name) => name.length))) + 4);
     const rows = Math.max(slotted(all), ...names.map((name) => Math.ceil((LETTER_PX * name.length) / width)));
     const axes = is_number
-      ? { xAxis: base({ type: "value", scale: true, name: column.name, nameLocation: "middle", nameGap: 26, splitLine: { show: false } }), yAxis: figure }
+      ? { xAxis: base({ type: "value", scale: true, name: column.name, nameGap: 26, splitLine: { show: false } }), yAxis: figure }
       : { xAxis: figure, yAxis: base({ type: "category", data: names, inverse: true, axisTick: { show: false }, splitLine: { show: true },
           axisLabel: { interval: 0, hideOverlap: false, width, overflow: "break", lineHeight: ROW_PX } }) };
     const said = `${metrics[chosen.metric].name}${column ? ` by ${column.name}` : ""}: the mean of each point, and its interval. The table below has the figures.`;

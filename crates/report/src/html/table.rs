@@ -58,25 +58,27 @@ impl Table {
             n => format!(" <button class=fold aria-expanded=false>{n} tasks</button>"),
         };
         self.html.push_str("</tbody><tbody>\n<tr>");
-        self.row_of(columns, row, &button);
+        self.row_of(columns, None, row, &button);
     }
 
     /// Adds a row that is hidden until its name opens.
     pub(super) fn part<T: Columns>(&mut self, columns: &[Titled<T>], row: (&T, &Scale)) {
         self.html.push_str("<tr class=part hidden>");
-        self.row_of(columns, row, "");
+        self.row_of(columns, None, row, "");
     }
 
-    /// The cells of a row, with markup behind the first text.
+    /// The cells of a row, perhaps with a name before the others, and with markup behind the first text.
     fn row_of<T: Columns>(
         &mut self,
         columns: &[Titled<T>],
+        name: Option<&str>,
         (row, scale): (&T, &Scale),
         behind: &str,
     ) {
-        let texts: Vec<_> = columns[..self.texts].iter().map(|it| it.text(row, scale)).collect();
-        let texts: Vec<_> = texts.iter().map(String::as_str).collect();
-        let cells: Vec<_> = columns[self.texts..].iter().map(|it| it.cell(row, scale)).collect();
+        let (texts, figures) = columns.split_at(self.texts - usize::from(name.is_some()));
+        let texts: Vec<_> = texts.iter().map(|it| it.text(row, scale)).collect();
+        let texts: Vec<_> = name.into_iter().chain(texts.iter().map(String::as_str)).collect();
+        let cells: Vec<_> = figures.iter().map(|it| it.cell(row, scale)).collect();
         self.cells(&texts, &cells, behind);
     }
 
@@ -112,11 +114,8 @@ impl Table {
         let titles: Vec<_> = first.into_iter().chain(columns.iter().map(|it| it.title)).collect();
         let mut table = Table::new(id, &titles, texts + usize::from(first.is_some()));
         for (name, row, scale) in rows {
-            let own = columns[..texts].iter().map(|it| it.text(row, scale));
-            let names: Vec<_> = name.iter().map(|&it| it.to_owned()).chain(own).collect();
-            let names: Vec<_> = names.iter().map(String::as_str).collect();
-            let cells: Vec<_> = columns[texts..].iter().map(|it| it.cell(row, scale)).collect();
-            table.row(&names, &cells);
+            table.html.push_str("<tr>");
+            table.row_of(&columns, *name, (row, scale), "");
         }
         table
     }
