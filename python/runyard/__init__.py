@@ -74,6 +74,7 @@ def __dir__() -> list[str]:
 def simulate(
     scenario: Source,
     *,
+    name: str | None = None,
     seed: int = 1,
     duration: Duration | None = None,
     from_: Duration | None = None,
@@ -92,6 +93,7 @@ def simulate(
     every machine, apart from the wall-clock time.
 
     :param scenario: a file, or a dict.
+    :param name: the name of a dict in the report.
     :param seed: the seed from which all random draws follow.
     :param duration: the length of the run, instead of the scenario's.
     :param from_: the moment from which on the report counts. What is before takes place all the same.
@@ -116,7 +118,9 @@ def simulate(
         "log": None if log is None else os.fspath(log),
         "check": check if isinstance(check, str) else "touched" if check else None,
     }
-    return _runyard.simulate(_source(scenario), seed, options, wanted)
+    if name is not None and not isinstance(scenario, Mapping):
+        raise TypeError("name is for a scenario that is a dict: a file has its own")
+    return _runyard.simulate(_source(scenario, name), seed, options, wanted)
 
 
 def read(file: str | os.PathLike[str]) -> dict[str, Any]:
@@ -136,16 +140,32 @@ def import_recording(
     kernel: str | None = None,
     snapshot: str | os.PathLike[str] | None = None,
     deadline_as_fifo: bool = False,
+    tick_hz: int | None = None,
+    partly: bool = False,
+    from_: Duration | None = None,
+    until: Duration | None = None,
 ) -> dict[str, Any]:
     """Converts a recording of a real machine into a scenario: of perf, trace-cmd, ftrace, systrace or Perfetto.
 
     :param kernel: the kernel whose rules the replay follows, instead of the recorded one.
     :param snapshot: a file with the task groups, policies and CPUs of the recorded tasks, which ``snapshot.sh`` makes.
     :param deadline_as_fifo: replace SCHED_DEADLINE by SCHED_FIFO with priority 99; otherwise such tasks are refused.
+    :param tick_hz: the ticks a second of the recorded machine, instead of those that the recording shows.
+    :param partly: take a recording of which less than half of the scheduler's lines make sense, or a trace that breaks off.
+    :param from_: the moment from which on the recording is taken, counted from its first event of the scheduler.
+    :param until: the moment up to which it is taken.
     :raises ScenarioError: if the file is not such a recording.
     """
-    known = None if snapshot is None else os.fspath(snapshot)
-    return _runyard.import_recording(os.fspath(file), kernel, known, deadline_as_fifo)
+    asked = {
+        "kernel": kernel,
+        "snapshot": None if snapshot is None else os.fspath(snapshot),
+        "deadline_as_fifo": deadline_as_fifo,
+        "tick_hz": tick_hz,
+        "partly": partly,
+        "from_": span(from_),
+        "until": span(until),
+    }
+    return _runyard.import_recording(os.fspath(file), asked)
 
 
 def explain(
@@ -306,7 +326,7 @@ def _source(source: Source, name: str | None = None) -> tuple[str, str | None]:
     """Returns the name of a file and None, or a name and the text of a scenario that is not in a file."""
     if isinstance(source, Mapping):
         # The indented text has lines, so an error can show the line of a mistake.
-        return getattr(source, "name", name) or "<dict>", _json(source, indent=1)
+        return name or getattr(source, "name", None) or "<dict>", _json(source, indent=1)
     return os.fspath(source), None
 
 

@@ -50,17 +50,13 @@ impl Options {
         let features = self.features.iter().map(|name| name.parse::<Switched>());
         let settings = self.settings.iter().map(|(path, value)| Setting::new(path, value));
         let span = |text: &String| runyard_workload::span(text).map_err(bad_value);
-        let moment = |text: &String| runyard_workload::moment(text).map_err(bad_value);
         Ok(Overrides {
             kernel: model(self.kernel.as_deref())?,
             unless_said: Model::NEWEST,
             features: features.collect::<Result<_, _>>().map_err(bad_value)?,
             settings: settings.collect::<Result<_, _>>().map_err(bad_value)?,
             duration: self.duration.as_ref().map(span).transpose()?,
-            window: Window {
-                from: self.from_.as_ref().map(moment).transpose()?,
-                until: self.until.as_ref().map(moment).transpose()?,
-            },
+            window: window(self.from_.as_ref(), self.until.as_ref())?,
             ..Overrides::default()
         })
     }
@@ -75,6 +71,11 @@ impl Options {
         let until = self.until.iter().map(|at| format!("--until {at}"));
         kernel.chain(features).chain(settings).chain(span).chain(from).chain(until).collect()
     }
+}
+
+fn window(from: Option<&String>, until: Option<&String>) -> PyResult<Window> {
+    let moment = |text: &String| runyard_workload::moment(text).map_err(bad_value);
+    Ok(Window { from: from.map(moment).transpose()?, until: until.map(moment).transpose()? })
 }
 
 fn model(name: Option<&str>) -> PyResult<Option<Model>> {
@@ -141,28 +142,43 @@ pub(crate) fn read(py: Python<'_>, file: String) -> PyResult<Bound<'_, PyAny>> {
     json::document(py, value.map_err(|error| scenario_error(py, &source, &error))?)
 }
 
+/// What is wanted of a recording.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Asked {
+    kernel: Option<String>,
+    snapshot: Option<String>,
+    deadline_as_fifo: bool,
+    tick_hz: Option<u32>,
+    partly: bool,
+    from_: Option<String>,
+    until: Option<String>,
+}
+
 /// Converts a recording into a scenario, as a dict.
 #[pyfunction]
 pub(crate) fn import_recording(
     py: Python<'_>,
     file: String,
-    kernel: Option<String>,
-    snapshot: Option<String>,
-    deadline_as_fifo: bool,
+    asked: Asked,
 ) -> PyResult<Bound<'_, PyAny>> {
     let from = File::open(&file).map_err(|error| refused(&file, &error))?;
-    let deadline = match deadline_as_fifo {
+    let deadline = match asked.deadline_as_fifo {
         true => DeadlinePolicy::AsFifo,
         false => DeadlinePolicy::Refused,
     };
-    let known =
-        snapshot.map(|snapshot| Ok::<_, PyErr>((text(&(snapshot.clone(), None))?, snapshot)));
-    let known = known.transpose()?;
-    let snapshot = known.as_ref().map(|(text, file)| (file.as_str(), text.as_str()));
-    let model = model(kernel.as_deref())?;
-    let wanted = Wanted { model, deadline, snapshot, ..Wanted::default() };
-    let read = || Recording::read(&file, from, Window::default())?.import(wanted);
-    let imported = py.detach(read);
+    let snapshot = asked.snapshot.map(|file| Ok::<_, PyErr>((text(&(file.clone(), None))?, file)));
+    let snapshot = snapshot.transpose()?;
+    let wanted = Wanted {
+        snapshot: snapshot.as_ref().map(|(text, file)| (file.as_str(), text.as_str())),
+        model: model(asked.kernel.as_deref())?,
+        deadline,
+        partly: asked.partly,
+        tick_hz: asked.tick_hz,
+        ..Wanted::default()
+    };
+    let part = window(asked.from_.as_ref(), asked.until.as_ref())?;
+    let imported = py.detach(|| Recording::read(&file, from, part)?.import(wanted));
     let source = (file, None);
     let imported = imported.map_err(|error| scenario_error(py, &source, &error))?;
     for warning in &imported.warnings {

@@ -135,6 +135,9 @@ def test_a_result_has_the_name_of_its_scenario(scenario: dict[str, Any]) -> None
         assert repr(runyard.compare(source, both={"duration": 0.1}, seeds=2)) == f"<runyard.Comparison of {name} and {name}>"
         swept = runyard.sweep({"scenario": source, "seeds": 1, "duration": 0.1, "metrics": ["machine.switches"]})
         assert f"<title>{name}" in swept.to_html() and "dict>" not in swept.to_html()
+    assert [runyard.simulate(it, name="first").scenario for it in (scenario, named)] == ["first", "first"]
+    with pytest.raises(TypeError, match="a file has its own"):
+        runyard.simulate("first.json", name="first")
 
 
 def test_the_package_shows_its_interface_only() -> None:
@@ -207,6 +210,23 @@ def test_a_recording_is_replayed(command: Any, tmp_path: Path) -> None:
     assert same[0] == same[1]
     with pytest.raises(runyard.ScenarioError):
         runyard.import_recording(file)
+
+
+def test_a_part_of_a_recording_is_replayed(command: Any, tmp_path: Path) -> None:
+    recording = tmp_path / "recording.txt"
+    recording.write_text(RECORDING)
+    file = tmp_path / "part.json"
+    command("import", recording, "--from", "5ms", "--tick-hz", "250", "--out", file)
+    part = runyard.import_recording(recording, from_=0.005, tick_hz=250)
+    assert part == runyard.read(file) != runyard.import_recording(recording, tick_hz=250)
+    assert part["machine"]["tick_hz"] == 250
+    with pytest.raises(runyard.ScenarioError, match="none of its 6 events is in the wanted part"):
+        runyard.import_recording(recording, from_="1s")
+    recording.write_text(RECORDING + "x-1 [000] d..2. 100.02: sched_switch: prev_comm\n" * 9)
+    with pytest.raises(runyard.ScenarioError, match="--partly"):
+        runyard.import_recording(recording)
+    with pytest.warns(UserWarning, match="make no sense"):
+        assert runyard.import_recording(recording, partly=True)["tasks"]
 
 
 RECORDING = """\
