@@ -285,7 +285,7 @@ impl Report {
         let seconds = *duration_ns as f64 / 1e9;
         let (tasks, cpus) = (tasks.len(), self.report.machine.cpus);
         format!(
-            "<runyard.Report of {scenario}: seed {seed}, {seconds} s, {tasks} tasks on {cpus} CPUs>"
+            "<runyard.Report of {scenario}: seed {seed}, {seconds} s, tasks: {tasks}, CPUs: {cpus}>"
         )
     }
 }

@@ -4,14 +4,13 @@
 (() => {
   const { runs } = JSON.parse(document.getElementById("runs").textContent);
   const { escaped, legend, theme, UNITS } = Page;
-  const OVERHEAD = "#8b95a3";
+  let look = theme();
   const KINDS = [
     { key: "rt_ns", name: "real-time", color: "#c8553d" },
     { key: "normal_ns", name: "normal", color: "#3f74b5" },
     { key: "idle_policy_ns", name: "idle policy", color: "#8fb8a4" },
-    { key: "overhead_ns", name: "scheduler", color: OVERHEAD },
+    { key: "overhead_ns", name: "scheduler", color: look.overhead },
   ];
-  let look = theme();
   const axis = (more) => Page.axis(look, more);
   const time = (run, longest) => axis({
     type: "value", min: run.from_ns, max: run.from_ns + longest, name: "time since the run's start", splitLine: { show: false }, nameGap: 24,
@@ -288,7 +287,7 @@
     const pools = [...drawn.pools];
     const more = pools.length > Page.COLORS ? [[`and ${pools.length - Page.COLORS} more`, "transparent"]] : [];
     legend(`timeline-legend-${at}`, pools.slice(0, Page.COLORS).map((pool) => [pool, color(pool)])
-      .concat(more, [["the scheduler", OVERHEAD]]));
+      .concat(more, [["the scheduler", look.overhead]]));
     drawn.listen((from, to) => {
       document.getElementById(`timeline-range-${at}`).textContent =
         `${moment(from, to - from)} to ${moment(to, to - from)} is shown`;

@@ -14,6 +14,8 @@ use runyard_engine::time::Nanos;
 const FORMS: &str = "microseconds, or a distribution as {\"uniform\": [low, high]} (the others are exponential, normal, \
                      lognormal, pareto, weibull, tail and values)";
 
+const MEAN_AND_DEVIATION: &str = "[mean, deviation]";
+
 /// The names of the distributions.
 const KNOWN: [&str; 8] =
     ["uniform", "exponential", "normal", "lognormal", "pareto", "weibull", "tail", "values"];
@@ -46,7 +48,7 @@ pub(super) fn draw(node: Node<'_>, context: &mut Context) -> Result<Draw, Fault>
     let value = member.value;
     let draw = match &*member.key() {
         "uniform" => {
-            let [low, high] = pair(value)?;
+            let [low, high] = pair(value, "[low, high]")?;
             if low > high {
                 return Err(Fault::new(value.at(), "the first is above the second"));
             }
@@ -54,27 +56,30 @@ pub(super) fn draw(node: Node<'_>, context: &mut Context) -> Result<Draw, Fault>
         }
         "exponential" => Draw::Exponential(micros(value)?),
         "normal" => {
-            let [mean, sd] = pair(value)?;
+            let [mean, sd] = pair(value, MEAN_AND_DEVIATION)?;
             Draw::Normal { mean, sd }
         }
         "lognormal" => {
-            let [mean, sd] = pair(value)?;
+            let [mean, sd] = pair(value, MEAN_AND_DEVIATION)?;
             if mean == Nanos::ZERO {
                 return Err(Fault::new(value.at(), "the mean is not 0"));
             }
             Draw::Lognormal { mean, sd }
         }
         "pareto" => {
+            let [least, shape] = listed(value, "[least, shape]")?;
             let what = "a shape above 1 and at most 100";
-            let (least, shape) = with_shape(value, what, LEAST_PARETO)?;
-            Draw::Pareto { least, shape }
+            let (least, shape) = (micros(least)?, shape.decimal(what, LEAST_PARETO..=MOST_SHAPE)?);
+            Draw::Pareto { least, shape: shape as u32 }
         }
         "weibull" => {
-            let (scale, shape) = with_shape(value, "a shape of 0.3 to 100", LEAST_WEIBULL)?;
-            Draw::Weibull { scale, shape }
+            let [scale, shape] = listed(value, "[scale, shape]")?;
+            let what = "a shape of 0.3 to 100";
+            let (scale, shape) = (micros(scale)?, shape.decimal(what, LEAST_WEIBULL..=MOST_SHAPE)?);
+            Draw::Weibull { scale, shape: shape as u32 }
         }
         "tail" => {
-            let [usual, extra, percent] = listed(value)?;
+            let [usual, extra, percent] = listed(value, "[usual, extra, percent]")?;
             let percent = percent.decimal("a percentage of 0 to 100", 0..=100 * MILLION)?;
             let (usual, extra) = (micros(usual)?, micros(extra)?);
             Draw::Tail { usual, extra, often: percent as u32 }
@@ -116,20 +121,14 @@ pub(super) fn slice(node: Node<'_>) -> Result<Slice, Fault> {
     node.checked("a slice in microseconds", low..=high, make)
 }
 
-/// Reads a list of a time and a shape, in millionths, that is `least` or more. `what` is the error of another shape.
-fn with_shape(node: Node<'_>, what: &str, least: u64) -> Result<(Nanos, u32), Fault> {
-    let [time, shape] = listed(node)?;
-    Ok((micros(time)?, shape.decimal(what, least..=MOST_SHAPE)? as u32))
-}
-
-fn pair(node: Node<'_>) -> Result<[Nanos; 2], Fault> {
-    let [first, second] = listed(node)?;
+fn pair(node: Node<'_>, form: &str) -> Result<[Nanos; 2], Fault> {
+    let [first, second] = listed(node, form)?;
     Ok([micros(first)?, micros(second)?])
 }
 
-/// Returns the items of a list of `N`.
-fn listed<const N: usize>(node: Node<'_>) -> Result<[Node<'_>; N], Fault> {
-    let items: Vec<_> = node.list()?.take(N + 1).collect();
-    let count = if N == 2 { "a list of two" } else { "a list of three" };
-    items.try_into().map_err(|_| node.expected(count))
+/// Returns the items of a list of `N`. `form` names them in the error of another value.
+fn listed<'n, const N: usize>(node: Node<'n>, form: &str) -> Result<[Node<'n>; N], Fault> {
+    let other = || node.expected(form);
+    let items = node.list().map_err(|_| other())?.take(N + 1);
+    items.collect::<Vec<_>>().try_into().map_err(|_| other())
 }
