@@ -38,9 +38,13 @@ pub fn run(options: &Options) -> Outcome {
     let runyard = options.command.path()?;
     let folder = workspace::anew("pages")?;
     let only = options.only.as_deref().unwrap_or_default();
-    for page in list::pages().iter().filter(|page| page.name.contains(only)) {
-        page.make(&runyard, &folder)?;
+    let pages = list::pages();
+    let asked: Vec<_> = pages.iter().filter(|page| page.name.contains(only)).collect();
+    if asked.is_empty() {
+        let names: Vec<_> = pages.iter().map(|page| page.name).collect();
+        return Err(format!("no page's name contains `{only}`: {}", names.join(", ")).into());
     }
+    asked.into_iter().try_for_each(|page| page.make(&runyard, &folder))?;
     let script = prepared()?;
     let mut look = program("node");
     run_command(look.arg(script).arg(&folder).arg(BROWSER))?;
