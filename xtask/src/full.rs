@@ -87,7 +87,9 @@ fn fidelity(seed: u32) -> Outcome {
 
 fn soak(seed: u32) -> Outcome {
     let mut command = cargo();
+    // Optimised, as `.ci/run` has it.
     command.args(["test", "-p", "runyard", "--test", "soak"]);
+    command.args(["--config", "profile.dev.package.runyard.opt-level=3"]);
     command.env("RUNYARD_SOAK_SECONDS", LONG.to_string());
     workspace::run(command.env("RUNYARD_SOAK_SEED", seed.to_string()))
 }
